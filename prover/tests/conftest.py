@@ -41,7 +41,7 @@ unavailable: list[str] = []
 
 
 def obtain(fetch: Callable[[], Path]) -> Path:
-    """The path that `fetch` gives; skips, or fails where the reference is required."""
+    """Return the path that `fetch` gives; skips, or fails where the reference is required."""
     if not unavailable:  # one failed download is enough for a run
         try:
             return fetch()
@@ -183,7 +183,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps only the tests of the test library when $PROVER_TESTING_LIBRARY names another build of it, and samples."""
+    """Keep only the tests of the test library when $PROVER_TESTING_LIBRARY names another build of it, and samples."""
     if CHECKED:
         keep(config, items, [item for item in items if uses_the_library(item) and not shown_by_another(item)])
     dropped = left_out(items, config.getoption("randomly_seed", None))
@@ -191,18 +191,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def keep(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item]) -> None:
-    """Deselects all other tests."""
+    """Deselect all other tests."""
     config.hook.pytest_deselected(items=list(set(items) - set(kept)))
     items[:] = kept
 
 
 def uses_the_library(item: pytest.Item) -> bool:
-    """Whether a test is one of the test library."""
+    """Return whether a test is one of the test library."""
     return "testing_library" in getattr(item, "fixturenames", ())
 
 
 def shown_by_another(item: pytest.Item) -> bool:
-    """Whether a test is of a backend whose code that with AVX-512 has, too, and runs here.
+    """Return whether a test is of a backend whose code that with AVX-512 has, too, and runs here.
 
     All scalar code of the one with ADX; of the one with AVX2 all but the vectors, which sums and transforms show.
     """
@@ -215,7 +215,7 @@ def shown_by_another(item: pytest.Item) -> bool:
 VECTOR_TESTS = {"test_lanes", "test_msm", "test_ntt"}
 NEEDS_REFERENCE = ("needs_reference", True)
 PREFIXES = ("reference_", "redis_")
-OTHER_PROCESSOR = "does not run on this processor"
+OTHER_PROCESSOR = "does not run on this CPU"
 """What tests of a backend say when they are skipped."""
 skipped: list[str] = []
 
@@ -224,7 +224,7 @@ skipped: list[str] = []
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Marks the reports of tests that asked for the reference or for Redis; a mark travels between processes."""
+    """Yield marks the reports of tests that asked for the reference or for Redis; a mark travels between processes."""
     report = yield
     if any(name.startswith(PREFIXES) for name in getattr(item, "fixturenames", ())):
         report.user_properties.append(NEEDS_REFERENCE)
@@ -232,7 +232,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Remembers the marked tests that were skipped, unless it was for want of a processor."""
+    """Remember the marked tests that were skipped, unless for lack of CPU instructions."""
     marked = any(tuple(entry) == NEEDS_REFERENCE for entry in report.user_properties)
     if report.skipped and marked and not hasattr(report, "wasxfail") and OTHER_PROCESSOR not in str(report.longrepr):
         skipped.append(report.nodeid)
@@ -240,7 +240,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Turns a run that skipped a reference test into a failed one where the reference is required."""
+    """Turn a run that skipped a reference test into a failed one if the reference is required."""
     if REFERENCE_REQUIRED and skipped:
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:

@@ -30,6 +30,7 @@ _LANGUAGES = {
     ".lua": _LUA,
     **dict.fromkeys((".bash", ".sh", ".toml", ".yaml", ".yml", ".awk", ""), _SHELL),
 }
+_VALUES = {"property", "cached_property", "fixture", "contextmanager", "asynccontextmanager"}
 _MARKS = re.compile(r"\\n|^--|[\"'#*]|//")
 _FIELD = re.compile(r"\{[^{}\n]*\}")
 
@@ -78,12 +79,15 @@ def unwelcome_words(text: str, suffix: str, words: re.Pattern[str], better: Sequ
 def unwelcome_beginnings(text: str, begin: Mapping[str, str], nouns: Mapping[str, str]) -> Iterator[tuple[int, str]]:
     """Yield line and description of each docstring of a Python function that begins with an unwelcome word.
 
-    Docstrings of properties and fixtures may begin with ``nouns``, since readers use them as values.
+    Docstrings of properties, fixtures and context managers may begin with ``nouns``: readers use them as values. Those
+    of tests are free.
     """
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (docstring := ast.get_docstring(node)):
+            if node.name.startswith("test_"):
+                continue
             names = {re.sub(r"\(.*|.*\.", "", ast.unparse(decorator)) for decorator in node.decorator_list}
-            patterns = begin if names & {"property", "cached_property", "fixture"} else {**begin, **nouns}
+            patterns = begin if names & _VALUES else {**begin, **nouns}
             for pattern, better in patterns.items():
                 if found := re.match(rf"(?:{pattern})\b", docstring):
                     yield node.body[0].lineno, f'docstring of {node.name} begins with "{found[0]}"; say: {better}'

@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 def obtain(fetch: Callable[[], _T]) -> _T:
-    """What `fetch` gives; skips, or fails where the reference is required."""
+    """Return what `fetch` gives; skips, or fails where the reference is required."""
     try:
         if missing := redis_server.missing():
             raise reference_fixtures.ReferenceUnavailable(missing)

@@ -125,7 +125,7 @@ def _send(forester: _Forester, schedule: TreeSchedule, sequence: int, slot: int,
 def _begin(
     forester: _Forester, schedule: TreeSchedule, view: tuple[int, int], slot: int, chance: random.Random
 ) -> int | None:
-    """The batch of which a proof is begun."""
+    """Return the batch of which a proof is begun."""
     sequence, filled = view
     forester.made_at = {batch: at for batch, at in forester.made_at.items() if batch >= sequence}
     need = forester.need()

@@ -1,4 +1,4 @@
-"""The V2 processors of a forester on a network of its own, with any prover."""
+"""The V2 tree processors of a forester on a separate network, with any prover."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CountingProver:
 
 @dataclass
 class Forestry:
-    """A forester and the processors of its trees."""
+    """A forester and its tree processors."""
 
     kit: Kit
     services: V2Services

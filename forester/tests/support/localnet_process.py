@@ -30,7 +30,7 @@ class Localnet:
         return self.environment["RPC_URL"]
 
     def call(self, method: str, *params: Any) -> Any:
-        """Result of an RPC call, those of localnet itself included; an error answer fails the test."""
+        """Return result of an RPC call, those of localnet itself included; an error answer fails the test."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})  # noqa: S310
         with urllib.request.urlopen(request, timeout=120) as response:  # noqa: S310
@@ -41,7 +41,7 @@ class Localnet:
 
 @contextlib.contextmanager
 def running_localnet(*options: str) -> Iterator[Localnet]:
-    """A fresh network whose clock stands; the test is skipped where localnet or its programs are missing."""
+    """A fresh network with a stopped clock; the test is skipped if localnet or its programs are missing."""
     if not LOCALNET.is_file() or not PROGRAMS.is_dir():
         pytest.skip("localnet is not here: make setup reference-fixtures")
     ports = [word for name in ("rpc", "prover", "indexer") for word in (f"--{name}-port", "0")]

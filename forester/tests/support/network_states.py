@@ -52,7 +52,7 @@ def registration(epoch: int, index: int, *, weight: int = 1, total: int | None =
 
 
 def queue(full: int, inserted: int = 0, open_elements: int = 0) -> QueueBatches:
-    """A queue of batches of 50 elements, zkp batches of 10."""
+    """Return a queue of batches of 50 elements, zkp batches of 10."""
     first = Batch(
         open_elements=open_elements,
         state=BatchState.FILL,
@@ -81,7 +81,7 @@ def network(
     sequence_number: int = 7,
     pending_cells: int = 4,
 ) -> NetworkState:
-    """The network at a slot; 550 lies in the active phase of epoch 2, and in its registration phase of 2 no more."""
+    """Return the network at a slot; 550 is in the active phase of epoch 2, after its registration phase."""
     found = {2: (0, 1, 2)} if registered is None else registered
     return NetworkState(
         slot=slot,

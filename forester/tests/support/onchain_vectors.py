@@ -32,7 +32,7 @@ def recorded_instruction(entry: dict[str, Any]) -> Instruction:
 
 
 def published_account(file: str) -> bytes:
-    """Data of a published account fixture; the test is skipped where they were not fetched."""
+    """Return data of a published account fixture; the test is skipped where they were not fetched."""
     path = ACCOUNTS / file
     if not path.is_file():
         pytest.skip("the published accounts are not here: make reference-fixtures")

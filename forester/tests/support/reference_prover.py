@@ -1,4 +1,4 @@
-"""The reference's published prover as a process, and a door to it for clients that know later names of its circuits."""
+"""The reference's published prover as a process, and a proxy for clients that use later names of its circuits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def running_reference(binary: Path, keys: Path, log: Path, *circuits: str) -> It
 
 @contextlib.asynccontextmanager
 async def earlier_names(prover_url: str) -> AsyncIterator[str]:
-    """A door that passes requests on to a prover with the circuit names that it knows; gives its URL."""
+    """A proxy that forwards requests to a prover with the circuit names that it knows; yields its URL."""
 
     async def pass_on(request: web.Request) -> web.Response:
         body = await request.read()

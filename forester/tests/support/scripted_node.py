@@ -51,7 +51,7 @@ def status(code: int, text: str = "", headers: dict[str, str] | None = None) -> 
 
 
 async def silence(_: dict[str, Any]) -> web.Response:
-    """Never answers: the client has to give up."""
+    """Never answer, so that the client has to give up."""
     await asyncio.Event().wait()
     raise AssertionError
 

@@ -1,4 +1,4 @@
-"""Queues of trees with a hundred million leaves, as an indexer tells them, without the trees.
+"""Queues of trees with a hundred million leaves, as an indexer answers them, without the trees.
 
 Nodes that no element is below are random (left of the next leaf) or empty (right of it); all others are hashed, so the
 snapshot leads to its root as one of a real tree does.
@@ -46,7 +46,7 @@ class World:
 
 
 class _Nodes:
-    """The nodes above some leaves and beside their ways up; ``leaves`` must have the one at ``next_index``."""
+    """The nodes above some leaves and next to their paths; ``leaves`` must have the one at ``next_index``."""
 
     def __init__(self, height: int, next_index: int, leaves: Mapping[int, bytes], numbers: random.Random) -> None:
         self._known: dict[tuple[int, int], bytes] = {}
@@ -66,14 +66,14 @@ class _Nodes:
         self.root = Hash32(row[0])
 
     def beside(self, indices: Sequence[int]) -> tuple[Node, ...]:
-        """All siblings on the ways of some leaves, each once: what Photon sends."""
+        """Return all siblings on the ways of some leaves, each once: what Photon sends."""
         wanted = {(level, (index >> level) ^ 1) for index in indices for level in range(self.height)}
         return tuple(
             Node(index=(at << LEVEL_BITS) + place, hash=Hash32(self._known[at, place])) for at, place in wanted
         )
 
     def subtrees(self, next_index: int) -> tuple[Hash32, ...]:
-        """The largest full subtrees before the next leaf, zero where there is none."""
+        """Return the largest full subtrees before the next leaf, zero where there is none."""
         return tuple(
             Hash32(self._known[level, (next_index >> level) - 1] if (next_index >> level) & 1 else ZERO)
             for level in range(self.height)
@@ -81,12 +81,12 @@ class _Nodes:
 
 
 def field_element(numbers: random.Random) -> Hash32:
-    """A random field element below 2^248."""
+    """Return a random field element below 2^248."""
     return Hash32(numbers.getrandbits(248).to_bytes(32, "big"))
 
 
 def state_world(seed: int, next_index: int, zkp_batch_size: int, appends: int, nullifies: int) -> World:
-    """So many batches of both queues; spent accounts lie anywhere in the tree."""
+    """Return so many batches of both queues; spent accounts lie anywhere in the tree."""
     numbers = random.Random(seed)
     count = appends * zkp_batch_size
     places = range(next_index, next_index + count)
@@ -136,7 +136,7 @@ def state_world(seed: int, next_index: int, zkp_batch_size: int, appends: int, n
 
 
 def address_world(seed: int, next_index: int, zkp_batch_size: int, batches: int) -> World:
-    """So many batches of addresses, each over a low element of its own anywhere in the tree."""
+    """Return so many batches of addresses, each over a low element of its own anywhere in the tree."""
     numbers = random.Random(seed)
     count = batches * zkp_batch_size
     addresses = tuple(Hash32(numbers.randrange(1 << 240, 1 << 248).to_bytes(32, "big")) for _ in range(count))

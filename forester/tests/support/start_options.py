@@ -28,7 +28,7 @@ _sleep = asyncio.sleep
 
 
 def chosen(*words: str) -> Settings:
-    """What a command line of `forester start` comes to, without an environment."""
+    """Return what a command line of `forester start` comes to, without an environment."""
     flags = start.make_context("start", list(words)).params
     known = {name: value for name, value in flags.items() if name in Settings.model_fields}
     return load_settings(known, environment={}, dotenv=Path("/nonexistent")).settings
@@ -112,7 +112,7 @@ class Network(ScriptedNode):
 
 
 def budget(transaction: VersionedTransaction) -> dict[int, int]:
-    """Instructions of the compute budget by their number: 2 is the limit, 3 the price."""
+    """Return instructions of the compute budget by their number: 2 is the limit, 3 the price."""
     message = transaction.message
     found = {}
     for item in message.instructions:
@@ -123,5 +123,5 @@ def budget(transaction: VersionedTransaction) -> dict[int, int]:
 
 
 def has_table(transaction: VersionedTransaction) -> bool:
-    """Whether a transaction names accounts through a lookup table."""
+    """Return whether a transaction names accounts through a lookup table."""
     return isinstance(transaction.message, MessageV0) and bool(transaction.message.address_table_lookups)

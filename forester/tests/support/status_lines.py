@@ -34,7 +34,7 @@ class Queue:
         return int(struct.unpack_from("<Q", self.data, self.start + 8 * place)[0])
 
     def batch(self, number: int) -> tuple[int, int, int, int]:
-        """Elements of the open zkp batch, state, full and inserted zkp batches."""
+        """Return elements of the open zkp batch, state, full and inserted zkp batches."""
         found: tuple[int, int, int, int] = struct.unpack_from("<4Q", self.data, self.start + 56 + 96 * number)
         return found
 

@@ -1,4 +1,4 @@
-"""A V1 state tree with its queue, a node, an indexer and a sender, all played: what the processor meets."""
+"""A simulated V1 state tree with its queue, node, indexer and sender, for tests of its tree processor."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class World:
         return self
 
     def change(self, index: int, value: bytes) -> None:
-        """Another leaf, another root."""
+        """Change a leaf and the root."""
         self.tree.set(index, value)
         self.sequence += 1
         self.roots[self.sequence] = self.tree.root
@@ -192,7 +192,7 @@ class World:
             self.cells = {place: value for place, value in self.cells.items() if value != subject}
         return fate
 
-    # What the processor is made of.
+    # Parts of the tree processor.
 
     def processor(self, **options: Any) -> V1Processor:
         return V1Processor(
@@ -213,5 +213,5 @@ class World:
         return [call.value for call in self.sent]
 
     def works_of(self, value: bytes) -> int:
-        """How many different instructions were sent for an element."""
+        """Return how many different instructions were sent for an element."""
         return len({bytes(call.work) for call in self.sent if call.value == value})

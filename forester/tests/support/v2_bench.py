@@ -1,4 +1,4 @@
-"""A small V2 tree whose surroundings are played, with a journal, and processors that begin and end on it."""
+"""A small V2 tree in a simulated environment, with a journal, and tree processors that start and end on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from forester.pipeline_v2.services import V2Limits
 
 @dataclass
 class Bench:
-    """A world with a journal; ``start`` gives the processor of a new process on it."""
+    """A world with a journal; ``start`` returns the tree processor of a new process on it."""
 
     path: Path
     world: World = field(default_factory=World)
@@ -41,7 +41,7 @@ class Bench:
         self.processor = self.journal = None
 
     async def kept(self) -> list[int]:
-        """Sequence numbers of the proofs in the journal."""
+        """Return sequence numbers of the proofs in the journal."""
         assert self.journal is not None
         return [proof.sequence for proof in await ProofStore(self.journal).of_tree(bytes(TREE))]
 

@@ -25,7 +25,7 @@ FINAL_ROOT = parse_hash(RECORDED["expectRecordedRoots"][-1])
 
 
 def head() -> TreeHead:
-    """The tree of the recorded answer as the chain has it."""
+    """Return the tree of the recorded answer as the chain has it."""
     state = RECORDED["response"]["result"]["stateQueue"]
     return TreeHead(
         root=parse_hash(state["initialRoot"]),
@@ -45,7 +45,7 @@ async def _recorded_answer(request: web.Request) -> web.Response:
 
 
 async def run_pipeline(prover_url: str, store: ProofStore) -> list[ProofResult]:
-    """Read, stage, prove and keep the two batches of the recorded answer."""
+    """Read, stage, prove and store the two batches of the recorded answer."""
     app = web.Application()
     app.router.add_post("/{method}", _recorded_answer)
     strategy = strategy_of(TreeKind.STATE_V2)

@@ -17,7 +17,7 @@ def number(value: int) -> Hash32:
 
 
 def layers(leaves: list[bytes]) -> list[list[bytes]]:
-    """All nodes of a tree, by definition."""
+    """Return all nodes of a tree, by definition."""
     rows = [leaves]
     while len(rows[-1]) > 1:
         row = rows[-1]

@@ -1,4 +1,4 @@
-"""A chain, an indexer, a prover and a sender that play one small V2 state tree, for tests of its processor.
+"""A simulated chain, indexer, prover and sender of one small V2 state tree, for tests of its tree processor.
 
 The accounts are encoded as the programs lay them out; a batch lands when its new root is the one of the dense tree.
 """
@@ -45,7 +45,7 @@ _METADATA = Metadata(PAYER, PAYER, PAYER, 0, 0, 95, 5000, None, 0, 0, QUEUE, PAY
 
 
 def _batches(filled: int, inserted: int) -> bytes:
-    """Header and batches of a queue whose first batch holds all elements of the tree."""
+    """Return header and batches of a queue whose first batch holds all elements of the tree."""
     state = 1 if inserted == SLOTS // ZKP else 2 if filled == SLOTS // ZKP else 0
     header = struct.pack("<7Q", 2, SLOTS, ZKP, 0, 0, 0, filled * ZKP)
     first = struct.pack("<11QIBB2x", 0, state, filled, inserted, 3, 0, SLOTS, ZKP, 0, 0, 0, 0, 0, 0)
@@ -189,7 +189,7 @@ class World:
         return executed
 
     def execute(self, work: Sequence[Instruction]) -> Outcome:
-        """All instructions or none, as the programs judge them."""
+        """Return all instructions or none, as the programs judge them."""
         model = copy.deepcopy(self.model)
         for place, instruction in enumerate(work):
             kind = _KINDS[bytes(instruction.data[:8])]

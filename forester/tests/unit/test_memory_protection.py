@@ -81,7 +81,7 @@ def test_command__while_it_opens_the_key_file__cannot_leave_a_core_file(words: S
             end.write(json.dumps(list(bytes(KEY))))
         command.terminate()
     assert re.search(r"Max core file size +0 +0 ", limits)
-    assert owner == 0  # whoever runs it: files of a process that is not dumpable belong to root
+    assert owner == 0  # for every user: files of a process that is not dumpable belong to root
 
 
 @pytest.mark.parametrize("words", [("config", "show"), ("health",)])

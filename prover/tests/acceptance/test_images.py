@@ -21,7 +21,7 @@ PATIENCE_S = 90
 
 
 def docker(*words: str, status: int | None = 0) -> subprocess.CompletedProcess[str]:
-    """What the engine's client answers; ``status`` is what it must end with, None for anything."""
+    """Return what the engine's client answers; ``status`` is what it must end with, None for anything."""
     answer = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=PATIENCE_S * 2)
     assert status is None or answer.returncode == status, (
         f"{words}: {answer.returncode}\n{answer.stdout}{answer.stderr}"
@@ -30,7 +30,7 @@ def docker(*words: str, status: int | None = 0) -> subprocess.CompletedProcess[s
 
 
 def run(image: str, *command: str, options: Sequence[str] = (), status: int | None = 0) -> str:
-    """What a container of an image wrote until it ended."""
+    """Return what a container of an image wrote until it ended."""
     answer = docker("run", "--rm", *CONFINED, *options, image, *command, status=status)
     return answer.stdout + answer.stderr
 
@@ -60,7 +60,7 @@ def cuda_image() -> str:
 
 
 def built(name: str) -> str:
-    """An image by its name; skips where it, or an engine, is not."""
+    """Return an image by its name; skips where it, or an engine, is not."""
     if shutil.which("docker") is None or docker("version", status=None).returncode != 0:
         pytest.skip("no container engine answers here")
     if docker("image", "inspect", name, status=None).returncode != 0:
@@ -75,12 +75,12 @@ class Container:
         self.identity = identity
 
     def state(self) -> dict[str, Any]:
-        """What the engine knows of it."""
+        """Return what the engine knows of it."""
         state: dict[str, Any] = json.loads(docker("inspect", "--format={{json .State}}", self.identity).stdout)
         return state
 
     def log(self) -> str:
-        """What it wrote."""
+        """Return what it wrote."""
         answer = docker("logs", self.identity)
         return answer.stdout + answer.stderr
 
@@ -109,12 +109,12 @@ def detached(image: str, *command: str, options: Sequence[str] = ()) -> Iterator
 
 
 def serving(keys_dir: Path) -> tuple[str, ...]:
-    """Options of a prover with keys and a port of this machine."""
+    """Return options of a prover with keys and a port of this machine."""
     return (f"--volume={keys_dir.resolve()}:/keys:ro", "--publish=127.0.0.1::3001")
 
 
 def prove(container: Container) -> dict[str, Any]:
-    """The answer to a request by the published port."""
+    """Return the answer to a request by the published port."""
     address = docker("port", container.identity, "3001/tcp").stdout.split()[0]
     connection = http.client.HTTPConnection(address, timeout=PATIENCE_S)
     with contextlib.closing(connection):

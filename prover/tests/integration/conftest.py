@@ -127,7 +127,7 @@ def verifying_key_of() -> VerifyingKeyOf:
 
 
 def patient(groups: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Settings with deadlines that a loaded machine keeps, where a test asks for no others."""
+    """Return settings with deadlines that a loaded machine keeps, where a test asks for no others."""
     return groups | {"proving": {"merkle_deadline_s": 300, "batch_deadline_s": 300} | groups.get("proving", {})}
 
 

@@ -26,7 +26,7 @@ TINY = load("gnark/tiny.json")
 
 
 def survive(name: str, call: Callable[[], Any]) -> None:
-    """Let every allocation of a call fail in turn."""
+    """Let every allocation of a call fail, one after the other."""
     shim.fail_allocations(-1, 0)
     call()
     count = shim.allocations_seen()
@@ -48,19 +48,19 @@ def survive(name: str, call: Callable[[], Any]) -> None:
 
 
 def scalars(texts: list[str]) -> bytes:
-    """Numbers as the kernel takes them."""
+    """Return numbers as the kernel takes them."""
     return b"".join(int(text, 16).to_bytes(32, "big") for text in texts)
 
 
 def in_memory(data: bytes) -> mmap.mmap:
-    """Bytes as a map of their own."""
+    """Return bytes as a map of their own."""
     memory = mmap.mmap(-1, len(data))
     memory[:] = data
     return memory
 
 
 def prepared_form(engine: Engine, key: LoadedKey) -> bytes:
-    """The prepared form of a key."""
+    """Return the prepared form of a key."""
     out = in_memory(bytes(prepared_bytes(key)))
     write_prepared(engine, key, out, bytes(32), WriteProgress(), CancelFlag())
     return bytes(out)

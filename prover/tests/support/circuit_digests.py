@@ -33,7 +33,7 @@ class Terms:
 
 
 def terms_in_pieces(circuit: CompiledCircuit) -> Iterator[Terms]:
-    """The terms of all constraints in their order."""
+    """Yield the terms of all constraints in their order."""
     starts = circuit.starts[~circuit.is_hint].astype(np.intp)
     for first in range(0, len(starts), ROWS_AT_ONCE):
         here = starts[first : first + ROWS_AT_ONCE]
@@ -48,7 +48,7 @@ def terms_in_pieces(circuit: CompiledCircuit) -> Iterator[Terms]:
 
 
 def constraint_digest(circuit: CompiledCircuit, *, with_counts: bool) -> str:
-    """SHA-256 of all constraints: per side its number of terms, per term wire and coefficient."""
+    """Return SHA-256 of all constraints: per side its number of terms, per term wire and coefficient."""
     table = np.frombuffer(b"".join(value.to_bytes(32, "big") for value in circuit.coefficients), "<u4").reshape(-1, 8)
     counts = (len(circuit.public_names), len(circuit.secret_names), circuit.internal_wires, circuit.constraints)
     digest = hashlib.sha256(struct.pack("<4I", *counts) if with_counts else b"")
@@ -65,7 +65,7 @@ def constraint_digest(circuit: CompiledCircuit, *, with_counts: bool) -> str:
 
 
 def term_counts(circuit: CompiledCircuit) -> dict[str, Any]:
-    """Terms and wires with a non-zero coefficient per side, and the longest expression."""
+    """Return terms and wires with a non-zero coefficient per side, and the longest expression."""
     counts = np.zeros(3, np.int64)
     occurs = np.zeros((3, circuit.wires), bool)
     longest = 0
@@ -82,7 +82,7 @@ def term_counts(circuit: CompiledCircuit) -> dict[str, Any]:
 
 
 def levels_digest(circuit: CompiledCircuit) -> str:
-    """SHA-256 of the levels: length and instructions of each."""
+    """Return SHA-256 of the levels: length and instructions of each."""
     order, bounds = circuit.level_order
     digest = hashlib.sha256()
     for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
@@ -91,7 +91,7 @@ def levels_digest(circuit: CompiledCircuit) -> str:
 
 
 def statistics(circuit: CompiledCircuit) -> dict[str, Any]:
-    """Everything that r1cs_stats.json tells about a circuit, but its shape."""
+    """Return all facts of r1cs_stats.json about a circuit, except its shape."""
     table = b"".join(value.to_bytes(32, "big") for value in circuit.coefficients)
     return {
         "public": len(circuit.public_names),

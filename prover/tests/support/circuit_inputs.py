@@ -53,7 +53,7 @@ def _columns(items: list[dict[str, Any]], *names: str) -> list[int]:
 
 
 def _merkle_parts(request: dict[str, Any], version: int) -> list[tuple[list[int], list[int]]]:
-    """What is public in version 1, and the rest, for the inclusion and the non-inclusion half."""
+    """Return what is public in version 1, and the rest, for the inclusion and the non-inclusion half."""
     parts = []
     if accounts := request.get("inputCompressedAccounts"):
         parts.append((_columns(accounts, "root", "leaf"), _columns(accounts, "pathIndex", "pathElements")))
@@ -66,7 +66,7 @@ def _merkle_parts(request: dict[str, Any], version: int) -> list[tuple[list[int]
 
 
 def circuit_inputs(request: dict[str, Any]) -> list[int]:
-    """Public, then secret inputs, without the constant one."""
+    """Return public, then secret inputs, without the constant one."""
     kind = request["circuitType"]
     if kind in _BATCH_FIELDS:
         scalars, arrays = _BATCH_FIELDS[kind]

@@ -114,7 +114,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class ChainCounts:
-    """What a device and the processor solve of a constraint system, in the order of t_chains_make."""
+    """Parts of a constraint system that device and CPU solve, in the order of t_chains_make."""
 
     chains: int
     shapes: int
@@ -131,7 +131,7 @@ class ChainCounts:
 
 @dataclass(frozen=True)
 class Difference:
-    """Wires, a and b that a device solves otherwise than the processor, and whether a row failed on either side."""
+    """Wires, a and b that a device solves otherwise than the CPU, and whether a row failed on either side."""
 
     wires: int
     a: int
@@ -150,7 +150,7 @@ class Hooks:
         self.library: Any = self.ffi.dlopen(str(library))
 
     def read(self, data: bytes, generation: int, base_offset: int = 0, cancelled: bool = False) -> ConstraintSystem:
-        """Reads a constraint system; raises Refused."""
+        """Read a constraint system. Raise Refused."""
         status = self.ffi.new("int32_t *")
         error = self.ffi.new("g16_error *")
         cancel = self.ffi.new("int32_t *", int(cancelled))
@@ -162,19 +162,19 @@ class Hooks:
         return ConstraintSystem(self, handle)
 
     def read_key(self, path: Path) -> ConstraintSystem:
-        """Reads the constraint system of a key file of generation 0.8."""
+        """Read the constraint system of a key file of gnark 0.8."""
         data = path.read_bytes()
         wrapper = 8 if int.from_bytes(data[8:16], "big").bit_count() == 1 else 16
         offset = key_sections(data, wrapper=wrapper).verifying_key_end
         return self.read(data[offset:], GENERATION_08, offset)
 
     def refusal(self, status: int, error: Any) -> Refused:
-        """A status other than ok with its error record."""
+        """Return a status other than ok with its error record."""
         message = self.ffi.string(error.message).decode("ascii")
         return Refused(STATUSES[status], message, int(error.offset), int(error.constraint))
 
     def column(self, data: bytes, width: int, capacity: int) -> tuple[list[int], int] | str:
-        """Values and byte length of an integer column, or why it was refused."""
+        """Return values and byte length of an integer column, or why it was refused."""
         values = self.ffi.new("uint32_t[]" if width == 32 else "uint64_t[]", max(capacity, 1))
         count, used = self.ffi.new("uint64_t *"), self.ffi.new("uint64_t *")
         place = self.ffi.new("size_t *")
@@ -186,7 +186,7 @@ class Hooks:
         return list(values[0 : count[0]]), int(used[0])
 
     def words(self, data: bytes) -> tuple[list[int], int]:
-        """Variable-length words up to the first that is refused, and the bytes they take."""
+        """Return variable-length words up to the first that is refused, and the bytes they take."""
         values = self.ffi.new("uint32_t[]", len(data) + 1)
         used = self.ffi.new("uint64_t *")
         count = self.library.t_cs_leb128(values, len(data) + 1, self.ffi.from_buffer(data), len(data), used)
@@ -210,22 +210,22 @@ class ConstraintSystem:
         return list(out)
 
     def row(self, number: int) -> Row:
-        """Constraint `number`."""
+        """Return constraint `number`."""
         return Row(*self._fields(self._hooks.library.t_cs_row, number, 7))
 
     def hint(self, number: int) -> Hint:
-        """Hint `number`."""
+        """Return hint `number`."""
         return Hint(*self._fields(self._hooks.library.t_cs_hint, number, 4))
 
     def expression(self, number: int) -> list[tuple[int, int]]:
-        """Terms (coefficient id, wire) of an expression."""
+        """Return terms (coefficient id, wire) of an expression."""
         count = self._hooks.library.t_cs_expression(self._handle, number, self._ffi.NULL, 0)
         pairs = self._ffi.new("uint32_t[]", 2 * count + 1)
         self._hooks.library.t_cs_expression(self._handle, number, pairs, count)
         return [(pairs[2 * i], pairs[2 * i + 1]) for i in range(count)]
 
     def program(self) -> tuple[list[int], list[int], list[int]]:
-        """Instructions in the order of execution, starts of the components, starts of the slices."""
+        """Return instructions in the order of execution, starts of the components, starts of the slices."""
         program = self._ffi.new("uint32_t[]", self.counts.instructions)
         components = self._ffi.new("uint32_t[]", self.counts.components + 1)
         slices = self._ffi.new("uint32_t[]", self.counts.slices + 1)
@@ -233,13 +233,13 @@ class ConstraintSystem:
         return list(program), list(components), list(slices)
 
     def coefficients(self) -> bytes:
-        """The coefficient table, 32 bytes big-endian each."""
+        """Return the coefficient table, 32 bytes big-endian each."""
         out = self._ffi.new("uint8_t[]", 32 * self.counts.coefficients)
         self._hooks.library.t_cs_coefficients(self._handle, out)
         return bytes(self._ffi.buffer(out))
 
     def digest(self, prefix: bytes = b"") -> str:
-        """SHA-256 of `prefix` and all constraints, as the vectors define it."""
+        """Return SHA-256 of `prefix` and all constraints, as the vectors define it."""
         values = self.coefficients()
         size = 1 << 20
         out, used = self._ffi.new("uint8_t[]", size), self._ffi.new("uint64_t *")
@@ -253,11 +253,11 @@ class ConstraintSystem:
 
     @property
     def short_terms(self) -> int:
-        """How many terms the solver evaluates."""
+        """Number of terms that the solver evaluates."""
         return int(self._hooks.library.t_cs_short_terms(self._handle))
 
     def differing_rows(self, inputs: Iterable[int], backend: str = "portable", threads: int = 1) -> int:
-        """Solves for any inputs, satisfiable or not.
+        """Solve for any inputs, satisfiable or not.
 
         Gives the number of rows whose sides are not the sums of the file's terms, or that solve a wire and do not hold.
         """
@@ -271,7 +271,7 @@ class ConstraintSystem:
     def solve(
         self, inputs: Iterable[int], backend: str = "portable", threads: int = 1, cancelled: bool = False
     ) -> Solution:
-        """Solves the witness; raises Refused. Inputs below 2^256."""
+        """Solve the witness; inputs are below 2^256. Raise Refused."""
         packed = b"".join(value.to_bytes(32, "big") for value in inputs)
         rows = self.counts.constraints
         outs = [self._ffi.new("uint8_t[]", 32 * size) for size in (self.counts.wires, rows, rows, rows)]
@@ -285,7 +285,7 @@ class ConstraintSystem:
         return Solution(*(bytes(self._ffi.buffer(out)) for out in outs))
 
     def chains(self, forced: bool = True) -> Chains | str:
-        """The system as a device solves it, or why the processor should; forced: whatever it costs."""
+        """Return the system as a device solves it, or why the CPU should; ``forced`` ignores the cost."""
         reason, counts = self._ffi.new("char[160]"), self._ffi.new("uint64_t[11]")
         log2 = (self.counts.constraints - 1).bit_length()
         handle = self._hooks.library.t_chains_make(self._handle, log2, int(forced), reason, counts)
@@ -304,7 +304,7 @@ class Chains:
     def compare(
         self, inputs: Iterable[int], backend: str = "portable", threads: int = 1, backwards: bool = False
     ) -> Difference:
-        """Solves any inputs on both sides; backwards: the order of the device's threads."""
+        """Solve any inputs on both sides; ``backwards`` is the order of the device's threads."""
         system, ffi = self.system, self.system._ffi
         found, failed = ffi.new("uint64_t[3]"), ffi.new("int32_t[3]")
         packed = b"".join(value.to_bytes(32, "big") for value in inputs)

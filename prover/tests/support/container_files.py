@@ -33,11 +33,11 @@ class Stage:
     instructions: list[tuple[str, str]] = field(default_factory=list)
 
     def all(self, name: str) -> list[str]:
-        """The arguments of every such instruction."""
+        """Return the arguments of every such instruction."""
         return [arguments for instruction, arguments in self.instructions if instruction == name]
 
     def words(self, name: str) -> list[str]:
-        """The words of the last such instruction in its JSON form."""
+        """Return the words of the last such instruction in its JSON form."""
         words: list[str] = json.loads(self.all(name)[-1])
         return words
 
@@ -50,7 +50,7 @@ class Stage:
 
 
 def stages(dockerfile: Path) -> list[Stage]:
-    """The stages of a Dockerfile."""
+    """Return the stages of a Dockerfile."""
     lines = [line for line in dockerfile.read_text().splitlines() if not line.lstrip().startswith("#")]
     text = re.sub(r"\\\n\s*", " ", "\n".join(lines))
     found: list[Stage] = []
@@ -65,7 +65,7 @@ def stages(dockerfile: Path) -> list[Stage]:
 
 
 def in_context(path: str) -> bool:
-    """Whether builds are sent a path, relative to the workspace.
+    """Return whether builds are sent a path, relative to the workspace.
 
     The last line of .dockerignore that names it, or a folder that it is in, decides.
     """
@@ -79,7 +79,7 @@ def in_context(path: str) -> bool:
 
 
 def copied_into(stage: Stage) -> list[str]:
-    """What a stage copies from the workspace: files, and folders without the slash."""
+    """Return what a stage copies from the workspace: files, and folders without the slash."""
     return [
         source.rstrip("/")
         for copied in stage.all("COPY")
@@ -89,18 +89,18 @@ def copied_into(stage: Stage) -> list[str]:
 
 
 def compose() -> dict[str, Any]:
-    """What compose.yaml says, anchors resolved."""
+    """Return what compose.yaml says, anchors resolved."""
     everything: dict[str, Any] = yaml.safe_load((WORKSPACE / "compose.yaml").read_text())
     return everything
 
 
 def services(profile: str) -> dict[str, dict[str, Any]]:
-    """The services of a profile."""
+    """Return the services of a profile."""
     return {name: service for name, service in compose()["services"].items() if profile in service["profiles"]}
 
 
 def command_of(service: Mapping[str, Any]) -> list[str]:
-    """What the container of a service runs: the entry point of our image, if it is one, and the command."""
+    """Return what the container of a service runs: the entry point of our image, if it is one, and the command."""
     entry: list[str] = service.get("entrypoint", [])
     if "build" in service:
         entry = stages(WORKSPACE / service["build"]["dockerfile"])[-1].words("ENTRYPOINT")
@@ -108,7 +108,7 @@ def command_of(service: Mapping[str, Any]) -> list[str]:
 
 
 def health_check_of(service: Mapping[str, Any]) -> list[str]:
-    """The words of a service's health check, or of that of its image."""
+    """Return the words of a service's health check, or of that of its image."""
     if "healthcheck" in service:
         kind: str
         words: list[str]
@@ -119,7 +119,7 @@ def health_check_of(service: Mapping[str, Any]) -> list[str]:
 
 
 def here(words: list[str], places: Mapping[str, str]) -> list[str]:
-    """A container's command for this machine; ``places`` says what stands for what."""
+    """Return a container's command for this machine; ``places`` maps its paths to paths here."""
     ours = {name: str(Path(sys.executable).with_name(name)) for name in ("prover", "forester")}
     program = {**ours, "python": sys.executable, "python3": sys.executable}
     localised = [program.get(words[0], words[0]), *words[1:]]
@@ -129,7 +129,7 @@ def here(words: list[str], places: Mapping[str, str]) -> list[str]:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a container, as far as processes of this machine need them."""
+    """Return the variables of a container, as far as processes of this machine need them."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PROVER_", "COVERAGE", "REDIS_"))}
     return kept | {name: str(value) for name, value in variables.items()}
 
@@ -147,7 +147,7 @@ class Container:
             self.process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, **options)
 
     def healthy(self) -> bool:
-        """Whether the health check says so."""
+        """Return whether the health check says so."""
         check = subprocess.run(self._health_check, capture_output=True, env=environment({}), timeout=60)
         return check.returncode == 0
 
@@ -160,7 +160,7 @@ class Container:
             time.sleep(0.2)
 
     def stop(self) -> int:
-        """What `compose down` does; the exit status."""
+        """Return what `compose down` does; the exit status."""
         self.process.send_signal(self.stop_signal)
         try:
             return self.process.wait(PATIENCE_S)

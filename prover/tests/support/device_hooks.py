@@ -40,12 +40,12 @@ int32_t t_cuda_choices(t_choices *choices, const t_msm_shape *shape, uint32_t lo
 
 
 def montgomery(value: int, modulus: int) -> bytes:
-    """A value as device memory holds it."""
+    """Return a value as device memory holds it."""
     return (value * MONTGOMERY % modulus).to_bytes(32, "little")
 
 
 def odd_tunings() -> tuple[str, ...]:
-    """The texts of gpu_tunings.h."""
+    """Return the texts of gpu_tunings.h."""
     header = Path(__file__).resolve().parents[2] / "native/tests/gpu_tunings.h"
     found = re.search(r"ODD_TUNING\[\] = \{(.*?)\};", header.read_text(), re.DOTALL)
     assert found is not None
@@ -64,7 +64,7 @@ class Group:
         self.cache: dict[int, bytes] = {}
 
     def point(self, exponent: int) -> bytes:
-        """A multiple of the generator as device memory holds it."""
+        """Return a multiple of the generator as device memory holds it."""
         if exponent not in self.cache:
             point = multiply(self.generator, exponent % R)
             coordinates: list[Any] = [0] * (self.width // 32) if point is None else list(point)
@@ -77,7 +77,7 @@ GROUPS = [Group("g1", G1, 64), Group("g2", G2, 128)]
 
 
 def scalar_bytes(scalars: list[int]) -> bytes:
-    """Scalars as device memory holds them."""
+    """Return scalars as device memory holds them."""
     return b"".join(montgomery(s, R) for s in scalars)
 
 
@@ -90,7 +90,7 @@ def sums_on_device(
     first_list: int,
     room: int,
 ) -> list[bytes]:
-    """Multiplications with the same bases, one for each row of scalars, in memory for `room` of them."""
+    """Return multiplications with the same bases, one for each row of scalars, in memory for `room` of them."""
     out = ffi.new("uint8_t[]", group.width * len(rows))
     points = b"".join(group.point(e) for e in exponents)
     values = b"".join(scalar_bytes(scalars) for scalars in rows)
@@ -101,7 +101,7 @@ def sums_on_device(
 
 
 def expected_sum(group: Group, exponents: list[int], scalars: list[int], first_list: int) -> bytes:
-    """The hook turns the order of the second list's scalars around."""
+    """Return the hook turns the order of the second list's scalars around."""
     count = len(scalars)
     taken = scalars[:first_list] + [scalars[count - 1 - i] for i in range(count - first_list)]
     return group.point(sum(e * s for e, s in zip(exponents, taken, strict=True)) % R)
@@ -111,28 +111,28 @@ def expected_sum(group: Group, exponents: list[int], scalars: list[int], first_l
 
 
 def memory(values: list[int]) -> bytes:
-    """Values as device memory holds them."""
+    """Return values as device memory holds them."""
     return b"".join(montgomery(value, R) for value in values)
 
 
 def from_memory(data: bytes) -> list[int]:
-    """The reverse."""
+    """Return the reverse."""
     back = pow(MONTGOMERY, -1, R)
     return [int.from_bytes(data[i : i + 32], "little") * back % R for i in range(0, len(data), 32)]
 
 
 def root(log2: int) -> int:
-    """A root of unity of order 2^log2."""
+    """Return a root of unity of order 2^log2."""
     return pow(ROOT_28, 1 << (28 - log2), R)
 
 
 def bit_reversed(values: list[int], log2: int) -> list[int]:
-    """Values in the order of their reversed numbers."""
+    """Return values in the order of their reversed numbers."""
     return [values[int(f"{i:0{log2}b}"[::-1], 2) if log2 else 0] for i in range(len(values))]
 
 
 def table(log2: int) -> list[int]:
-    """The roots that a prepared key has."""
+    """Return the roots that a prepared key has."""
     psi = root(log2 + 1)
     powers = [1]
     for _ in range((1 << log2) - 1):
@@ -141,7 +141,7 @@ def table(log2: int) -> list[int]:
 
 
 def evaluate(coefficients: list[int], omega: int) -> list[int]:
-    """Values on the powers of omega, in natural order: the textbook's recursion."""
+    """Return values on the powers of omega, in natural order: the textbook's recursion."""
     if len(coefficients) == 1:
         return coefficients
     square = omega * omega % R
@@ -155,13 +155,13 @@ def evaluate(coefficients: list[int], omega: int) -> list[int]:
 
 
 def interpolate(values: list[int], omega: int) -> list[int]:
-    """The coefficients that have these values."""
+    """Return the coefficients that have these values."""
     inverse = pow(len(values), -1, R)
     return [value * inverse % R for value in evaluate(values, pow(omega, -1, R))]
 
 
 def shifted(coefficients: list[int], factor: int) -> list[int]:
-    """Coefficients of p(factor * X)."""
+    """Return coefficients of p(factor * X)."""
     power, answer = 1, []
     for c in coefficients:
         answer.append(c * power % R)
@@ -170,7 +170,7 @@ def shifted(coefficients: list[int], factor: int) -> list[int]:
 
 
 def sample(log2: int) -> list[int]:
-    """Random values, the last ones 0, 1 and -1."""
+    """Return random values, the last ones 0, 1 and -1."""
     generator = random.Random(log2)
     values = [generator.randrange(R) for _ in range(1 << log2)]
     for place, value in enumerate([0, 1, R - 1]):
@@ -180,7 +180,7 @@ def sample(log2: int) -> list[int]:
 
 
 def transform(hooks: Any, values: list[int], shape: tuple[int, int, int, int], step: int) -> list[int]:
-    """As many transforms as the values are."""
+    """Return as many transforms as the values are."""
     buffer = ffi.new("uint8_t[]", memory(values))
     sizes = ffi.new("t_ntt_shape *", (*shape, len(values) >> shape[0]))
     assert hooks.t_cuda_ntt(buffer, memory(table(shape[0])), sizes, step) == 0
@@ -188,7 +188,7 @@ def transform(hooks: Any, values: list[int], shape: tuple[int, int, int, int], s
 
 
 def require_transforms(hooks: Any, shape: tuple[int, int, int, int]) -> None:
-    """Every step of a transform is what its definition says."""
+    """Compare every step of a transform with its definition."""
     log2 = shape[0]
     omega, psi = root(log2), root(log2 + 1)
     coefficients = sample(log2)

@@ -75,20 +75,20 @@ class Batch:
 
 
 def accept(outcome: Outcome) -> None:
-    """Raises Refused unless the status is ok."""
+    """Raise Refused unless the status is ok."""
     if outcome.status != "ok":
         raise Refused(outcome)
 
 
 def declare(kernel: Kernel) -> Any:
-    """The kernel's library with the functions for devices."""
+    """Return the kernel's library with the functions for devices."""
     if "g16_device_info" not in kernel._ffi.list_types()[0]:
         kernel._ffi.cdef(_DECLARATIONS)
     return kernel._library
 
 
 def count_devices(kernel: Kernel, library: Path) -> int:
-    """How many GPUs a CUDA library finds."""
+    """Return how many GPUs a CUDA library finds."""
     count = kernel._ffi.new("uint32_t *")
     accept(kernel._call(declare(kernel).g16_device_count, str(library).encode(), count))
     return int(count[0])
@@ -110,25 +110,25 @@ class Device:
         self.calls.g16_device_close(self.handle)
 
     def describe(self) -> Any:
-        """The fields of g16_device_info."""
+        """Return the fields of g16_device_info."""
         info = self.kernel._ffi.new("g16_device_info *")
         accept(self.kernel._call(self.calls.g16_device_describe, self.handle, info))
         return info
 
     def key_bytes(self, key: Key) -> int:
-        """Device memory that a key would take."""
+        """Return device memory that a key would take."""
         return int(self.calls.g16_device_key_bytes(self.handle, key._handle))
 
     def proof_bytes(self, key: Key) -> int:
-        """Device memory that a proof takes."""
+        """Return device memory that a proof takes."""
         return int(self.calls.g16_device_proof_bytes(self.handle, key._handle))
 
     def batch_limit(self, key: Key) -> int:
-        """Proofs of a batch at most."""
+        """Return proofs of a batch at most."""
         return int(self.calls.g16_device_batch_limit(self.handle, key._handle))
 
     def load(self, key: Key, cancelled: bool = False) -> DeviceKey:
-        """A key on the device."""
+        """Return a key on the device."""
         return DeviceKey(self, key, cancelled)
 
 
@@ -148,17 +148,17 @@ class DeviceKey:
         self.calls.g16_device_key_destroy(self.handle)
 
     def witness(self) -> Any:
-        """The fields of g16_device_witness."""
+        """Return the fields of g16_device_witness."""
         witness = self.kernel._ffi.new("g16_device_witness *")
         self.calls.g16_device_key_witness(self.handle, witness)
         return witness
 
     def prove_with_blinding(self, inputs: bytes, form: int, first: bytes, second: bytes) -> bytes:
-        """A proof with given blinding values."""
+        """Return a proof with given blinding values."""
         return self._prove(self.calls.g16_device_prove_with_blinding, (form, first, second), inputs, None)
 
     def prove(self, inputs: bytes, stages: Stages | None = None, cancel: Any = None) -> bytes:
-        """A proof with fresh blinding; stages: a list to which the times of its stages are added."""
+        """Return a proof with fresh blinding; stages: a list to which the times of its stages are added."""
         times = self.kernel._ffi.new("uint64_t[]", len(STAGES))
         proof = self._prove(self.calls.g16_device_prove, (times,), inputs, cancel)
         if stages is not None:
@@ -174,7 +174,7 @@ class DeviceKey:
         return bytes(ffi.buffer(proof))
 
     def prove_many(self, inputs: list[bytes], cancel: Any = None, stages: Stages | None = None) -> Batch:
-        """Proofs with fresh blinding."""
+        """Return proofs with fresh blinding."""
         times = self.kernel._ffi.new("uint64_t[]", len(STAGES))
         batch = self._prove_many(self.calls.g16_device_prove_many, (times,), inputs, cancel)
         if stages is not None:
@@ -184,7 +184,7 @@ class DeviceKey:
     def prove_many_with_blinding(
         self, inputs: list[bytes], form: int, values: list[tuple[int, int]], less_scratch: int = 0
     ) -> Batch:
-        """Proofs with given blinding values, a pair for each."""
+        """Return proofs with given blinding values, a pair for each."""
         columns = zip(*values, strict=True)
         first, second = (b"".join(value.to_bytes(32, "big") for value in column) for column in columns)
         function = self.calls.g16_device_prove_many_with_blinding

@@ -1,4 +1,4 @@
-"""A GPU that is none: sizes as told, proofs by the processor, faults on demand."""
+"""A simulated GPU: sizes as configured, proofs by the CPU, faults on demand."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ TINY = load("gnark/tiny.json")
 
 
 def tiny_key(engine: Engine) -> LoadedKey:
-    """A key of a few constraints."""
+    """Return a key of a few constraints."""
     return engine.load_key(bytes.fromhex(TINY["key_v0_14_hex"]))
 
 
 def tiny_task(name: str = "z6") -> ProofTask:
-    """What the tiny key proves, a case of tiny.json under the name of some circuit."""
+    """Return what the tiny key proves, a case of tiny.json under the name of some circuit."""
     case = TINY["cases"][name]
     public, secret = (
         b"".join(int(text, 16).to_bytes(32, "big") for text in case[part]) for part in ("public", "secret")
@@ -38,7 +38,7 @@ def tiny_task(name: str = "z6") -> ProofTask:
 
 
 def wrong(proof: KernelProof) -> KernelProof:
-    """A proof of well-formed points that does not hold: the last point is the first."""
+    """Return a proof of well-formed points that does not hold: the last point is the first."""
     return KernelProof(proof.points[:192] + proof.points[:64], proof.stage_seconds)
 
 
@@ -62,17 +62,17 @@ class FakeCopy:
         self.witness = DeviceWitness(False, "this device is none", 0, 0, 0, 0, 0, 0, 0, 0)
 
     def scratch_bytes_of(self, proofs: int) -> int:
-        """As much as for each alone."""
+        """Return as much as for each alone."""
         return self.scratch_bytes * proofs
 
     def prove_many(self, inputs: Sequence[bytes], cancel: CancelFlag) -> list[KernelProof | ProverError]:
-        """Prove on the processor, or fail."""
+        """Prove on the CPU, or fail."""
         assert not self.closed
         assert 1 <= len(inputs) <= self.batch_limit
         return self._device.call(self, inputs, cancel)
 
     def prove_here(self, inputs: bytes, cancel: CancelFlag) -> KernelProof | ProverError:
-        """Prove one on the processor."""
+        """Prove one on the CPU."""
         try:
             return self.key.prove(inputs, cancel)
         except ProverError as error:
@@ -108,11 +108,11 @@ class FakeDevice:
         return DeviceInfo("fake", 0, (9, 0), 1, 12040, 12040, 2 * self.budget, self.budget, self.budget, 0)
 
     def key_bytes(self, key: LoadedKey) -> int:
-        """Bytes of any key."""
+        """Return bytes of any key."""
         return self.sizes[0]
 
     def proof_bytes(self, key: LoadedKey) -> int:
-        """Bytes of any proof."""
+        """Return bytes of any proof."""
         return self.sizes[1]
 
     def load_key(self, key: LoadedKey, cancel: CancelFlag | None = None) -> FakeCopy:
@@ -138,7 +138,7 @@ class FakeDevice:
         return outcomes
 
     def held(self) -> list[LoadedKey]:
-        """The keys on the device, in the order of their arrival."""
+        """Return the keys on the device, in the order of their arrival."""
         return [copy.key for copy in self.copies if not copy.closed]
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class FakeGpus:
         return Gpu(index, self._open, self.metrics, pause_s, maximum_proofs)
 
     def admission_request(self, admission: Admission | None = None) -> AdmissionRequest:
-        """The turn of a request for the tiny proof, with an admission of its own unless one is given."""
+        """Return the turn of a request for the tiny proof, with an admission of its own unless one is given."""
         return AdmissionRequest(admission or Admission(8, 0, self.metrics), CircuitKind.INCLUSION)
 
     def _open(self) -> Device:

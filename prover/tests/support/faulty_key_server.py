@@ -73,7 +73,7 @@ def status(code: int, headers: dict[str, str] | None = None) -> Fault:
 
 
 def truncated(keep: int) -> Fault:
-    """Announce all bytes from where the client is, send ``keep`` of them and hang up."""
+    """Announce all bytes from the client's position, send ``keep`` of them and close the connection."""
 
     async def answer(request: web.Request, data: bytes) -> web.StreamResponse:
         start = request.http_range.start or 0
@@ -91,7 +91,7 @@ def truncated(keep: int) -> Fault:
 
 
 def silent(keep: int) -> Fault:
-    """Announce all bytes, send ``keep`` of them and say nothing more."""
+    """Announce all bytes, send ``keep`` of them and nothing more."""
 
     async def answer(request: web.Request, data: bytes) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": str(len(data))})

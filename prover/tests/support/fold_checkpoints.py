@@ -33,15 +33,15 @@ class Checkpoint:
     data: mmap.mmap
 
     def half_at(self, generation: int) -> int:
-        """Where the half of a generation begins."""
+        """Return where the half of a generation begins."""
         return generation % 2 * (len(self.data) // 2)
 
     def word(self, generation: int, at: int) -> int:
-        """A word of the header in this generation's half."""
+        """Return a word of the header in this generation's half."""
         return int(struct.unpack_from("<Q", self.data, self.half_at(generation) + at)[0])
 
     def newest(self) -> int:
-        """The last generation that was written, 0 for none."""
+        """Return the last generation that was written, 0 for none."""
         return max(self.word(half, GENERATION_AT) for half in (0, 1))
 
     def seal(self, generation: int, at: int, value: int) -> None:
@@ -56,7 +56,7 @@ class Checkpoint:
 
 
 def stop_after_next_state(data: mmap.mmap, generation: int | None = None) -> CancelFlag:
-    """A cancel flag that is the generation of the half which is written next, so it is raised by that state.
+    """Return a cancel flag that is the generation of the half which is written next, so it is raised by that state.
 
     ``generation`` says which one that is, if not the one after the newest.
     """
@@ -69,7 +69,7 @@ def stop_after_next_state(data: mmap.mmap, generation: int | None = None) -> Can
 
 
 def inclusion_key(engine: Engine, height: int) -> bytes:
-    """A key of one Merkle path, with a domain of 512 places for height 1 and of 1,024 for 2."""
+    """Return a key of one Merkle path, with a domain of 512 places for height 1 and of 1,024 for 2."""
     circuit = CircuitId(CircuitKind.INCLUSION, 2, (height,), (1,))
     system = io.BytesIO()
     write_constraint_system(compile_circuit(circuit), system)

@@ -20,7 +20,7 @@ _FROM_GOLDEN = 0.3
 
 
 def mutate(data: bytes, longest: int, seed: int) -> bytes:
-    """The next input."""
+    """Return the next input."""
     choose = random.Random(seed)
     if choose.random() < _FROM_GOLDEN:
         return mutated(choose)[:longest]
@@ -29,7 +29,7 @@ def mutate(data: bytes, longest: int, seed: int) -> bytes:
 
 
 def judge_input(data: bytes) -> None:
-    """One run; anything that gets out is a finding."""
+    """Run once; any exception is a finding."""
     judge(data)
 
 

@@ -1,7 +1,7 @@
 """Writes generation 0.14 proving keys from generation 0.8 ones, for tests.
 
 No key of generation 0.14 is published, so tests of that format make their own from the published 0.8 keys:
-the points stay, the framing changes and the constraint system is written anew
+the points stay, the framing changes and the constraint system is written again
 (prover/docs/reference/gnark-keys.md, "Conversion between format versions").
 The encoders here are independent of the kernel's decoders and serve to test those, too.
 """
@@ -35,7 +35,7 @@ class Tagged:
 
 
 def decode_cbor(data: bytes, offset: int = 0) -> tuple[Any, int]:
-    """The item at `offset` and the offset after it. Knows what key files contain."""
+    """Return the item at `offset` and the offset after it. Knows what key files contain."""
     first = data[offset]
     major, argument = first >> 5, first & 31
     offset += 1
@@ -76,7 +76,7 @@ def _cbor_head(major: int, argument: int) -> bytes:
 
 
 def encode_cbor(item: object) -> bytes:
-    """Core deterministic encoding: shortest integers, definite lengths, sorted keys."""
+    """Return core deterministic encoding: shortest integers, definite lengths, sorted keys."""
     match item:
         case None:
             return b"\xf6"
@@ -102,7 +102,7 @@ def encode_cbor(item: object) -> bytes:
 
 
 def encode_leb128(words: list[int]) -> bytes:
-    """Seven bits per byte, least significant group first."""
+    """Return seven bits per byte, least significant group first."""
     out = bytearray()
     for word in words:
         rest = word
@@ -152,7 +152,7 @@ def _small_block(values: list[int], width: int) -> list[int]:
 
 
 def column_words(values: list[int], width: int) -> list[int]:
-    """The words (32 or 64 bits) that the reference's compressor writes for a column."""
+    """Return the words (32 or 64 bits) that the reference's compressor writes for a column."""
     packed_count = len(values) // (4 * width) * (4 * width)
     words: list[int] = []
     length = 0
@@ -168,7 +168,7 @@ def column_words(values: list[int], width: int) -> list[int]:
 
 
 def encode_column(values: list[int], width: int) -> bytes:
-    """A column with its word count, as in the file."""
+    """Return a column with its word count, as in the file."""
     words = column_words(values, width)
     return struct.pack(f"<Q{len(words)}{'I' if width == 32 else 'Q'}", len(words), *words)
 
@@ -244,7 +244,7 @@ class _Emitter:
 
 
 def instructions_of(system: dict[str, Any]) -> Instructions:
-    """The instructions of generation 0.14 for a decoded 0.8 constraint system."""
+    """Return the instructions of generation 0.14 for a decoded 0.8 constraint system."""
     emitter = _Emitter(system)
     for raw in system["Constraints"]:
         emitter.row(raw)
@@ -273,7 +273,7 @@ def _body(system: dict[str, Any]) -> dict[str, object]:
 
 
 def levels_of(instructions: Instructions) -> list[list[int]]:
-    """Instruction ids per level, ascending."""
+    """Return instruction ids per level, ascending."""
     levels: list[list[int]] = [[] for _ in range(max(instructions.level) + 1)]
     for instruction, level in enumerate(instructions.level):
         levels[level].append(instruction)
@@ -281,13 +281,13 @@ def levels_of(instructions: Instructions) -> list[list[int]]:
 
 
 def frame(sections: list[bytes], table: bytes, version: tuple[int, int, int] = (0, 14, 0)) -> bytes:
-    """Head, lengths of the four sections (levels, instructions, calldata, body), sections, coefficient table."""
+    """Return head, lengths of the four sections (levels, instructions, calldata, body), sections, coefficient table."""
     payload = struct.pack("<4Q", *map(len, sections)) + b"".join(sections) + table
     return struct.pack("<4Q", len(payload), *version) + payload
 
 
 def sections_014(system: dict[str, Any]) -> tuple[list[bytes], bytes]:
-    """The four sections and the coefficient table of generation 0.14 for a decoded 0.8 system."""
+    """Return the four sections and the coefficient table of generation 0.14 for a decoded 0.8 system."""
     out = instructions_of(system)
     levels = levels_of(out)
     sections = [
@@ -304,7 +304,7 @@ def sections_014(system: dict[str, Any]) -> tuple[list[bytes], bytes]:
 
 
 def convert_constraint_system(data: bytes) -> bytes:
-    """A constraint system of generation 0.8 in the form of generation 0.14."""
+    """Return a constraint system of generation 0.8 in the form of generation 0.14."""
     system, end = decode_cbor(data)
     if end != len(data):
         message = f"{len(data) - end} bytes follow the constraint system"
@@ -331,7 +331,7 @@ def _skip_points(data: bytes, offset: int, size: int) -> int:
 
 
 def key_sections(data: bytes, *, generation_014: bool = False, wrapper: int = 16) -> KeySections:
-    """Where the parts of a key lie; points must be compressed. Batch keys have an eight-byte wrapper."""
+    """Return where the parts of a key lie; points must be compressed. Batch keys have an eight-byte wrapper."""
     domain_end = wrapper + 168 + generation_014
     z_count = _skip_points(data, _skip_points(data, domain_end + 3 * 32, 32), 32)
     z_end = _skip_points(data, z_count, 32)

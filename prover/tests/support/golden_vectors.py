@@ -42,7 +42,7 @@ class RequestVector:
 
     @property
     def is_batch(self) -> bool:
-        """Whether the circuit proves a batch."""
+        """True if the circuit proves a batch."""
         return self.circuit.startswith("batch_")
 
 

@@ -1,4 +1,4 @@
-"""The stages of prover/bench/gpu.sh on a library that stands for a GPU."""
+"""The stages of prover/bench/gpu.sh on a library that simulates a GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "gpu.sh"
 
 
 class GpuScript:
-    """A folder of builds and results, and the library that stands for a GPU."""
+    """A folder of builds and results, and the library that simulates a GPU."""
 
     def __init__(self, folder: Path, library: Path) -> None:
         self.results, self.keys = folder / "results", folder / "keys"
@@ -21,7 +21,7 @@ class GpuScript:
         self._variables = {"GPU_BUILD": str(folder), "GPU_LIBRARY": str(self.library)}
 
     def run(self, *words: str, **variables: str) -> str:
-        """What a stage said on standard error; it must pass."""
+        """Return what a stage said on standard error; it must pass."""
         environment = {name: value for name, value in os.environ.items() if name not in ("AGAIN", "PEER")}
         environment |= self._variables | variables
         answer = subprocess.run([SCRIPT, *words], env=environment, capture_output=True, text=True, timeout=1200)
@@ -29,11 +29,11 @@ class GpuScript:
         return answer.stderr
 
     def replace_library(self) -> None:
-        """Another build of the library, by its bytes."""
+        """Replace the library by another build, with other bytes."""
         with self.library.open("ab") as file:
             file.write(b"\0")
 
     def lines(self, pattern: str) -> list[dict[str, Any]]:
-        """The JSON lines of results."""
+        """Return the JSON lines of results."""
         files = sorted(self.results.glob(pattern))
         return [json.loads(line) for file in files for line in file.read_text().splitlines()]

@@ -61,7 +61,7 @@ class HeldGpu:
     def submit(
         self, key: LoadedKey, inputs: bytes = INPUTS, cancel: CancelFlag | None = None
     ) -> Future[UnverifiedProof]:
-        """Ask for a proof; it is in a call or among those that wait when this returns."""
+        """Request a proof; it is in a call, or waits, when this returns."""
         flag, number = cancel or CancelFlag(), self._requests
 
         def ask() -> UnverifiedProof:
@@ -71,7 +71,7 @@ class HeldGpu:
         return self._submitted(ask)
 
     def submit_by(self, devices: Devices, key: LoadedKey) -> Future[Proof]:
-        """The same, by devices to which this GPU belongs."""
+        """Return the same, by devices to which this GPU belongs."""
         number = self._requests
 
         def ask() -> Proof:
@@ -104,17 +104,17 @@ class HeldGpu:
         self.may_end.release(1000)
 
     def sizes(self) -> list[int]:
-        """How many proofs each call was to make."""
+        """Return how many proofs each call was to make."""
         return [len(launch.inputs) for launch in self.device.launches]
 
 
 def batches(limit: int = 64, **sizes: int) -> FakeDevice:
-    """A device that makes so many proofs in one call."""
+    """Return a device that makes so many proofs in one call."""
     return FakeDevice(batch_limit=limit, **sizes)
 
 
 def proved(asked: list[Future[UnverifiedProof]], key: LoadedKey) -> list[int]:
-    """Demand proofs that hold; gives for each how many were made in its call."""
+    """Demand valid proofs; return for each how many were made in its call."""
     made = [one.result(120) for one in asked]
     for one in made:
         key.verifying_key.verify(one.proof.points, tiny_task().assignment.public_inputs)

@@ -44,13 +44,13 @@ CONVERTED = "v2_inclusion_32_1"
 
 
 def state_of(client: Client) -> ServerState:
-    """The state of the server behind a client."""
+    """Return the state of the server behind a client."""
     state: ServerState = client.app[STATE]
     return state
 
 
 def sample(state: ServerState, name: str, **labels: str) -> float | None:
-    """The value of a metric, None where it has no such labels yet."""
+    """Return the value of a metric, None where it has no such labels yet."""
     for metric in vars(state.metrics).values():
         for family in metric.collect():
             for line in family.samples:
@@ -79,7 +79,7 @@ class SharedForms(PreparedKeys):
 
 
 def open_store(directory: Path, engine: Engine, prepared_keys: PreparedKeys | None = None) -> KeyStore:
-    """A key store with metrics of its own."""
+    """Return a key store with metrics of its own."""
     return KeyStore(directory, engine, Metrics(CollectorRegistry()), prepared_keys=prepared_keys)
 
 
@@ -109,13 +109,13 @@ async def working(connection: RedisConnection, store: JobStore, state: ServerSta
 
 
 def proof_of(keys: KeyStore, vector: RequestVector) -> bytes:
-    """The proof of a request, as a worker stores it."""
+    """Return the proof of a request, as a worker stores it."""
     task = read_task(vector.body, read_envelope(vector.body), PUBLISHED_CIRCUITS)
     return prove_with_key(keys.get(circuit(vector.circuit), CancelFlag()), task, CancelFlag()).body
 
 
 def circuit(name: str) -> CircuitId:
-    """The circuit of a current name."""
+    """Return the circuit of a current name."""
     found = CircuitId.from_key_file(name + ".key")
     if found is None:
         raise ValueError(f"no circuit is called {name}")
@@ -123,5 +123,5 @@ def circuit(name: str) -> CircuitId:
 
 
 def scalars(values: tuple[int, ...]) -> bytes:
-    """Integers as the kernel takes them."""
+    """Return integers as the kernel takes them."""
     return b"".join(value.to_bytes(32, "big") for value in values)

@@ -67,7 +67,7 @@ class IndependentKey:
         return cls(points["alpha"], points["beta"], points["gamma"], points["delta"], k, data[:at])
 
     def folded(self, public_inputs: Sequence[int]) -> Any:
-        """K0 + sum x_i K_(i+1)."""
+        """Return k0 + sum x_i K_(i+1)."""
         if len(public_inputs) != len(self.k) - 1:
             raise ValueError("wrong number of public inputs")
         total = self.k[0]
@@ -77,7 +77,7 @@ class IndependentKey:
 
 
 def holds(key: IndependentKey, proof: dict[str, Any], public_inputs: Sequence[int]) -> bool:
-    """Whether e(A, B) = e(alpha, beta) e(K, gamma) e(C, delta), by py_ecc."""
+    """Return whether e(A, B) = e(alpha, beta) e(K, gamma) e(C, delta), by py_ecc."""
     a = g1(*(int(text, 16) for text in proof["ar"]))
     (x1, x0), (y1, y0) = ([int(text, 16) for text in pair] for pair in proof["bs"])
     b = (FQ2([x0, x1]), FQ2([y0, y1]), FQ2.one())
@@ -96,7 +96,7 @@ def holds(key: IndependentKey, proof: dict[str, Any], public_inputs: Sequence[in
 def reference_accepts(
     binary: Path, carrier: Path, folder: Path, key: IndependentKey, proof: bytes, public_inputs: Sequence[int]
 ) -> bool:
-    """Whether the reference binary's verifier accepts; ``carrier`` is the published inclusion_32_1.key."""
+    """Return whether the reference binary's verifier accepts; ``carrier`` is the published inclusion_32_1.key."""
     sections = load("gnark/inclusion_32_1.json")["sections"]
     published = carrier.read_bytes()
     folded = write_g1(key.folded(public_inputs))
@@ -113,12 +113,12 @@ def reference_accepts(
 
 
 def g1(x: int, y: int) -> Any:
-    """An affine point."""
+    """Return an affine point."""
     return (FQ(x), FQ(y), FQ.one())
 
 
 def read_g1(data: bytes) -> Any:
-    """A compressed G1 point."""
+    """Return a compressed G1 point."""
     flags, x = data[0] >> 6, int.from_bytes(bytes([data[0] & 0x3F]) + data[1:], "big")
     if flags not in (2, 3) or x >= P:
         raise ValueError("not a compressed point")
@@ -132,7 +132,7 @@ def read_g1(data: bytes) -> Any:
 
 
 def write_g1(point: Any) -> bytes:
-    """A G1 point, compressed."""
+    """Return a G1 point, compressed."""
     x, y = (int(value) for value in normalize(point))
     data = bytearray(x.to_bytes(_G1_BYTES, "big"))
     data[0] |= 0xC0 if y > _HALF else 0x80
@@ -140,7 +140,7 @@ def write_g1(point: Any) -> bytes:
 
 
 def read_g2(data: bytes) -> Any:
-    """A compressed G2 point, imaginary part of x first."""
+    """Return a compressed G2 point, imaginary part of x first."""
     flags = data[0] >> 6
     x1 = int.from_bytes(bytes([data[0] & 0x3F]) + data[1:32], "big")
     x0 = int.from_bytes(data[32:], "big")
@@ -154,7 +154,7 @@ def read_g2(data: bytes) -> Any:
 
 
 def _sqrt_fq2(value: Any) -> Any:
-    """A square root in Fp2 for p = 3 mod 4 (complex method)."""
+    """Return a square root in Fp2 for p = 3 mod 4 (complex method)."""
     a, b = (int(part) for part in value.coeffs)
     norm = pow(a * a + b * b, (P + 1) // 4, P)
     for sign in (1, -1):
@@ -171,7 +171,7 @@ def _sqrt_fq2(value: Any) -> Any:
 
 
 def on_chain_block(key: IndependentKey) -> tuple[bytes, bytes]:
-    """The key as on-chain programs hold it: main block of 448 bytes, and the K points, 64 bytes each."""
+    """Return the key as on-chain programs hold it: main block of 448 bytes, and the K points, 64 bytes each."""
 
     def raw_g1(point: Any) -> bytes:
         return b"".join(int(value).to_bytes(32, "big") for value in normalize(point))
@@ -185,6 +185,6 @@ def on_chain_block(key: IndependentKey) -> tuple[bytes, bytes]:
 
 
 def as_json(proof: bytes) -> dict[str, Any]:
-    """A proof body as JSON values."""
+    """Return a proof body as JSON values."""
     values: dict[str, Any] = json.loads(proof)
     return values

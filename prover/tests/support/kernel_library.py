@@ -31,7 +31,7 @@ STATUSES = (
 
 
 def _backends() -> tuple[str, ...]:
-    """The backends that this processor runs."""
+    """Return the backends that this CPU runs."""
     cpuinfo = Path("/proc/cpuinfo")
     flags = set(cpuinfo.read_text().split()) if cpuinfo.exists() else set()
     needed: dict[str, set[str]] = {
@@ -108,7 +108,7 @@ class Arithmetic:
         self._hooks: dict[str, Any] = {}
 
     def answer(self, name: str, *operands: bytes, out_bytes: int = 1024) -> tuple[int, bytes]:
-        """The hook's return value and `out_bytes` of output. `name`: "field_fp_mul" and the like."""
+        """Return the hook's return value and `out_bytes` of output. `name`: "field_fp_mul" and the like."""
         if name not in self._hooks:
             area, _, rest = name.partition("_")
             symbol = f"t_{area}_{self.backend}_{rest}"
@@ -123,18 +123,18 @@ class Arithmetic:
         return code, bytes(self._ffi.buffer(out))
 
     def predicate(self, name: str, *operands: bytes) -> bool:
-        """The answer of a hook that says yes or no."""
+        """Return the answer of a hook that says yes or no."""
         return bool(self.answer(name, *operands)[0])
 
     def compute(self, name: str, *operands: bytes, out_bytes: int) -> bytes:
-        """The output of a hook that cannot fail for canonical operands."""
+        """Return the output of a hook that cannot fail for canonical operands."""
         code, out = self.answer(name, *operands, out_bytes=out_bytes)
         assert code == 0
         return out
 
 
 def runs(library: Path, backend: str) -> bool:
-    """Whether the test library runs a backend here, AVX-512 IFMA in emulation too, which BACKENDS leaves out."""
+    """Return whether the test library runs a backend here, AVX-512 IFMA in emulation too, which BACKENDS leaves out."""
     ffi = cffi.FFI()
     ffi.cdef("int32_t t_processor_runs(const char *backend);")
     return bool(ffi.dlopen(str(library)).t_processor_runs(backend.encode()))
@@ -154,7 +154,7 @@ class Kernel:
         self._engine = engine[0]
 
     def close(self) -> None:
-        """Frees the engine."""
+        """Free the engine."""
         self._library.g16_engine_destroy(self._engine)
 
     def _call(self, function: Any, *arguments: Any) -> Outcome:
@@ -165,7 +165,7 @@ class Kernel:
         return Outcome(status, self._ffi.string(error.message).decode("ascii"), int(error.offset))
 
     def load_key(self, data: bytes, cancelled: bool = False) -> tuple[Outcome, Key | None]:
-        """Loads a key file; the key is None unless the status is ok."""
+        """Load a key file; the key is None unless the status is ok."""
         key = self._ffi.new("void **")
         buffer = self._ffi.new("uint8_t[]", data)
         cancel = self._ffi.new("int32_t *", int(cancelled))
@@ -176,7 +176,7 @@ class Kernel:
         return outcome, None
 
     def load_prepared(self, data: bytes) -> tuple[Outcome, Key | None]:
-        """Makes a key of a prepared file, whose bytes the key keeps."""
+        """Load a key from a prepared file, whose bytes the key keeps."""
         ffi = self._ffi
         memory, start = self._aligned(data)
         key = ffi.new("void **")
@@ -187,19 +187,19 @@ class Kernel:
         return outcome, None
 
     def verify_prepared(self, data: bytes) -> Outcome:
-        """Compares all checksums of a prepared file."""
+        """Compare all checksums of a prepared file."""
         _memory, start = self._aligned(data)
         return self._call(self._library.g16_prepared_verify, start, len(data), self._ffi.NULL)
 
     def _aligned(self, data: bytes) -> tuple[Any, Any]:
-        """Copies bytes as a map would have them; gives what owns the memory, and where they begin."""
+        """Copy bytes to an address as a map would have; return the owner of the memory, and the address."""
         memory = self._ffi.new("uint8_t[]", len(data) + 63)
         start = memory + -int(self._ffi.cast("uintptr_t", memory)) % 64
         self._ffi.memmove(start, data, len(data))
         return memory, start
 
     def load_vk(self, data: bytes) -> tuple[Outcome, VerifyingKey | None]:
-        """Loads a stand-alone verifying key."""
+        """Load a separate verifying key."""
         vk = self._ffi.new("void **")
         outcome = self._call(self._library.g16_vk_load, self._engine, vk, self._ffi.new("uint8_t[]", data), len(data))
         if outcome.status == "ok":
@@ -220,7 +220,7 @@ class VerifyingKey:
         return int(self._kernel._library.g16_vk_public_inputs(self._handle))
 
     def encode(self, raw: bool) -> bytes:
-        """The key as gnark writes it."""
+        """Return the key as gnark writes it."""
         kernel, encoding = self._kernel, 2 if raw else 1
         size = kernel._library.g16_vk_bytes(self._handle, encoding)
         out = kernel._ffi.new("uint8_t[]", size)
@@ -229,14 +229,14 @@ class VerifyingKey:
         return bytes(kernel._ffi.buffer(out))
 
     def verify(self, proof: bytes, inputs: list[int]) -> Outcome:
-        """Verifies 256 bytes of proof for these public inputs (each below 2^256)."""
+        """Verify 256 bytes of proof for these public inputs (each below 2^256)."""
         kernel = self._kernel
         assert len(proof) == 256
         packed = b"".join(value.to_bytes(32, "big") for value in inputs)
         return kernel._call(kernel._library.g16_verify, kernel._engine, self._handle, proof, packed, len(inputs))
 
     def destroy(self) -> None:
-        """Frees the key if it is not a part of another."""
+        """Free the key if it is not a part of another."""
         if self._owned:
             self._kernel._library.g16_vk_destroy(self._handle)
 
@@ -248,7 +248,7 @@ class Key:
         self._kernel, self._handle, self._memory = kernel, handle, memory
 
     def fold_checkpoint(self) -> mmap.mmap:
-        """Memory in which folding is kept after every step."""
+        """Return memory in which folding is kept after every step."""
         return mmap.mmap(-1, int(self._kernel._library.g16_fold_checkpoint_bytes(self._handle)))
 
     def prepared(
@@ -258,7 +258,7 @@ class Key:
         fold: bool = False,
         checkpoint: mmap.mmap | None = None,
     ) -> bytes:
-        """The prepared form of the key."""
+        """Return the prepared key."""
         kernel, kept, memory = self._kernel, self._kernel._ffi.NULL, None
         if checkpoint is not None:
             memory = kernel._ffi.from_buffer("uint8_t[]", checkpoint)
@@ -271,7 +271,7 @@ class Key:
         return bytes(kernel._ffi.buffer(out))
 
     def prove(self, inputs: bytes) -> tuple[Outcome, bytes]:
-        """A proof in scratch memory of zeros."""
+        """Return a proof in scratch memory of zeros."""
         kernel, null = self._kernel, self._kernel._ffi.NULL
         size = int(kernel._library.g16_prove_scratch_bytes(kernel._engine, self._handle))
         proof, scratch = kernel._ffi.new("uint8_t[]", 256), kernel._ffi.new("uint8_t[]", size)
@@ -280,7 +280,7 @@ class Key:
         return outcome, bytes(kernel._ffi.buffer(proof))
 
     def prove_with_blinding(self, inputs: bytes, form: int, first: bytes, second: bytes) -> tuple[Outcome, bytes]:
-        """The proof with given blinding values; form is a g16_blinding."""
+        """Return the proof with given blinding values; form is a g16_blinding."""
         kernel, null = self._kernel, self._kernel._ffi.NULL
         size = int(kernel._library.g16_prove_scratch_bytes(kernel._engine, self._handle))
         proof, scratch = kernel._ffi.new("uint8_t[]", 256), kernel._ffi.new("uint8_t[]", size)
@@ -289,7 +289,7 @@ class Key:
         return outcome, bytes(kernel._ffi.buffer(proof))
 
     def describe(self) -> dict[str, Any]:
-        """The fields of g16_key_info."""
+        """Return the fields of g16_key_info."""
         info = self._kernel._ffi.new("g16_key_info *")
         self._kernel._library.g16_key_describe(self._handle, info)
         fields = {name: getattr(info, name) for name, _ in self._kernel._ffi.typeof("g16_key_info").fields}
@@ -301,5 +301,5 @@ class Key:
         return VerifyingKey(self._kernel, self._kernel._library.g16_key_verifying_key(self._handle), owned=False)
 
     def destroy(self) -> None:
-        """Frees the key."""
+        """Free the key."""
         self._kernel._library.g16_key_destroy(self._handle)

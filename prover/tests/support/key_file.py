@@ -11,17 +11,17 @@ VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "gnark"
 
 
 def vectors(name: str) -> Any:
-    """A file of golden vectors."""
+    """Return a file of golden vectors."""
     return json.loads((VECTORS / name).read_text())
 
 
 def tiny_key(generation: str) -> bytes:
-    """The 11-constraint key in generation "0.8" or "0.14"."""
+    """Return the 11-constraint key in generation "0.8" or "0.14"."""
     return bytes.fromhex(vectors("tiny.json")[f"key_v{generation.replace('.', '_')}_hex"])
 
 
 def proof_bytes(proof: dict[str, Any]) -> bytes:
-    """256 bytes from the hexadecimal coordinates of a golden proof."""
+    """Return 256 bytes from the hexadecimal coordinates of a golden proof."""
     coordinates = [*proof["ar"], *(part for pair in proof["bs"] for part in pair), *proof["krs"]]
     return b"".join(int(value, 16).to_bytes(32, "big") for value in coordinates)
 
@@ -35,7 +35,7 @@ class Field:
 
 
 def layout(data: bytes, wrapper_bytes: int, newer: bool) -> dict[str, Field]:
-    """The fields of a key file by name; slices as "A" (points) after "A.count", all sizes in bytes."""
+    """Return the fields of a key file by name; slices as "A" (points) after "A.count", all sizes in bytes."""
     fields: dict[str, Field] = {}
     at = 0
 

@@ -21,17 +21,17 @@ ROOT_28 = 1910321906792171394429139282769207003614565195732928631530564200482146
 
 
 def words(*values: int) -> bytes:
-    """32 bytes each, big-endian."""
+    """Return 32 bytes each, big-endian."""
     return b"".join(value.to_bytes(32, "big") for value in values)
 
 
 def domain_size(rows: int) -> int:
-    """Places of the domain of a system."""
+    """Return places of the domain of a system."""
     return 1 << (rows - 1).bit_length()
 
 
 def lagrange(tau: int, rows: int) -> list[int]:
-    """L_j(tau) of the rows."""
+    """Return l_j(tau) of the rows."""
     n = domain_size(rows)
     omega = pow(ROOT_28, 2**28 // n, R)
     scale = (pow(tau, n, R) - 1) * pow(n, -1, R)
@@ -47,7 +47,7 @@ class Logarithms:
     krs: int
 
     def to_bytes(self) -> bytes:
-        """The proof."""
+        """Return the proof."""
         return _g1(self.ar % R) + _g2(self.bs % R) + _g1(self.krs % R)
 
 
@@ -70,13 +70,13 @@ class KnownKey:
 
     @property
     def has_every_base(self) -> bool:
-        """Whether no wire's base is infinity by accident: setups refuse such systems."""
+        """True if no wire's base is infinity by accident: setups refuse such systems."""
         a, b, c = self.columns
         s = self.secrets
         return all((s.beta * x + s.alpha * y + z) % R for x, y, z in zip(a, b, c, strict=True))
 
     def unblinded(self, wires: list[int]) -> Logarithms:
-        """The proof with r = s = 0."""
+        """Return the proof with r = s = 0."""
         s = self.secrets
         a, b, c = (sum(w * x for w, x in zip(wires, column, strict=True)) % R for column in self.columns)
         private = range(1 + self.system.public, len(wires))
@@ -85,13 +85,13 @@ class KnownKey:
         return Logarithms(s.alpha + a, s.beta + b, (k + a * b - c) * pow(s.delta, -1, R) % R)
 
     def classical(self, wires: list[int], r: int, s: int) -> Logarithms:
-        """As gnark blinds it."""
+        """Return the proof blinded as gnark does."""
         plain, delta = self.unblinded(wires), self.secrets.delta
         ar, bs = plain.ar + r * delta, plain.bs + s * delta
         return Logarithms(ar, bs, plain.krs + s * ar + r * bs - r * s * delta)
 
     def rerandomised(self, wires: list[int], rho: int, sigma: int) -> Logarithms:
-        """See prover/docs/explanation/blinding.md, "How a proof is blinded"."""
+        """Return the proof as in prover/docs/explanation/blinding.md, "How a proof is blinded"."""
         plain = self.unblinded(wires)
         bs = rho * (plain.bs + sigma * self.secrets.delta)
         return Logarithms(plain.ar * pow(rho, -1, R), bs, plain.krs + sigma * plain.ar)

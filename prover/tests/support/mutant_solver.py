@@ -83,7 +83,7 @@ class Program:
         return Constraint(left, right, out, kind, new[0] if new else None)
 
     def wires_without(self, dropped: Constraint, inputs: list[int]) -> list[int]:
-        """An assignment that satisfies all constraints but one, with the open and bound inputs set to fit."""
+        """Return an assignment that satisfies all constraints but one, with the open and bound inputs set to fit."""
         values: dict[int, int] = {
             wire: value
             for wire, value in enumerate([1, *inputs])
@@ -100,7 +100,7 @@ class Program:
         return [values[wire] for wire in range(self.circuit.wires)]
 
     def _run(self, step: Constraint | Hint, dropped: Constraint, values: dict[int, int]) -> bool:
-        """Does a step unless something that it reads has no value yet."""
+        """Execute a step unless something that it reads has no value yet."""
         try:
             if isinstance(step, Hint):
                 self._call(step, dropped, values)
@@ -113,7 +113,7 @@ class Program:
         return True
 
     def _fill(self, dropped: Constraint, values: dict[int, int]) -> int:
-        """Gives values to bound inputs; how many got one."""
+        """Assign values to bound inputs; return how many got one."""
         known = len(values)
         for wire, terms in self.bound_inputs.items():
             if wire not in values and all(read in values for read, _ in terms):

@@ -16,7 +16,7 @@ class ConstraintBroken(Exception):
 
 
 def solve(circuit: CompiledCircuit, inputs: list[int]) -> list[int]:
-    """The value of every wire for the public, then secret inputs; ConstraintBroken if there is none."""
+    """Return the value of every wire for the public, then secret inputs; raise ConstraintBroken if there is none."""
     values: dict[int, int] = dict(enumerate([1, *inputs]))
     assert len(values) == len(circuit.public_names) + len(circuit.secret_names)
     hints = {number: name.rsplit(".", 1)[1].lower() for number, name in circuit.release.hints.items()}
@@ -54,7 +54,7 @@ def _value(circuit: CompiledCircuit, expression: Expression, values: dict[int, i
 
 
 def levels_by_definition(circuit: CompiledCircuit) -> list[int]:
-    """The level of every instruction: 1 + the highest level that it reads, 0 if it reads inputs only."""
+    """Return the level of every instruction: 1 + the highest level that it reads, 0 if it reads inputs only."""
     inputs = len(circuit.public_names) + len(circuit.secret_names)
     level_of: dict[int, int] = {}
     levels = []

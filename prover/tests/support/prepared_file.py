@@ -114,7 +114,7 @@ def rotate(value: int, bits: int) -> int:
 
 
 def xxh64(data: bytes) -> int:
-    """XXH64 with seed 0, from its specification."""
+    """Return XXH64 with seed 0, from its specification."""
     p1, p2, p3, p4, p5 = PRIMES
 
     def mix(lane: int, word: int) -> int:
@@ -186,11 +186,14 @@ class PreparedFile:
         return cls(header, sections)
 
     def section(self, name: str) -> Section:
-        """The section of a type."""
+        """Return the section of a type."""
         return next(section for section in self.sections if section.type == {**TYPES, **TABLES, **FOLDS}[name])
 
     def write(self, **entries: int) -> bytes:
-        """The whole file, placed and sealed anew. ``entries`` then overwrite header fields, under a right checksum."""
+        """Return the whole file, placed and sealed anew.
+
+        ``entries`` then overwrite header fields, under a right checksum.
+        """
         body = bytearray()
         start = HEADER.size + SECTION.size * len(self.sections)
         for section in self.sections:
@@ -203,7 +206,7 @@ class PreparedFile:
         return self.seal(bytes(body), **entries)
 
     def seal(self, body: bytes, **entries: int) -> bytes:
-        """Header and directory as they are, with right checksums, in front of ``body``."""
+        """Return header and directory as they are, with right checksums, in front of ``body``."""
         directory = b"".join(SECTION.pack(*section.fields.values()) for section in self.sections)
         self.header["section_count"] = len(self.sections)
         self.header["file_bytes"] = HEADER.size + len(directory) + len(body)
@@ -215,12 +218,12 @@ class PreparedFile:
 
 
 def in_memory(data: bytes) -> mmap.mmap:
-    """The bytes at the start of a page, as a mapped file has them."""
+    """Return the bytes at the start of a page, as a mapped file has them."""
     memory = mmap.mmap(-1, max(len(data), 1))
     memory[: len(data)] = data
     return memory
 
 
 def all_but_notes(folder: Path) -> list[Path]:
-    """What there is in a folder of prepared keys, without the notes of what belongs to which source."""
+    """Return what there is in a folder of prepared keys, without the notes of what belongs to which source."""
     return sorted(path for path in folder.iterdir() if path.suffix != ".mark")

@@ -60,7 +60,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 def header_word(engine: Engine, source: Path, folder: Path) -> tuple[bool, int]:
-    """Whether the key came from its prepared form, and the word in which KEY and OTHER differ."""
+    """Return whether the key came from its prepared form, and the word in which KEY and OTHER differ."""
     with prepared_keys.load(engine, source, folder) as key:
         return key.is_prepared, key.info.header[0]
 
@@ -89,7 +89,7 @@ def prepare_in_background(engine: Engine, source: Path, folder: Path) -> None:
 
 
 def prepare_after_load(keys: PreparedKeys, engine: Engine, source: Path) -> None:
-    """The same with the prepared keys of a prover."""
+    """Prepare the key as the prepared keys of a prover do."""
     with keys.load_source(engine, source) as key:
         keys.prepare_later(engine, key, source)
         wait_until(lambda: keys._worker is None)
@@ -102,7 +102,7 @@ def prepared_form(engine: Engine, source: Path, folder: Path) -> Path:
 
 
 def left_of_killed(engine: Engine, source: Path, folder: Path) -> Path:
-    """What a process that was killed while it prepared the key left in the folder."""
+    """Return what a process that was killed while it prepared the key left in the folder."""
     folder.mkdir()
     left = folder / f".{prepared_keys.path_of(engine, source, folder).name}.0123.partial"
     left.write_bytes(b"x")
@@ -110,7 +110,7 @@ def left_of_killed(engine: Engine, source: Path, folder: Path) -> Path:
 
 
 def another_of_the_name(source: Path, content: bytes) -> Path:
-    """A key file of the same name in a folder of its own."""
+    """Return a key file of the same name in a folder of its own."""
     other = source.parent / "other" / source.name
     other.parent.mkdir()
     other.write_bytes(content)

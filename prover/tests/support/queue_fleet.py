@@ -55,8 +55,8 @@ class Member:
             self._process = subprocess.Popen(self._command, stdout=sink, stderr=sink, env=self._environment)
 
     def kill(self) -> None:
-        """SIGKILL."""
-        assert self.end(signal.SIGKILL) == -signal.SIGKILL, f"{self.name} had ended by itself:\n{self.tail()}"
+        """Send SIGKILL."""
+        assert self.end(signal.SIGKILL) == -signal.SIGKILL, f"{self.name} had ended before:\n{self.tail()}"
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and give the exit status."""
@@ -87,7 +87,7 @@ class Member:
     def ask(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """The JSON that its API answers."""
+        """Return the JSON that its API answers."""
         connection = http.client.HTTPConnection("127.0.0.1", self.api_port, timeout=PATIENCE_S)
         with contextlib.closing(connection):
             connection.request(method, path, body, dict(headers or {}))
@@ -95,7 +95,7 @@ class Member:
             return answer
 
     def is_ready(self) -> bool:
-        """What its readiness probe says."""
+        """Return what its readiness probe says."""
         connection = http.client.HTTPConnection("127.0.0.1", self.metrics_port, timeout=10)
         with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
             connection.request("GET", "/readyz")
@@ -112,7 +112,7 @@ class Member:
             time.sleep(0.05)
 
     def events(self, *, of_all_starts: bool = True) -> list[dict[str, Any]]:
-        """Its log lines; one that a kill cut off is left out."""
+        """Return its log lines; one that a kill cut off is left out."""
         found = []
         written = self.log.read_bytes() if self.log.exists() else b""
         for line in written[0 if of_all_starts else self._log_start :].splitlines():
@@ -121,7 +121,7 @@ class Member:
         return found
 
     def jobs_begun(self) -> set[str]:
-        """Ids of the jobs that it began and did not end since it was started, by its log."""
+        """Return ids of the jobs that it began and did not end since it was started, by its log."""
         open_jobs: set[str] = set()
         for event in self.events(of_all_starts=False):
             if event["event"] == "job_started":
@@ -131,7 +131,7 @@ class Member:
         return open_jobs
 
     def tail(self) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         return self.log.read_text(errors="replace")[-4000:] if self.log.exists() else ""
 
 
@@ -140,7 +140,7 @@ JOB_ENDS = ("job_finished", "job_failed", "job_cancelled", "job_requeued", "outc
 
 
 def moment(event: Mapping[str, Any]) -> float:
-    """When a log line was written, Unix seconds."""
+    """Return when a log line was written, Unix seconds."""
     return datetime.fromisoformat(event["timestamp"]).timestamp()
 
 

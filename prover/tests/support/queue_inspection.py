@@ -1,4 +1,4 @@
-"""The queue as it lies in Redis, read key by key, and the rules that it keeps at every moment."""
+"""The queue in Redis, read key by key, and the rules that it obeys at every moment."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Inspection:
         return sorted(key.decode().removeprefix(self.key(prefix)) for key in keys)
 
     def lines(self, queue: CircuitQueue) -> list[tuple[str, str, str, str]]:
-        """(group, circuit, rank, job id) of the waiting jobs."""
+        """Return (group, circuit, rank, job id) of the waiting jobs."""
         found = []
         for member in words(self.client.zrange(self.queue_key(queue, "pending"), 0, -1)):
             group, circuit, order, number, job_id = member.split("|")
@@ -139,7 +139,7 @@ class Inspection:
 
 
 class Queue(JobStore):
-    """A store with what happened, and a look at what lies in Redis."""
+    """A store with its events, and access to its data in Redis."""
 
     def __init__(self, server: RedisServer, limits: QueueLimits) -> None:
         self.events: list[JobEvent] = []

@@ -111,11 +111,11 @@ class Node:
         return status
 
     async def ended(self, job_id: str) -> JobStatus:
-        """The status of a job once it is final."""
+        """Return the status of a job once it is final."""
         return await self.reaches(job_id, lambda job: job.state.is_final)
 
     async def reaches(self, job_id: str, holds: Callable[[JobStatus], bool]) -> JobStatus:
-        """The status of a job once something holds."""
+        """Return the status of a job once something holds."""
         deadline = time.monotonic() + 60
         while not holds(status := await self.status(job_id)):
             assert time.monotonic() < deadline, status
@@ -123,11 +123,11 @@ class Node:
         return status
 
     async def begun(self, job_id: str) -> JobStatus:
-        """The status of a job once it is proved."""
+        """Return the status of a job once it is proved."""
         return await self.reaches(job_id, lambda job: job.state is JobState.PROCESSING)
 
     def sample(self, metric: str, **labels: str) -> float:
-        """The value of a metric, by the name of its attribute."""
+        """Return the value of a metric, by the name of its attribute."""
         collector = getattr(self.metrics, metric)
         if labels:
             collector = collector.labels(**labels)
@@ -139,7 +139,7 @@ class Node:
 
 
 def succeed(_: ProofTask, __: CancelFlag) -> None:
-    """A proof that takes no time."""
+    """Return a proof at once."""
 
 
 StartNode = Callable[..., Node]

@@ -44,7 +44,7 @@ class Saboteur:
         self._random = random.Random(seed)
 
     def round(self) -> list[Callable[[], Awaitable[Injected]]]:
-        """Each fault once, in random order."""
+        """Return each fault once, in random order."""
         faults: list[Callable[[], Awaitable[Injected]]] = [
             self.worker_killed,
             self.worker_killed_twice,
@@ -60,7 +60,7 @@ class Saboteur:
         return faults
 
     async def worker_killed(self) -> Injected:
-        """SIGKILL of a worker in the middle of a job, and its restart."""
+        """Send SIGKILL to a worker in the middle of a job, and restart it."""
         worker = await self._busy_worker()
         done = Injected("worker SIGKILL", time.time(), orphans=worker.jobs_begun())
         worker.kill()
@@ -69,7 +69,7 @@ class Saboteur:
         return done
 
     async def worker_killed_twice(self) -> Injected:
-        """SIGKILL of two workers at once."""
+        """Send SIGKILL to two workers at once."""
         worker = await self._busy_worker()
         other = self._random.choice([member for member in self._workers if member is not worker])
         done = Injected("two workers SIGKILL", time.time(), orphans=worker.jobs_begun() | other.jobs_begun())
@@ -81,7 +81,7 @@ class Saboteur:
         return done
 
     async def worker_stopped(self) -> Injected:
-        """SIGSTOP of a worker for longer than a lease: it goes on with what is not its job any more."""
+        """Send SIGSTOP to a worker for longer than a lease, so that it continues with a job that it has lost."""
         worker = await self._busy_worker()
         with worker.stopped():
             done = Injected("worker SIGSTOP", time.time(), orphans=worker.jobs_begun())
@@ -90,7 +90,7 @@ class Saboteur:
         return done
 
     async def api_killed(self) -> Injected:
-        """SIGKILL of the API server, and its restart."""
+        """Send SIGKILL to the API server, and restart it."""
         await self._pause(0, 0.3)
         self._api.kill()
         done = Injected("API SIGKILL", time.time())
@@ -99,7 +99,7 @@ class Saboteur:
         return done
 
     async def redis_killed(self) -> Injected:
-        """SIGKILL of Redis, and its restart on its append-only file."""
+        """Send SIGKILL to Redis, and restart it on its append-only file."""
         await self._pause(0, 0.5)
         self._redis.kill()
         await self._pause(0.2, 2)
@@ -108,19 +108,19 @@ class Saboteur:
         return Injected("Redis SIGKILL", time.time())
 
     async def redis_stopped(self) -> Injected:
-        """SIGSTOP of Redis."""
+        """Send SIGSTOP to Redis."""
         with self._redis.paused():
             await self._pause(0.5, 3)
         return Injected("Redis SIGSTOP", time.time())
 
     async def clients_killed(self) -> Injected:
-        """CLIENT KILL of every connection."""
+        """Send CLIENT KILL for every connection."""
         with self._redis.client() as client:
             client.client_kill_filter(_type="normal", skipme=True)
         return Injected("CLIENT KILL", time.time())
 
     async def connections_cut(self) -> Injected:
-        """Every connection is reset and no new one is let through for a while."""
+        """Reset every connection and accept no new one for a while."""
         self._proxy.refusing = True
         self._proxy.cut()
         await self._pause(0.2, 2)
@@ -128,14 +128,14 @@ class Saboteur:
         return Injected("connections cut", time.time())
 
     async def network_slow(self) -> Injected:
-        """Everything from and to Redis takes up to 0.3 s more."""
+        """Delay everything from and to Redis by up to 0.3 s."""
         usual, self._proxy.latency_s = self._proxy.latency_s, 0.3
         await self._pause(1, 3)
         self._proxy.latency_s = usual
         return Injected("latency", time.time())
 
     async def _busy_worker(self) -> Member:
-        """A worker that has a job, or any when none gets one in time."""
+        """Return a worker that has a job, or any when none gets one in time."""
         deadline = time.monotonic() + BUSY_PATIENCE_S
         while time.monotonic() < deadline:
             busy = [worker for worker in self._workers if await asyncio.to_thread(worker.jobs_begun)]

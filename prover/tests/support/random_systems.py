@@ -14,7 +14,7 @@ FIELD = st.one_of(
 
 @st.composite
 def solvable_systems(draw: st.DrawFn) -> tuple[System, list[int]]:
-    """Random rows that each solve a wire on any side, hints, and checks that always hold."""
+    """Return random rows that each solve a wire on any side, hints, and checks that always hold."""
     system = System(public=1, secret=draw(st.integers(1, 4)))
     coefficients = st.one_of(st.sampled_from([1, -1, 2, -2, 0]), FIELD).map(system.coefficient)
 

@@ -29,14 +29,14 @@ itself, and no other process may take the port while the server restarts."""
 
 
 def missing() -> str | None:
-    """What keeps servers from running here; None when nothing does."""
+    """Return what keeps servers from running here; None when nothing does."""
     if shutil.which(BINARY) is None:
         return f"{BINARY} is not installed; `make redis-server` installs it or says how"
     return None
 
 
 def tied(command: list[str]) -> list[str]:
-    """The command of a process that ends with the thread that starts it, where the system has what that takes."""
+    """Return the command of a process that ends with the thread that starts it, if the system supports that."""
     return ["setpriv", "--pdeathsig", "KILL", "--", *command] if shutil.which("setpriv") else command
 
 
@@ -101,7 +101,7 @@ class RedisServer:
 
     @property
     def log(self) -> str:
-        """What the server wrote, over all its starts."""
+        """Output of the server since its first start."""
         path = self.folder / "redis.log"
         return path.read_text() if path.exists() else ""
 
@@ -128,15 +128,15 @@ class RedisServer:
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """SIGKILL: what the append-only file has is there at the next start."""
+        """Send SIGKILL: the next start has the content of the append-only file."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL when that is not enough."""
+        """Send SIGTERM, and SIGKILL if that is not enough."""
         self._end(signal.SIGTERM)
 
     def restart(self) -> None:
-        """SIGKILL and start."""
+        """Send SIGKILL and start."""
         self.kill()
         self.start()
 
@@ -158,7 +158,7 @@ class RedisServer:
             yield client
 
     def info(self, section: str) -> dict[str, Any]:
-        """A section of INFO."""
+        """Return a section of INFO."""
         with self.client() as client:
             return cast("dict[str, Any]", client.info(section))
 
@@ -216,7 +216,7 @@ def running_redis(folder: Path, *options: str, **settings: Any) -> Iterator[Redi
 
 
 def free_port() -> int:
-    """A port that nothing listens on."""
+    """Return a port that nothing listens on."""
     source = random.SystemRandom()
     while True:
         port = source.choice(PORTS)

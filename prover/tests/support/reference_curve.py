@@ -29,33 +29,33 @@ COFACTOR_G2 = 2 * P - R
 
 
 def fp2_add(a: Fp2, b: Fp2) -> Fp2:
-    """a + b."""
+    """Return a + b."""
     return ((a[0] + b[0]) % P, (a[1] + b[1]) % P)
 
 
 def fp2_sub(a: Fp2, b: Fp2) -> Fp2:
-    """a - b."""
+    """Return a - b."""
     return ((a[0] - b[0]) % P, (a[1] - b[1]) % P)
 
 
 def fp2_mul(a: Fp2, b: Fp2) -> Fp2:
-    """a * b with u^2 = -1."""
+    """Return a * b with u^2 = -1."""
     return ((a[0] * b[0] - a[1] * b[1]) % P, (a[0] * b[1] + a[1] * b[0]) % P)
 
 
 def fp2_inverse(a: Fp2) -> Fp2:
-    """1/a, 0 for 0."""
+    """Return 1/a, 0 for 0."""
     norm = pow(a[0] * a[0] + a[1] * a[1], P - 2, P)
     return (a[0] * norm % P, -a[1] * norm % P)
 
 
 def fp2_is_square(a: Fp2) -> bool:
-    """Whether a has a root: its norm to Fp has one."""
+    """Return whether a has a root: its norm to Fp has one."""
     return pow(a[0] * a[0] + a[1] * a[1], (P - 1) // 2, P) in {0, 1}
 
 
 def fp2_sqrt(a: Fp2) -> Fp2:
-    """A root of a square, by the root of its norm."""
+    """Return a root of a square, by the root of its norm."""
     if a[1] == 0:
         root = pow(a[0], (P + 1) // 4, P)
         return (root, 0) if root * root % P == a[0] else (0, pow(-a[0], (P + 1) // 4, P))
@@ -72,19 +72,19 @@ TWIST_B = fp2_mul((3, 0), fp2_inverse((9, 1)))
 
 
 def g1_at(x: int) -> G1Point:
-    """The point of G1 with this x and the smaller y, if there is one."""
+    """Return the point of G1 with this x and the smaller y, if there is one."""
     y = pow(x**3 + 3, (P + 1) // 4, P)
     return (x, min(y, P - y)) if (y * y - x**3 - 3) % P == 0 else None
 
 
 def twist_at(x: Fp2) -> G2Point:
-    """A point of the twist with this x, if there is one; nearly always outside the group of order r."""
+    """Return a point of the twist with this x, if there is one; nearly always outside the group of order r."""
     right = fp2_add(fp2_mul(fp2_mul(x, x), x), TWIST_B)
     return (x, fp2_sqrt(right)) if fp2_is_square(right) else None
 
 
 def to_py_ecc(point: Any) -> Any:
-    """A point as py_ecc's projective coordinates."""
+    """Return a point as py_ecc's projective coordinates."""
     if point is None:
         return None
     x, y = point
@@ -94,7 +94,7 @@ def to_py_ecc(point: Any) -> Any:
 
 
 def from_py_ecc(point: Any) -> Any:
-    """A point from py_ecc's projective coordinates."""
+    """Return a point from py_ecc's projective coordinates."""
     if bn.is_inf(point):
         return None
     x, y = bn.normalize(point)
@@ -104,14 +104,14 @@ def from_py_ecc(point: Any) -> Any:
 
 
 def add(p: Any, q: Any) -> Any:
-    """p + q."""
+    """Return p + q."""
     if p is None or q is None:
         return q if p is None else p
     return from_py_ecc(bn.add(to_py_ecc(p), to_py_ecc(q)))
 
 
 def negate(p: Any) -> Any:
-    """-p."""
+    """Return -p."""
     if p is None:
         return None
     x, y = p
@@ -119,56 +119,56 @@ def negate(p: Any) -> Any:
 
 
 def multiply(p: Any, scalar: int) -> Any:
-    """scalar * p for any integer; the order is not assumed."""
+    """Return scalar * p for any integer; the order is not assumed."""
     if p is None or scalar == 0:
         return None
     return multiply(negate(p), -scalar) if scalar < 0 else from_py_ecc(bn.multiply(to_py_ecc(p), scalar))
 
 
 def word(value: int) -> bytes:
-    """32 bytes, big-endian."""
+    """Return 32 bytes, big-endian."""
     return value.to_bytes(32, "big")
 
 
 def words(data: bytes) -> list[int]:
-    """The 32-byte big-endian integers of `data`."""
+    """Return the 32-byte big-endian integers of `data`."""
     return [int.from_bytes(data[i : i + 32], "big") for i in range(0, len(data), 32)]
 
 
 def fp2_bytes(a: Fp2) -> bytes:
-    """c0 | c1."""
+    """Return c0 | c1."""
     return word(a[0]) + word(a[1])
 
 
 def g1_bytes(point: G1Point) -> bytes:
-    """x | y, zero for infinity; also gnark's raw form."""
+    """Return x | y, zero for infinity; also gnark's raw form."""
     return bytes(64) if point is None else word(point[0]) + word(point[1])
 
 
 def g2_bytes(point: G2Point) -> bytes:
-    """x | y with c0 before c1, zero for infinity: the form of the hooks."""
+    """Return x | y with c0 before c1, zero for infinity: the form of the hooks."""
     return bytes(128) if point is None else fp2_bytes(point[0]) + fp2_bytes(point[1])
 
 
 def g2_raw(point: G2Point) -> bytes:
-    """gnark's raw form: c1 before c0."""
+    """Return gnark's raw form: c1 before c0."""
     return bytes(128) if point is None else b"".join(word(c[1]) + word(c[0]) for c in point)
 
 
 def g1_from_bytes(data: bytes) -> G1Point:
-    """Inverse of g1_bytes."""
+    """Return inverse of g1_bytes."""
     x, y = words(data[:64])
     return None if (x, y) == (0, 0) else (x, y)
 
 
 def g2_from_bytes(data: bytes) -> G2Point:
-    """Inverse of g2_bytes."""
+    """Return inverse of g2_bytes."""
     x0, x1, y0, y1 = words(data[:128])
     return None if (x0, x1, y0, y1) == (0, 0, 0, 0) else ((x0, x1), (y0, y1))
 
 
 def g1_compressed(point: G1Point) -> bytes:
-    """gnark's compressed form."""
+    """Return gnark's compressed form."""
     if point is None:
         return b"\x40" + bytes(31)
     flag = 0xC0 if point[1] > (P - 1) // 2 else 0x80
@@ -177,7 +177,7 @@ def g1_compressed(point: G1Point) -> bytes:
 
 
 def g2_compressed(point: G2Point) -> bytes:
-    """gnark's compressed form: c1 before c0."""
+    """Return gnark's compressed form: c1 before c0."""
     if point is None:
         return b"\x40" + bytes(63)
     (x0, x1), (y0, y1) = point
@@ -187,7 +187,7 @@ def g2_compressed(point: G2Point) -> bytes:
 
 
 def fq12_bytes(value: Any) -> bytes:
-    """py_ecc's element of Fp12, a polynomial in w over Fp, in the tower of the hooks.
+    """Return py_ecc's element of Fp12, a polynomial in w over Fp, in the tower of the hooks.
 
     u = w^6 - 9, so coefficients a of w^i and b of w^(i+6) belong to (a + 9b) + b*u at w^i; the tower has w^0, w^2, w^4
     first and w^1, w^3, w^5 then.
@@ -197,7 +197,7 @@ def fq12_bytes(value: Any) -> bytes:
 
 
 def fq12_from_bytes(data: bytes) -> Any:
-    """Inverse of fq12_bytes."""
+    """Return inverse of fq12_bytes."""
     values = words(data[:384])
     coefficients = [0] * 12
     for place, i in enumerate((0, 2, 4, 1, 3, 5)):

@@ -34,7 +34,7 @@ PROVING_SECONDS = 300
 
 
 def fill_up(folder: Path, names: Iterable[str], stand_in: Path) -> None:
-    """Puts a small key under every name that the folder lacks: the reference loads all of a run mode or none."""
+    """Copy a small key to every name that the folder lacks: the reference loads all of a run mode or none."""
     for name in names:
         if not (folder / name).exists():
             (folder / name).symlink_to(stand_in)
@@ -79,7 +79,7 @@ def answers(port: int) -> bool:
 
 
 def post(port: int, body: str) -> tuple[int, bytes]:
-    """The answer to POST /prove."""
+    """Return the answer to POST /prove."""
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PROVING_SECONDS)) as connection:
         connection.request("POST", "/prove", body)
         response = connection.getresponse()

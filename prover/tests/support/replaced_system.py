@@ -14,7 +14,7 @@ from shared.circuit_id import CircuitId
 
 
 def replace_constraint_system(source: Path, target: Path, name: str, wrapper: int) -> None:
-    """Copies a key with our constraint system of the circuit in place of its own."""
+    """Copy a key with our constraint system of the circuit instead of its own."""
     circuit = CircuitId.from_key_file(f"{name}.key")
     assert circuit is not None
     key = source.read_bytes()

@@ -81,7 +81,7 @@ def judge(body: bytes) -> RequestRejected | None:
 
 
 def _require_presentable(refusal: RequestRejected) -> None:
-    """A refusal is short and can be sent."""
+    """Require that a refusal is short and can be sent."""
     assert refusal.status == 400
     assert 0 < len(refusal.detail) <= LONGEST_DETAIL
     assert refusal.path is None or refusal.path.startswith("$")
@@ -90,7 +90,7 @@ def _require_presentable(refusal: RequestRejected) -> None:
 
 
 def mutated(choose: random.Random) -> bytes:
-    """A golden request with a few of its members replaced, removed, repeated, wrapped or swapped."""
+    """Return a golden request with a few of its members replaced, removed, repeated, wrapped or swapped."""
     request = copy.deepcopy(load(f"prover/{choose.choice(SMALL)}.json"))
     for _ in range(choose.randint(1, 3)):
         container, key = choose.choice(_places(request))
@@ -131,7 +131,7 @@ _CHANGES: tuple[Callable[[Any, Any, random.Random], None], ...] = (_replace, _re
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    """Every (container, key) of a JSON tree."""
+    """Return every (container, key) of a JSON tree."""
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
     found: list[tuple[Any, Any]] = []
     for key in keys:

@@ -15,14 +15,14 @@ CHECKED = bool(os.environ.get("PROVER_TESTING_LIBRARY"))
 
 
 def examples(count: int) -> int:
-    """How many examples of arithmetic to compare: the checked build is to see every path, not as many values."""
+    """Return how many examples of arithmetic to compare: the checked build is to see every path, not as many values."""
     if FULL:
         return count
     return max(2, count // 5) if CHECKED else max(3, count // 2)
 
 
 def left_out(items: Iterable[pytest.Item], seed: object) -> set[pytest.Item]:
-    """The cases that the mark ``sampled(count, checked=count)`` of a test leaves out: all but so many.
+    """Return the cases that the mark ``sampled(count, checked=count)`` of a test leaves out: all but so many.
 
     Which ones is drawn by the seed of the run, the same in all of its processes. ``checked`` is for `make sanitize`.
     """

@@ -55,7 +55,7 @@ class Service:
 
 @contextlib.contextmanager
 def running_service(log: Path, *words: str, **variables: str) -> Iterator[Service]:
-    """Start a service with these words and environment variables beside the usual ones; its lines go to ``log``."""
+    """Start a service with these words and additional environment variables; its lines go to ``log``."""
     with running_program(log, [str(PROVER), "start", *words], variables) as service:
         yield service
 
@@ -79,7 +79,7 @@ def running_program(log: Path, command: list[str], variables: Mapping[str, str])
 
 
 def environment() -> dict[str, str]:
-    """The variables of this process without settings of the prover and proxies."""
+    """Return the variables of this process without settings of the prover and proxies."""
     foreign = (
         "PROVER_",
         "REDIS_URL",

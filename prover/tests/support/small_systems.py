@@ -21,7 +21,7 @@ class Unsatisfied(Exception):
 
 
 def montgomery_limbs(value: int) -> list[int]:
-    """Four 64-bit limbs of value * 2^256 mod r, least significant first."""
+    """Return four 64-bit limbs of value * 2^256 mod r, least significant first."""
     montgomery = (value << 256) % SCALAR_MODULUS
     return [montgomery >> (64 * i) & (2**64 - 1) for i in range(4)]
 
@@ -43,12 +43,12 @@ class System:
         return 1 + self.public + self.secret
 
     def new_wire(self, count: int = 1) -> int:
-        """The first of `count` new internal wires."""
+        """Return the first of `count` new internal wires."""
         self.internal += count
         return self.inputs + self.internal - count
 
     def coefficient(self, value: int) -> int:
-        """The id of a coefficient, which is added if it is new."""
+        """Return the id of a coefficient, which is added if it is new."""
         reduced = value % SCALAR_MODULUS
         known = [c % SCALAR_MODULUS for c in self.coefficients]
         if reduced not in known:
@@ -57,17 +57,17 @@ class System:
         return known.index(reduced)
 
     def row(self, left: Expression, right: Expression, out: Expression) -> None:
-        """Adds left * right = out."""
+        """Add left * right = out."""
         self.rows.append((left, right, out))
 
     def hint(self, kind: int, terms: Expression, outputs: int = 1) -> int:
-        """A hint; the first of its new output wires."""
+        """Return a hint; the first of its new output wires."""
         first = self.new_wire(outputs)
         self.hints.append((kind, terms, first, outputs))
         return first
 
     def decoded(self) -> dict[str, Any]:
-        """The system as generation 0.8's CBOR map says it."""
+        """Return the system as generation 0.8's CBOR map says it."""
         raw = [[[{"CID": c, "VID": w} for c, w in side] for side in row] for row in self.rows]
         records = {}
         for kind, terms, first, outputs in self.hints:
@@ -108,17 +108,17 @@ class System:
         return system
 
     def encode(self, generation: int) -> bytes:
-        """The bytes of the constraint system in a generation (1: 0.8, 2: 0.14)."""
+        """Return the bytes of the constraint system in a generation (1: 0.8, 2: 0.14)."""
         decoded = self.decoded()
         return encode_cbor(decoded) if generation == 1 else frame(*sections_014(decoded))
 
     def solve(self, inputs: list[int]) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Wires, a, b, c by Python integers; raises Unsatisfied with the first failing row of the lowest level."""
+        """Return wires, a, b, c by Python integers; raise Unsatisfied for the first failing row of the lowest level."""
         return _PythonSolver(self, inputs).run()
 
 
 def row_levels(decoded: dict[str, Any]) -> list[list[int]]:
-    """Row numbers per level: generation 0.8 leaves hints out."""
+    """Return row numbers per level: generation 0.8 leaves hints out."""
     if any(hint["ID"] not in (BITS, INVERSE_OR_ZERO) for hint in decoded["MHints"].values()):
         return [list(range(len(decoded["Constraints"])))]
     out = instructions_of(copy.deepcopy(decoded))

@@ -28,7 +28,7 @@ System = dict[str, Any]
 
 
 def tiny_system() -> System:
-    """The decoded 0.8 form of the system in tiny.json."""
+    """Return the decoded 0.8 form of the system in tiny.json."""
     key = bytes.fromhex(load("gnark/tiny.json")["key_v0_8_hex"])
     system, _ = decode_cbor(key, key_sections(key).verifying_key_end)
     return dict(system)
@@ -44,7 +44,7 @@ class Modern:
     body: System
 
     def write(self) -> bytes:
-        """The bytes of the constraint system."""
+        """Return the bytes of the constraint system."""
         out = self.instructions
         sections, table = sections_014(self.system)
         sections[0] = struct.pack("<Q", len(self.levels)) + b"".join(encode_column(ids, 32) for ids in self.levels)
@@ -56,7 +56,7 @@ class Modern:
 
 
 def modern(system: System | None = None) -> Modern:
-    """The parts of the tiny system, or of another decoded one."""
+    """Return the parts of the tiny system, or of another decoded one."""
     system = system or tiny_system()
     instructions = instructions_of(system)
     wires = len(system["Public"]) + len(system["Secret"]) + system["NbInternalVariables"]
@@ -66,7 +66,7 @@ def modern(system: System | None = None) -> Modern:
 
 
 def refused(hooks: Hooks, data: bytes, generation: int) -> Refused:
-    """How the kernel refuses these bytes."""
+    """Return how the kernel refuses these bytes."""
     with pytest.raises(Refused) as refusal:
         hooks.read(data, generation, BASE)
     assert BASE <= refusal.value.offset <= BASE + len(data)

@@ -41,7 +41,7 @@ class Shape:
 
 
 def twin_system(shape: Shape, seed: int = 0) -> System:
-    """A system that any inputs solve; each row but the first multiplies sums of twins into a wire."""
+    """Return a system that any inputs solve; each row but the first multiplies sums of twins into a wire."""
     draw = random.Random(seed)
     system = System(public=1, secret=shape.originals + shape.twins)
     kinds = [(number, (1, 1)) for number in range(shape.originals)]
@@ -68,7 +68,7 @@ def twin_system(shape: Shape, seed: int = 0) -> System:
 
 
 def inputs_of(system: System, kind: str) -> list[int]:
-    """Public and secret inputs of a kind."""
+    """Return public and secret inputs of a kind."""
     draw = random.Random(kind)
     count = system.public + system.secret
     same = {"zeros": 0, "ones": 1, "largest": R - 1, "one value": draw.randrange(R)}

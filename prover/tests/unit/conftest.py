@@ -32,7 +32,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def portable_engine() -> Iterator[Engine]:
-    """One whose prepared keys have the same form on all processors."""
+    """An engine whose prepared keys have the same format on all CPUs."""
     with Engine(threads=1, backend=Backend.PORTABLE) as engine:
         yield engine
 
@@ -47,7 +47,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where its prepared forms go."""
+    """Folder of the prepared keys."""
     return tmp_path / prepared_keys.FOLDER
 
 
@@ -62,7 +62,7 @@ def backend(request: pytest.FixtureRequest, testing_library: Path) -> str:
     """A backend that the test library runs here, IFMA in emulation too."""
     name = str(request.param)
     if not runs(testing_library, name):
-        pytest.skip(f"the {name} backend does not run on this processor")
+        pytest.skip(f"the {name} backend does not run on this CPU")
     return name
 
 

@@ -41,7 +41,7 @@ def test_settings__with_several_faults__lists_them_all(monkeypatch: pytest.Monke
 
 
 def fractions(model: type[BaseModel], prefix: str = "PROVER_") -> Iterator[str]:
-    """The variable of every setting that takes fractions."""
+    """Yield the variable of every setting that takes fractions."""
     for name, field in model.model_fields.items():
         if isinstance(field.default, BaseModel):
             yield from fractions(type(field.default), f"{prefix}{name.upper()}__")

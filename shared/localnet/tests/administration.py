@@ -41,7 +41,7 @@ PRODUCTION_ADDRESS = Sizes(30_000, 250, 4_603_072, 10, 120, 1_163_024)
 
 
 def option(value: bytes | None) -> bytes:
-    """A Borsh option."""
+    """Return a Borsh option."""
     return b"\x00" if value is None else b"\x01" + value
 
 

@@ -27,7 +27,7 @@ def _metas(*rows: tuple[Pubkey, str]) -> list[AccountMeta]:
 
 
 def create_account(account: Pubkey, mint: Pubkey, owner: Pubkey, payer: Pubkey, epochs: int) -> Instruction:
-    """A token account whose rent is paid for some rent epochs."""
+    """Return a token account whose rent is paid for some rent epochs."""
     data = bytes([CREATE_ACCOUNT]) + bytes(owner) + bytes([1, ACCOUNT_VERSION, epochs, 0]) + u32(0) + b"\x00"
     metas = _metas(
         *((account, "sw"), (mint, ""), (payer, "sw"), (CONFIG, "")),
@@ -37,7 +37,7 @@ def create_account(account: Pubkey, mint: Pubkey, owner: Pubkey, payer: Pubkey, 
 
 
 def claim(epoch_account: Pubkey, *accounts: Pubkey) -> Instruction:
-    """Rent that is due goes to the sponsor."""
+    """Return the instruction that pays due rent to the sponsor."""
     metas = _metas(
         *((FORESTER.pubkey(), "sw"), (epoch_account, "w"), (RENT_SPONSOR, "w"), (COMPRESSION_AUTHORITY, "")),
         *((CONFIG, ""), (addresses.COMPRESSED_TOKEN, "")),
@@ -47,7 +47,7 @@ def claim(epoch_account: Pubkey, *accounts: Pubkey) -> Instruction:
 
 
 def compress_and_close(epoch_account: Pubkey, account: Pubkey, mint: Pubkey, owner: Pubkey) -> Instruction:
-    """One account whose rent has run out becomes a compressed one; the forester receives the incentive."""
+    """Return the instruction that compresses an account whose rent has run out; the forester receives the incentive."""
     packed = [
         *((addresses.OUTPUT_QUEUE, "w"), (account, "w"), (mint, ""), (owner, ""), (RENT_SPONSOR, "w")),
         *((FORESTER.pubkey(), "w"), (COMPRESSION_AUTHORITY, "w")),

@@ -67,7 +67,7 @@ def inserted(done: RecordedTransaction) -> Inserted:
 
 
 def address_insertion(values: Sequence[bytes]) -> bytes:
-    """Data of insert_into_queues for addresses of the first tree.
+    """Return data of insert_into_queues for addresses of the first tree.
 
     Source: forester/docs/reference/programs.md, "Queue insertions".
     """
@@ -77,7 +77,7 @@ def address_insertion(values: Sequence[bytes]) -> bytes:
 
 
 def simulated(request: ProofRequest) -> bytes:
-    """A simulated proof as instructions carry it."""
+    """Return a simulated proof as instructions carry it."""
     answer = prove(encode_request(request))
     numbers = [int(word, 16) for word in (*answer.ar, *answer.bs[0], *answer.bs[1], *answer.krs)]
     a0, a1, bx1, bx0, by1, by0, c0, c1 = numbers
@@ -146,20 +146,20 @@ class Forest:
         self.queued_addresses += values
 
     def append_instruction(self) -> Instruction:
-        """The next batch of queued accounts goes into the tree."""
+        """Return the instruction that moves the next batch of queued accounts into the tree."""
         request = batch_append_request(self.tree, [self.queued.pop(0) for _ in range(self.batch)])
         forester = FORESTER.pubkey()
         accounts = (forester, self.epoch_account, self.state.tree, self.state.queue)
         return registry.batch_append(*accounts, self.tree.root, self.prover(request))
 
     def nullify_instruction(self) -> Instruction:
-        """The next batch of spent accounts leaves the tree."""
+        """Return the instruction that nullifies the next batch of spent accounts."""
         request = batch_update_request(self.tree, [self.spent.pop(0) for _ in range(self.batch)])
         accounts = (FORESTER.pubkey(), self.epoch_account, self.state.tree)
         return registry.batch_nullify(*accounts, self.tree.root, self.prover(request))
 
     def address_instruction(self) -> Instruction:
-        """The next batch of queued addresses goes into the address tree."""
+        """Return the instruction that moves the next batch of queued addresses into the address tree."""
         batch = [self.queued_addresses.pop(0) for _ in range(self.address_batch)]
         request = batch_address_append_request(self.address_tree, batch)
         accounts = (FORESTER.pubkey(), self.epoch_account, self.address_key)
@@ -170,7 +170,7 @@ class Forest:
         return send(self.network, [set_compute_unit_limit(1_400_000), *instructions], FORESTER)
 
     def root(self, tree: Pubkey = addresses.STATE_TREE) -> bytes:
-        """The latest root on the chain."""
+        """Return the latest root on the chain."""
         account = self.network.account(tree)
         assert account is not None
         data = bytes(account.data)

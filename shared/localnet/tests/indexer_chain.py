@@ -147,7 +147,7 @@ class SimulatedChain:
     def _insertion(
         self, tree: bytes, tree_type: TreeType, spent: list[Leaf], made: list[Leaf], new: list[bytes], tx_hash: bytes
     ) -> Instruction:
-        """``insert_into_queues``; listed accounts: 0 tree, 1 queue, 2 address tree."""
+        """Return ``insert_into_queues``; listed accounts: 0 tree, 1 queue, 2 address tree."""
         batched = tree_type is TreeType.STATE_V2
         queue = QUEUE if batched else tree
         data = programs.INSERT_INTO_QUEUES + bytes(4) + bytes(6) + tx_hash
@@ -236,7 +236,7 @@ class SimulatedChain:
 
 
 def invoke_data(outputs: list[CompressedAccount]) -> bytes:
-    """Instruction ``invoke`` of the Light system program with these outputs."""
+    """Return instruction ``invoke`` of the Light system program with these outputs."""
     data = INVOKE + bytes(4) + bytes(1) + struct.pack("<I", 0) + struct.pack("<I", len(outputs))
     for account in outputs:
         data += account.owner + struct.pack("<Q", account.lamports)
@@ -261,7 +261,7 @@ def enter_trees(store: Store) -> None:
 
 
 def rows(store: Store) -> dict[str, list[str]]:
-    """All rows of all tables."""
+    """Return all rows of all tables."""
     with store.read() as connection:
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         tables = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names}  # noqa: S608

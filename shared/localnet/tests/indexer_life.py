@@ -63,7 +63,7 @@ class Life:
         self.done_by: Counter[str] = Counter()
 
     async def check(self) -> None:
-        """Every tree is where its account is; the audit of the follower compares the same and more."""
+        """Compare every tree with its account; the audit of the follower compares the same and more."""
         await self.follower.catch_up()
         assert self.follower.stopped is None
         with self.store.read() as connection:
@@ -76,7 +76,7 @@ class Life:
         await self.check_v1_queues()
 
     async def check_v1_queues(self) -> None:
-        """The indexer serves what a V1 forester finds in the queues, and knows of nothing else that waits."""
+        """Compare the queues that the indexer serves with what a V1 forester finds in the accounts."""
         nullifiers = waiting(self.network, addresses.NULLIFIER_QUEUE_V1).values()
         new = waiting(self.network, addresses.ADDRESS_QUEUE_V1).values()
         with self.store.read() as connection:
@@ -106,7 +106,7 @@ class Life:
         return items
 
     async def act(self) -> None:
-        """One action of a user or of the forester."""
+        """Do one action of a user or of the forester."""
         forest = self.forest
         if self.random.random() < 0.15:  # the forester's phase lasts 200 slots
             self.network.advance()
@@ -199,7 +199,7 @@ class Life:
         self.forest.insert_addresses([bytes(1) + self.random.randbytes(31) for _ in range(count)])
 
     async def create_mint(self) -> None:
-        """A V2 address, shown to be new by the proof that the indexer had made."""
+        """Create a V2 address, with the proof from the indexer."""
         signer = Keypair.from_seed(self.random.randbytes(32))
         address = mint_address(signer.pubkey())
         wanted = [{"address": encode(address), "tree": str(addresses.ADDRESS_TREE)}]
@@ -212,11 +212,11 @@ class Life:
         self.forest.queued_addresses.append(address)
 
     async def make_held(self) -> None:
-        """Accounts with data, which a program owns."""
+        """Create accounts with data, which a program owns."""
         self.send(call(USER.pubkey(), made=[None] * self.random.randint(1, 3)))
 
     async def change_held(self) -> None:
-        """A program spends an account and makes one with a new address, both shown by one proof."""
+        """Let a program spend an account and create one with a new address, with one proof for both."""
         held = [one for one in await self.accounts(PROGRAM) if not one["proveByIndex"]]
         if not held:
             return
@@ -264,7 +264,7 @@ class Life:
 
 
 async def live(store: Store, actions: int, seed: int) -> None:
-    """Let them act; after each action roots are compared, and at the end the store with one derived anew."""
+    """Let them act; compare roots after each action, and at the end the store with one derived again."""
     life = Life(store, seed)
     await life.check()
     for _ in range(actions):

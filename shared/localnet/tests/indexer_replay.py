@@ -24,14 +24,14 @@ KINDS = {"append": BatchKind.APPEND, "nullify": BatchKind.NULLIFY, "address-appe
 
 
 def known_account(leaf: bytes, place: TreeRef, leaf_index: int) -> CompressedAccount | None:
-    """The recorded flows keep hashes only; most of their accounts hold one of two amounts of one owner."""
+    """Return an account for a recorded hash; most accounts of the flows hold one of two amounts of one owner."""
     candidates = (CompressedAccount(OWNER, lamports, None, None) for lamports in LAMPORTS)
     return next((one for one in candidates if account_hash(one, place.tree, place.tree_type, leaf_index) == leaf), None)
 
 
 @cache
 def flow_events(name: str) -> tuple[tuple[int, Event], ...]:
-    """The slot and the event of each operation of a flow."""
+    """Return the slot and the event of each operation of a flow."""
     return tuple(_events(indexer_vectors(name)))
 
 
@@ -53,7 +53,7 @@ def _events(flow: Recorded) -> Iterator[tuple[int, Event]]:
 
 
 def recorded_batch(kind: BatchKind, tree: bytes, event: Recorded) -> BatchEvent:
-    """A batch event of a flow."""
+    """Return a batch event of a flow."""
     return BatchEvent(
         kind,
         tree,
@@ -97,7 +97,7 @@ def apply_event(store: Store, flow: Recorded, event: Event, slot: int, number: i
 
 
 def root_of(store: Store, key: str) -> str:
-    """The root of a tree, as the store keeps it and as its nodes give it."""
+    """Return the root of a tree, as the store keeps it and as its nodes give it."""
     with store.read() as connection:
         tree = find_tree(connection, decode(key))
         assert tree is not None

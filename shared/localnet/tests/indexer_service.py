@@ -85,13 +85,13 @@ class Indexer:
             return await response.read()
 
     async def call(self, method: str, params: object) -> Any:
-        """The result of a call."""
+        """Return the result of a call."""
         body = json.loads(await self.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
         assert "error" not in body, body
         return body["result"]
 
     async def refusal(self, method: str, params: object) -> Recorded:
-        """The error of a call."""
+        """Return the error of a call."""
         error: Recorded = json.loads(await self.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))[
             "error"
         ]
@@ -130,7 +130,7 @@ class Indexer:
 
 
 def v1_output(account: Recorded) -> Output:
-    """An account of the older form as the output that made it."""
+    """Return an account of the older form as the output that made it."""
     tree = decode(account.get("tree", STATE_V1))
     data = account["data"]
     content = None
@@ -144,7 +144,7 @@ def v1_output(account: Recorded) -> Output:
 
 
 def filled(outputs: Sequence[Output], count: int) -> list[Output]:
-    """``count`` leaves of a V1 tree: the given ones at their places, others between them."""
+    """Return ``count`` leaves of a V1 tree: the given ones at their places, others between them."""
     known = {output.leaf_index: output for output in outputs}
     place = TreeRef(decode(STATE_V1), decode(STATE_V1), TreeType.STATE_V1)
     return [known.get(i) or Output((i + 1).to_bytes(32, "big"), i, place, i + 1, None) for i in range(count)]

@@ -17,13 +17,13 @@ Recorded = dict[str, Any]
 
 @cache
 def indexer_vectors(name: str) -> Recorded:
-    """One file of the vectors, without its suffix; methods are ``methods/<name>``."""
+    """Return one file of the vectors, without its suffix; methods are ``methods/<name>``."""
     content: Recorded = json.loads((INDEXER_VECTORS / f"{name}.json").read_text())
     return content
 
 
 def recorded_group(case: Recorded) -> Group:
-    """The instructions of a case of events_v2.json; their depths were not recorded."""
+    """Return the instructions of a case of events_v2.json; their depths were not recorded."""
     keys = [decode(key) for key in case["group"]["keys"]]
     return tuple(
         Instruction(keys[one["program"]], tuple(keys[i] for i in one["accounts"]), bytes.fromhex(one["dataHex"]))
@@ -32,5 +32,5 @@ def recorded_group(case: Recorded) -> Group:
 
 
 def recorded_transaction(case: Recorded) -> Transaction:
-    """A transaction of the one group of a case."""
+    """Return a transaction of the one group of a case."""
     return Transaction(decode(case["signature"]) if "signature" in case else bytes(64), (recorded_group(case),))

@@ -37,12 +37,12 @@ def _load64(to: int, value: int) -> bytes:
 
 
 def _address(to: int, base: int, value: int) -> bytes:
-    """to = base + value."""
+    """Return to = base + value."""
     return _op(0xBF, to, base) + _op(0x07, to, value=value)
 
 
 def _copy(to: int, to_offset: int, source: int, offset: int, *, byte: bool = False) -> bytes:
-    """A field of 1 or 8 bytes, through register 0."""
+    """Return a field of 1 or 8 bytes, through register 0."""
     load, store = (0x71, 0x73) if byte else (0x79, 0x7B)
     return _op(load, 0, source, offset) + _op(store, to, 0, to_offset)
 
@@ -52,7 +52,7 @@ def _store_address(to: int, offset: int, base: int, value: int) -> bytes:
 
 
 def _account() -> bytes:
-    """One account at register 6 of the input: its info at register 4; register 6 goes behind it."""
+    """Assemble one account at register 6 of the input: its info at register 4; register 6 is moved after it."""
     code = b"".join(_store_address(4, at, 6, value) for at, value in ((0, 8), (8, 72), (24, 88), (32, 40)))
     code += _copy(4, 16, 6, 80)  # size of the data
     code += b"".join(_copy(4, at, 6, value, byte=True) for at, value in ((48, 1), (49, 2), (50, 3)))
@@ -62,19 +62,19 @@ def _account() -> bytes:
 
 
 def _repeated() -> bytes:
-    """An account that was there before, as register 0 says: its info is copied."""
+    """Return an account that was there before, as register 0 says: its info is copied."""
     code = _op(0x27, 0, value=_INFO) + _op(0xBF, 3, 8) + _op(0x0F, 3, 0)
     code += b"".join(_copy(4, at, 3, at) for at in range(0, _INFO, 8))
     return code + _op(0x07, 6, value=8)
 
 
 def _meta() -> bytes:
-    """The meta at register 5 from the info at register 4."""
+    """Return the meta at register 5 from the info at register 4."""
     return _copy(5, 0, 4, 0) + _copy(5, 8, 4, 49, byte=True) + _copy(5, 9, 4, 48, byte=True)
 
 
 def _text() -> bytes:
-    """Registers: 6 place in the input, 7 accounts to go, 8 infos, 4 and 5 this info and meta; 9 number of accounts."""
+    """Return the code; registers: 6 position in input, 7 accounts left, 8 infos, 4 and 5 info and meta, 9 accounts."""
     once, again = _account(), _repeated()
     first = _op(0x71, 0, 6) + _op(0x55, 0, 0, len(once) // 8 + 1, 255)
     body = first + once + _op(0x05, 0, 0, len(again) // 8) + again + _meta()
@@ -99,7 +99,7 @@ def _text() -> bytes:
 
 
 def program() -> bytes:
-    """The program as an ELF file; the one call of a syscall is resolved when it is loaded."""
+    """Return the program as an ELF file; the one call of a syscall is resolved when it is loaded."""
     text = _text()
     call = text.rindex(_op(0x85, 0, 1, 0, -1))
     strings = b"\0" + _SYSCALL + b"\0"

@@ -120,7 +120,7 @@ def call(
 
 
 def call_with_account_info(payer: Pubkey, made: int) -> Instruction:
-    """Make accounts by the instruction that tells what an account was and what it becomes."""
+    """Make accounts by the instruction that names an account's former and new content."""
     output = DISCRIMINATOR + DATA_HASH + bytes([0]) + u64(0) + u32(4) + b"data"
     data = WITH_ACCOUNT_INFO + _header(Context.NONE) + _option(None) + u32(0)
     data += u32(made) + (_option(None) + _option(None) + _option(output)) * made + u32(0) + u32(0)

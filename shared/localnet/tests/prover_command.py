@@ -24,7 +24,7 @@ def run_prover(*arguments: str, stdin: bytes = b"") -> bytes:
 
 
 def proof_under(key: Path, request: ProofRequest) -> bytes:
-    """A proof as instructions carry it."""
+    """Return a proof as instructions carry it."""
     return compress_proof(
         parse_proof(json.loads(run_prover("prove", "--key", str(key), stdin=encode_request(request))))
     )

@@ -12,6 +12,6 @@ Recorded = dict[str, Any]
 
 
 def recorded(name: str) -> Recorded:
-    """One file of the vectors, without its suffix."""
+    """Return one file of the vectors, without its suffix."""
     content: Recorded = json.loads((VECTORS / f"{name}.json").read_text())
     return content

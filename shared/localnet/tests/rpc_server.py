@@ -29,7 +29,7 @@ class Served:
         return self.url.replace("http", "ws")
 
     async def call(self, method: str, *params: Any) -> Any:
-        """Result of a call; an error answer fails the test."""
+        """Return result of a call; an error answer fails the test."""
         answer = await self.raw(method, *params)
         assert "error" not in answer, answer
         return answer["result"]

@@ -1,4 +1,4 @@
-"""The command as a process: starts, tells where it listens, obeys, stops; and says what is wrong."""
+"""The command as a process: starts, prints its addresses, obeys, stops; and reports faults."""
 
 from __future__ import annotations
 
@@ -218,11 +218,11 @@ class Echo(BaseHTTPRequestHandler):
         self.wfile.write(b"{}")
 
     def log_message(self, *_: object) -> None:
-        """Nothing is noted."""
+        """Log nothing."""
 
 
 def raw_key_text(public_inputs: int) -> str:
-    """A key of the trapdoor in the text that `prover setup` writes.
+    """Return a key of the trapdoor in the text that `prover setup` writes.
 
     Source: shared/docs/localnet.md, "Verifying keys in programs".
     """

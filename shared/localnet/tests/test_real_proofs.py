@@ -60,7 +60,7 @@ def test_export_vk__published_key__is_the_one_in_the_program(tmp_path: Path, fil
 
 @cache
 def published_keys() -> dict[str, VerifyingKey]:
-    """Those that the programs of 0.27.0 have, and that the published proving keys belong to."""
+    """Return those that the programs of 0.27.0 have, and that the published proving keys belong to."""
     return keys_in_programs(load_artefacts("0.27.0"))
 
 
@@ -118,7 +118,7 @@ class CommandProver:
 
 
 def programs_with(name: str) -> Network:
-    """A network of newer programs that know a published V2 key; batches are proved by the trapdoor."""
+    """Return a network of newer programs that know a published V2 key; batches are proved by the trapdoor."""
     published = load_artefacts().with_protocol_authority(AUTHORITY.pubkey())
     keys = {batch: simulated_key(1) for batch in keys_in_programs(published) if batch.startswith("batch_")}
     keys[f"v2_{name}"] = published_keys()[name]

@@ -36,7 +36,7 @@ def new_account(network: Network, size: int, owner: Pubkey = addresses.ACCOUNT_C
 
 
 def twin(network: Network, model: Pubkey) -> Pubkey:
-    """A zeroed account of the size of another."""
+    """Return a zeroed account of the size of another."""
     account = network.account(model)
     assert account is not None
     return new_account(network, len(account.data))

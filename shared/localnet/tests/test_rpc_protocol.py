@@ -37,7 +37,7 @@ async def server() -> AsyncIterator[Served]:
 
 @cache
 def unchanged_network() -> Network:
-    """One network for all requests that change nothing."""
+    """Return one network for all requests that change nothing."""
     return funded(simulated_artefacts())
 
 

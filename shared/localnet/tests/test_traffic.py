@@ -1,4 +1,4 @@
-"""Traffic that users make: every kind is taken by the programs, and what stops it is told."""
+"""Traffic as users send it: the programs accept every kind, and errors name what stopped it."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_nullify__proof_of_another_leaf__is_refused(network: Network) -> None:
 
 
 def queue_two(network: Network) -> tuple[MerkleTree, list[bytes]]:
-    """Two leaves are to be cleared; returns a copy of the tree, and the leaves."""
+    """Queue two leaves to be cleared; return a copy of the tree, and the leaves."""
     leaves = [bytes.fromhex(leaf) for leaf in recorded("v1_txs")["nullify"]["leaves"]]
     queue_nullifier(network, leaves)
     inserter = registered_inserter(network)

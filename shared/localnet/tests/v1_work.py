@@ -34,13 +34,13 @@ def number_at(data: bytes, at: int) -> int:
 
 
 def root_v1(network: Network, tree: Pubkey) -> bytes:
-    """The latest root of a V1 tree."""
+    """Return the latest root of a V1 tree."""
     data = content(network, tree)
     return data[ROOTS + 32 * number_at(data, CURRENT_ROOT) :][:32]
 
 
 def waiting(network: Network, queue: Pubkey) -> dict[int, bytes]:
-    """What waits in a V1 queue, by bucket."""
+    """Return what waits in a V1 queue, by bucket."""
     data = content(network, queue)
     end = BUCKETS + 48 * number_at(data, CAPACITY)
     tags = data[BUCKETS:end:48]  # their first bytes; zero is the tag of a value that waits
@@ -49,7 +49,7 @@ def waiting(network: Network, queue: Pubkey) -> dict[int, bytes]:
 
 
 def nullify_instruction(forest: Forest, bucket: int, proof: dict[str, Any]) -> Instruction:
-    """A queued nullifier clears its leaf, shown by the indexer's proof."""
+    """Return the instruction that clears the leaf of a queued nullifier, with the indexer's proof."""
     data = content(forest.network, addresses.STATE_TREE_V1)
     return registry.nullify(
         FORESTER.pubkey(),
@@ -64,7 +64,7 @@ def nullify_instruction(forest: Forest, bucket: int, proof: dict[str, Any]) -> I
 
 
 def address_instruction(forest: Forest, bucket: int, proof: dict[str, Any]) -> Instruction:
-    """A queued address goes into its tree, shown to be absent by the indexer's proof."""
+    """Return the instruction that moves a queued address into its tree, with the indexer's proof."""
     data = content(forest.network, addresses.ADDRESS_TREE_V1)
     low = LowElement(
         proof["lowElementLeafIndex"],

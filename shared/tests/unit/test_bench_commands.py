@@ -13,7 +13,7 @@ FRONT = WORKSPACE / "shared" / "bench" / "bench.py"
 
 
 def commands() -> dict[str, tuple[str, str, str]]:
-    """Service, module and summary of each command."""
+    """Return service, module and summary of each command."""
     table = next(
         node.value
         for node in ast.parse(FRONT.read_text()).body

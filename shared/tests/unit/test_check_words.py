@@ -84,7 +84,7 @@ def test_log_event__of_unwelcome_words__is_reported(tree: Path) -> None:
 
 def test_paths__of_the_command_line__restrict_the_report(tree: Path) -> None:
     report(tree, "docs/a.md", "It will do.\n")
-    assert report(tree, "b/b.md", "It shall do.\n", "b") == (1, 'b/b.md:1: "shall do"; say: is enough\n')
+    assert report(tree, "b/c.py", "# It shall do.\n", "b") == (1, 'b/c.py:1: "shall do"; say: is enough\n')
 
 
 def test_docstring_of_a_function__begins_with_an_unwelcome_word__is_reported(tree: Path) -> None:
@@ -103,6 +103,8 @@ def test_docstring_of_a_function__begins_with_an_unwelcome_word__is_reported(tre
         ('class C:\n    @property\n    def f(self):\n        """The size."""\n', 0),
         ('@pytest.fixture(scope="module")\ndef f():\n    """A server."""\n', 0),
         ('class C:\n    @property\n    def f(self):\n        """Whether it is."""\n', 1),
+        ('@contextlib.contextmanager\ndef f():\n    """A server."""\n', 0),
+        ('def test_f():\n    """Whether it is."""\n', 0),
         ('@functools.cache\ndef f():\n    """The size."""\n', 1),
     ],
 )

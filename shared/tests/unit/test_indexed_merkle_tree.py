@@ -44,7 +44,7 @@ def number(value: int) -> bytes:
 
 
 def naive_tree(version: int, height: int, inserted: list[int]) -> MerkleTree:
-    """The tree by definition: every element points at the next larger one."""
+    """Return the tree by definition: every element points at the next larger one."""
     largest = int.from_bytes(LARGEST_VALUE, "big")
     order = [0, largest, *inserted] if version == 1 else [0, *inserted]
     places = {value: index for index, value in enumerate(order)}

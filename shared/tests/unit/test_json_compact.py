@@ -1,4 +1,4 @@
-"""Compaction of JSON beside Python's own parser: the same value less what nobody asks for, or a refusal."""
+"""Compaction of JSON compared with Python's parser: the same value without unknown members, or a refusal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Pairs(list[tuple[str, Any]]):
 
 
 def read(text: bytes) -> Any:
-    """What the standard library makes of a text, numbers as they are written."""
+    """Return what the standard library makes of a text, numbers as they are written."""
     return json.loads(text, object_pairs_hook=Pairs, parse_int=str, parse_float=str, parse_constant=refuse)
 
 

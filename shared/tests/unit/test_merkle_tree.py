@@ -41,7 +41,7 @@ def leaf(value: int) -> bytes:
 
 
 def layers(height: int, values: list[bytes]) -> list[list[bytes]]:
-    """Every node of a tree, by definition."""
+    """Return every node of a tree, by definition."""
     rows = [values + [ZERO] * (2**height - len(values))]
     while len(rows[-1]) > 1:
         below = rows[-1]
@@ -398,5 +398,5 @@ def test_learn_many__nodes_that_lead_elsewhere__changes_nothing() -> None:
 
 
 def node_of(tree: MerkleTree, level: int, position: int) -> bytes:
-    """A node of a tree, from the path of a leaf below its sibling."""
+    """Return a node of a tree, from the path of a leaf below its sibling."""
     return tree.proof((position ^ 1) << level)[level]

@@ -1,4 +1,4 @@
-"""The C headers of the floor stand on their own: any service can include one of them first."""
+"""The C headers of shared are self-contained: any service can include one of them first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_native_folder__always__has_the_field_header() -> None:
 
 
 def cases() -> list[tuple[str, str]]:
-    """Every header with every backend that it serves: lanes need AVX2 or AVX-512."""
+    """Return every header with every backend that it serves: lanes need AVX2 or AVX-512."""
     return [
         (header, backend)
         for header in HEADERS

@@ -42,7 +42,7 @@ def number(text: str) -> int:
 
 
 def runnable() -> dict[str, Any]:
-    """The backends of this processor by name."""
+    """Return the backends of this CPU by name."""
     tables = itertools.takewhile(lambda table: table != ffi.NULL, map(lib.poseidon_runnable, itertools.count()))
     return {bytes(ffi.string(table.name)).decode(): table for table in tables}
 
@@ -52,7 +52,7 @@ any_backend = pytest.mark.parametrize("backend", ["portable", "adx", "avx512", "
 
 
 def hash_with(backend: str, values: list[int], width: int) -> bytes:
-    """Groups of ``width`` elements hashed by one backend."""
+    """Return groups of ``width`` elements hashed by one backend."""
     if backend not in BACKENDS:
         pytest.skip(f"the {backend} backend does not run on this processor")
     out = ffi.new("uint8_t[]", len(values) // width * 32)

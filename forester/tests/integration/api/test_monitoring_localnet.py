@@ -1,4 +1,4 @@
-"""The monitoring API over the published programs in localnet: what it tells, and what it costs the node."""
+"""The monitoring API over the published programs in localnet: its answers, and the calls that they cost the node."""
 
 from __future__ import annotations
 

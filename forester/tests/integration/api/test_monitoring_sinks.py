@@ -1,4 +1,4 @@
-"""Everything that watches, with secrets in all of its settings, among services that repeat whatever they are sent."""
+"""Everything that watches, with secrets in all of its settings and services that repeat all that they receive."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def settings_of(echo: Echo) -> Settings:
 
 
 def tell_everything(watcher: Watcher, board: HealthBoard, settings: Settings) -> None:
-    """What the daemon may hand on: failures, reasons and traces full of settings."""
+    """Report all that the daemon may report: failures, reasons and traces full of settings."""
     assert settings.rpc_url is not None
     dump = f"{settings.model_dump()} {PAYER} {list(bytes(PAYER))} {settings.rpc_url.get_secret_value()}"
     tree: TreeMetadata = next(item.tree for item in network().trees if item.tree.address == STATE_V2)

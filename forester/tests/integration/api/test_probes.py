@@ -42,7 +42,7 @@ QUICK = Backoff(0.001, 0.002)
 
 
 def ask_at(port: int, path: str, timeout_s: float = 30.0) -> tuple[int, Any]:
-    """Status and body, as a probe of an orchestrator sees them."""
+    """Return status and body, as a probe of an orchestrator sees them."""
     url = f"http://127.0.0.1:{port}{path}"
     try:
         with urllib.request.urlopen(url, timeout=timeout_s) as answer:

@@ -1,4 +1,4 @@
-"""Indexer and provers that stay away are told to the board, and so is their return; a restart of them is not."""
+"""Indexer and provers that stay unreachable are reported to the board, and so is their return; a restart is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole forester among faults, and for a while at an accelerated clock: samples of ``make forester-soak``."""
+"""A whole forester under faults, and for a while at an accelerated clock: samples of ``make forester-soak``."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SIGNATURE = Signature.default()
 
 
 def refused(http: int, code: int, message: str) -> Answer:
-    """A refusal with an HTTP status of its own."""
+    """Return a refusal with an HTTP status of its own."""
 
     async def answer(_: dict[str, Any]) -> web.Response:
         error = {"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": message}}

@@ -1,4 +1,4 @@
-"""Compressed token accounts and balances as an indexer tells them, over a real socket."""
+"""Compressed token accounts and balances from an indexer, over a real socket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MINTS = [str(Pubkey(bytes([place]) * 32)) for place in (1, 2)]
 
 
 async def checked(balances: list[int]) -> str:
-    """Three accounts on two pages: 5 and 100 of the first mint, 7 of the second."""
+    """Return three accounts on two pages: 5 and 100 of the first mint, 7 of the second."""
     amounts = {None: ([(0, 5), (1, 7)], "next"), "next": ([(0, 100)], None)}
 
     async def answer(body: dict[str, Any]) -> web.Response:

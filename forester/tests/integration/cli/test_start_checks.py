@@ -1,4 +1,4 @@
-"""What `forester start` looks at before it begins."""
+"""Checks of `forester start` before it begins."""
 
 from __future__ import annotations
 

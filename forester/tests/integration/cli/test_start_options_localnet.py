@@ -38,14 +38,14 @@ def run(net: Localnet, *words: str, **environment: str | None) -> tuple[int, str
 
 
 def planned(net: Localnet, *words: str, **environment: str | None) -> dict[str, Any]:
-    """What `forester start` would do; log lines come before."""
+    """Return what `forester start` would do; log lines come before."""
     _, text = run(net, "start", "--dry-run", "--output", "json", *words, **environment)
     plan: dict[str, Any] = json.loads(text[text.index("{\n") :])
     return plan
 
 
 def group_of(net: Localnet) -> str:
-    """The group that the registry is in, bytes 40 to 71 of its account."""
+    """Return the group that the registry is in, bytes 40 to 71 of its account."""
     account = net.call("getAccountInfo", str(REGISTERED_PROGRAM), {"encoding": "base64"})["value"]
     return str(Pubkey(base64.b64decode(account["data"][0])[40:72]))
 

@@ -86,7 +86,7 @@ class SlowNode(ScriptedNode):
         if self.waiting >= self.enough:
             self.reached.set()
         await self.reached.wait()
-        await asyncio.sleep(0.02)  # whoever may come at the same time does
+        await asyncio.sleep(0.02)  # a second connection at the same time would come now
         self.waiting -= 1
         return await result(1)(body)
 

@@ -46,7 +46,7 @@ async def send(services: Services, number: int = 1, within_s: float = 60.0) -> O
 
 
 async def sent_one(folder: Path, node: Network, *words: str) -> dict[int, int]:
-    """The budget of the transaction of a forester that was started with some words."""
+    """Return the budget of the transaction of a forester that was started with some words."""
     async with sending(folder, node, *words) as services:
         assert (await send(services)).fate is Fate.CONFIRMED
     return budget(node.transactions[0])

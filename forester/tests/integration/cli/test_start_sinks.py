@@ -24,7 +24,7 @@ BASIC = base64.b64encode(f"user:{PASSWORD}".encode()).decode()
 
 
 def with_secrets(url: str) -> str:
-    """The same place with a user, a password and a key."""
+    """Return the same place with a user, a password and a key."""
     parts = urlsplit(url)
     return parts._replace(netloc=f"user:{PASSWORD}@{parts.netloc}", path="/", query=f"api-key={RPC_KEY}").geturl()
 
@@ -47,7 +47,7 @@ def environment_of(net: Localnet, echo: Echo, folder: Path) -> dict[str, str]:
 
 
 async def _seen(process: asyncio.subprocess.Process, echo: Echo) -> str:
-    """What the process writes and its API answers, until its work has failed at the indexer."""
+    """Return what the process writes and its API answers, until its work has failed at the indexer."""
     assert process.stderr is not None
     lines: list[str] = []
     url = None
@@ -86,7 +86,7 @@ async def test_start__services_repeat_its_secrets__writes_none(tmp_path: Path) -
                 if process.returncode is None:
                     process.kill()
                     await process.wait()
-    assert "not for http://" in text, "the indexer's answers are told"
+    assert "not for http://" in text, "the indexer's answers are logged"
     keys = (RPC_KEY, INDEXER_KEY, PROVER_KEY, GATEWAY_KEY, PASSWORD, BASIC)
     secrets = (*keys, str(payer), json.dumps(list(bytes(payer)))[1:60], bytes(payer).hex())
     assert not [secret for secret in secrets if secret in text]

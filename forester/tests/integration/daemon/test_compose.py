@@ -1,4 +1,4 @@
-"""The daemon put together: what it tells of itself, and how it ends when nothing answers."""
+"""The composed daemon: its reports about itself, and its end when no service answers."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def drained(state: NetworkState) -> bool:
 
 
 def v1(state: NetworkState) -> dict[str, tuple[int, int]]:
-    """Elements that wait, and changes of the trees so far, by the generation's kinds."""
+    """Return elements that wait, and changes of the trees so far, by the generation's kinds."""
     found = {"StateV1": (0, 0), "AddressV1": (0, 0)}
     for item in state.trees:
         if not item.kind.is_batched:
@@ -117,7 +117,7 @@ def v1(state: NetworkState) -> dict[str, tuple[int, int]]:
 
 
 def work(state: NetworkState, *, reported: bool) -> int:
-    """Elements that the program has counted for us, or those of epochs that were reported."""
+    """Return elements that the program has counted for us, or those of epochs that were reported."""
     every = [item for registrations in state.registrations.values() for item in registrations]
     return sum(item.work_counter for item in every if item.has_reported_work or not reported)
 
@@ -158,7 +158,7 @@ def test_start__one_epoch_with_traffic__drains_the_queues_reports_ends_cleanly_a
 
 
 async def go_on(net: Localnet, journal: Path) -> None:
-    """The same daemon in this process, its first node gone, one connection for all trees: drain once more, stop."""
+    """Continue with the same daemon, its first node gone, one connection for all trees: drain once more, stop."""
     odd = environment(net, journal) | FIRST_NODE_GONE | {"FALLBACK_RPC_URL": net.url, "RPC_POOL_SIZE": "1"}
     settings = load_settings({}, environment=odd, dotenv=journal.with_name("none")).settings
     metrics, board, shutdown = Metrics(), HealthBoard(), Shutdown()

@@ -30,7 +30,7 @@ DEADLINE_S = 240
 
 @dataclass
 class Gate:
-    """Stands before a prover: holds back proofs, but for ``passing`` of them; knows how often each was asked for."""
+    """Proxy of a prover that holds back proofs, except ``passing`` of them, and counts requests for each."""
 
     prover_url: str
     passing: int = 0
@@ -113,7 +113,7 @@ def told(folder: Path, event: str, **facts: object) -> bool:
 
 
 def rows(folder: Path, query: str) -> int:
-    """What a query counts in the journal of a process that runs."""
+    """Return what a query counts in the journal of a process that runs."""
     with contextlib.closing(sqlite3.connect(f"file:{folder / 'journal'}?mode=ro", uri=True)) as journal:
         return int(journal.execute(query).fetchone()[0])
 

@@ -60,7 +60,7 @@ def test_compose__forester__has_every_setting_that_may_grant_access_in_a_file() 
 
 
 def variables_of(net: Localnet, folder: Path, port: int) -> dict[str, str]:
-    """The variables of the image, and those of compose, with secrets of a shell in files."""
+    """Return the variables of the image, and those of compose, with secrets of a shell in files."""
     [image] = LAST_STAGE.all("ENV")
     fixed = dict(re.findall(r'(\w+)=("[^"]*"|\S+)', image))
     secrets = folder / "secrets"
@@ -109,7 +109,7 @@ def test_forester__as_compose_starts_it__serves_and_drains(tmp_path: Path) -> No
 
 
 def status(port: int) -> Any:
-    """What /status tells once it tells something; the test has its own limit of time."""
+    """Return the first answer of /status; the test has a time limit."""
     while True:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         with contextlib.closing(connection):

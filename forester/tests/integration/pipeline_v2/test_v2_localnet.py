@@ -1,7 +1,7 @@
-"""V2 queues drained by the processor against the published programs: what is staged and proved is what they accept.
+"""V2 queues emptied by the tree processor against the published programs: they accept all that is staged and proved.
 
 Localnet's prover gives proofs that its programs take for the right public input only: every batch that lands had the
-roots, the hash chain and the start index that the program computed by itself.
+roots, the hash chain and the start index that the program computed.
 """
 
 from __future__ import annotations

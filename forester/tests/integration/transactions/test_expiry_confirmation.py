@@ -24,7 +24,7 @@ TREE = bytes([5]) * 32
 
 
 def lying() -> Network:
-    """Says of every transaction that it expired and has no status."""
+    """Answer that every transaction has expired and has no status."""
     return Network(lands=False, height=LAST_VALID + 1)
 
 

@@ -42,7 +42,7 @@ def queue(item: QueueBatches) -> bytes:
 
 
 def config(item: ProtocolConfig) -> bytes:
-    """The block without its placeholder key and its spare numbers, which nobody reads."""
+    """Return the block without its placeholder key and its spare numbers, which nobody reads."""
     lengths = (item.slot_length, item.registration_phase_length, item.active_phase_length)
     first = numbers(item.genesis_slot, item.min_weight, *lengths, item.report_work_phase_length)
     return first + numbers(item.network_fee, item.cpi_context_size, item.finalize_counter_limit)

@@ -55,7 +55,7 @@ VALUES: dict[str, tuple[str, list[str]]] = {
     "flag": ("true", ["maybe", "2"]),
     "v1|v2|all": ("v2", ["v3", "V1"]),
 }
-"""For each kind of value one that is taken, and some that are not."""
+"""For each kind of value one that is accepted, and some that are not."""
 
 
 def name_of(item: object) -> str | None:
@@ -74,7 +74,7 @@ def run(*words: str, **environment: str) -> tuple[int, str]:
 
 
 def options_of(command: str) -> dict[str, click.Option]:
-    """The options of a command by every spelling."""
+    """Return the options of a command by every spelling."""
     options = [item for item in COMMANDS[command].params if isinstance(item, click.Option)]
     return {spelled: option for option in options for spelled in option.opts}
 

@@ -1,4 +1,4 @@
-"""The turns of trees: scripted processors, a clock that is moved by hand."""
+"""Dispatch of trees: scripted tree processors, a clock that is moved by hand."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Setting:
 
 
 async def quiet() -> None:
-    """Until all has happened that can: schedules are made in a thread."""
+    """Wait until all has happened that can: schedules are made in a thread."""
     for _ in range(4):
         await asyncio.sleep(0.001)
         for _ in range(20):
@@ -280,7 +280,7 @@ async def test_dispatch__one_tree_fails_and_crashes__is_tried_again_and_touches_
     setting.publish()
     await until(lambda: any(done.elements == 7 for done in setting.rounds))
     assert [done.failure for done in setting.rounds if done.failure is not None] == away
-    assert len(setting.processors[bad.address]) == 2, "a new processor after the crash"
+    assert len(setting.processors[bad.address]) == 2, "a new tree processor after the crash"
     assert setting.processors[bad.address][0].closed == [0.0]
     assert len(setting.processors[good.address]) == 1
     assert setting.supervisor.restarts.labels("tree")._value.get() == 1
@@ -403,7 +403,7 @@ async def test_trees__one_is_gone__its_dispatcher_ends_and_the_others_stay() -> 
     await until(lambda: len(setting.processors[one.address]) == 2)
     await until(lambda: len(setting.processors[two.address]) == 2)
     await until(lambda: len(setting.supervisor.names) == 2)
-    assert len(setting.processors[one.address]) == 2, "a tree that comes back at once is taken up again"
+    assert len(setting.processors[one.address]) == 2, "a tree that returns at once is processed again"
     await setting.supervisor.stop(60)
 
 

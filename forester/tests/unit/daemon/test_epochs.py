@@ -329,7 +329,7 @@ async def test_keeper__epochs_overlap__lives_them_side_by_side_and_takes_over_ne
     await quiet()
     assert keeper.config == world.config
     assert world.read == {1, 2}
-    assert forester.live.phases.report_work.length == 50, "schedules are made anew"
+    assert forester.live.phases.report_work.length == 50, "schedules are made again"
     await world.go(2310)
     assert keeper.states[1] is EpochState.DONE
     assert await supervisor.stop(60)

@@ -1,4 +1,4 @@
-"""What `forester start --dry-run` tells."""
+"""Output of `forester start --dry-run`."""
 
 from __future__ import annotations
 

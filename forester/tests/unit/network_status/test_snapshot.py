@@ -213,7 +213,7 @@ def test_fitness__registration_found_in_time__clears_the_problem() -> None:
     watch = FitnessWatch(board, payer=ME, derivation=ME)
     for slot in (550, 560, 610):
         watch.show(network(slot, registered={2: (1,)}))
-    assert not board.healthy, "nothing is told of a registration that is on its way"
+    assert not board.healthy, "a registration in progress is not reported"
     watch.show(network(620, registered={2: (1,), 3: (0,)}))
     assert board.healthy
 

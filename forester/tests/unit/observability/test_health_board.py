@@ -1,4 +1,4 @@
-"""The board of problems: few names, reasons without secrets, ends that are told."""
+"""The board of problems: few names, reasons without secrets, reported ends."""
 
 from __future__ import annotations
 

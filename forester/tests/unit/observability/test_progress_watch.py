@@ -1,4 +1,4 @@
-"""Progress of trees: the clock of each, the choice among causes, one line per interval."""
+"""Progress of trees: the clock of each, the choice of a cause, one line per interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions of the V1 processor: what is sent, once or again, when it stops, when it asks."""
+"""Decisions of the V1 tree processor: what it sends, once or again, when it stops, when it reads."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ async def test_round__that_is_cancelled__leaves_open_what_was_sent() -> None:
     assert begun
     await processor.work(world.window())
     assert len(set(world.values_sent)) == 3
-    assert [world.works_of(value) for value in begun] == [1] * len(begun), "what was sent is repeated, not made anew"
+    assert [world.works_of(value) for value in begun] == [1] * len(begun), "sent work is repeated, not replaced"
 
 
 async def test_transaction__that_could_not_be_sent__is_the_failure_and_may_be_sent_again() -> None:
@@ -433,11 +433,11 @@ async def _drained(fates: list[list[str]], pauses: list[float]) -> None:
 
 
 def _past(fates: list[list[str]], world: World, value: bytes) -> list[str]:
-    """What became of the transactions of an element."""
+    """Return what became of the transactions of an element."""
     names = fates[int.from_bytes(value, "big") - 1]
     return names[: world.values_sent.count(value)]
 
 
 def _told(fates: list[list[str]], world: World, value: bytes) -> list[str]:
-    """What became of its last one."""
+    """Return what became of its last one."""
     return _past(fates, world, value)[world.values_sent.count(value) - 1 :]

@@ -1,4 +1,4 @@
-"""Every decision of the V2 processor when all is well: windows, order, restarts; its surroundings are played."""
+"""Every decision of the V2 tree processor without faults: windows, order, restarts, in a simulated environment."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ async def test_prepare__before_the_window__proves_and_keeps_but_sends_nothing(be
 
 
 def shared_turn(bench: Bench, owned: tuple[int, ...], window: int) -> EligibilityWindow:
-    """A window in an epoch of 60 light slots of 10 slots, with terms of 23 light slots, the second one of the rest."""
+    """Return a window in an epoch of 60 light slots of 10 slots, with scheduling terms of 23 light slots."""
     schedule = TreeSchedule(ProtocolTimes(0, 10, 0, 600, 0).phases(0), owned)
     slots = schedule.phases.light_slot_range(window)
     return EligibilityWindow(0, slots, lambda: bench.world.slot_now, schedule)
@@ -369,4 +369,4 @@ async def test_fate_unknown__same_proofs_go_out_in_the_same_company(bench: Bench
     bench.world.gates[1].set()
     await until(lambda: bench.world.proved.total() == 2)
     assert (await processor.work(bench.world.window())).elements == 2 * ZKP
-    assert bench.world.sent == [1, 1, 1], "the first one again as it was, the other one by itself"
+    assert bench.world.sent == [1, 1, 1], "the first one again unchanged, the other one separately"

@@ -1,4 +1,4 @@
-"""The V2 processor among refusals, lies of an indexer, lagging nodes and kills; its surroundings are played."""
+"""The V2 tree processor under refusals, lies of an indexer, lagging nodes and kills, in a simulated environment."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ async def test_metrics__of_a_round__tell_what_was_asked_of_the_indexer(bench: Be
 
 
 def do_harm(world: World, chance: random.Random) -> None:
-    """One of the things that happen."""
+    """Inject one fault at random."""
     match chance.randrange(9):
         case 0:
             world.unseen = 1

@@ -1,4 +1,4 @@
-"""What the next proof is taken to need, by those before it."""
+"""Estimates of the time of the next proof, from earlier ones."""
 
 from __future__ import annotations
 

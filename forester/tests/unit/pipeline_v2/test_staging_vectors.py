@@ -198,7 +198,7 @@ def test_stage__replayed_state_tree__reaches_every_recorded_root(name: str) -> N
 def address_queue(
     whole: IndexedMerkleTree, values: Sequence[bytes], sequence: int, first: int | None = None
 ) -> AddressQueue:
-    """The answer of an indexer whose tree is ``whole``."""
+    """Return the answer of an indexer whose tree is ``whole``."""
     lows = [whole.low_element(value) for value in values]
     nodes = {
         (level << 56) + ((low.index >> level) ^ 1): whole.proof(low.index)[level]
@@ -234,7 +234,7 @@ def test_stage__replayed_address_tree__reaches_every_recorded_root() -> None:
 
 
 def snapshot_nodes(writes: Sequence[tuple[int, str, Sequence[str]]]) -> tuple[Node, ...]:
-    """The nodes before the first of some writes, from their paths, which are those of the moment of each write."""
+    """Return the nodes before the first of some writes, from their paths at the moment of each write."""
     written: dict[tuple[int, int], bytes] = {}
     nodes: dict[int, Node] = {}
     for index, leaf, path in writes:
@@ -313,7 +313,7 @@ def test_stage__queue_of_a_golden_update__gives_its_request(case: dict[str, Any]
 
 
 def tree_before(request: dict[str, Any]) -> IndexedMerkleTree:
-    """The address tree of a golden request before it: the initial one, or that after the request before."""
+    """Return the address tree of a golden request before it: the initial one, or that after the request before."""
     whole = IndexedMerkleTree(2)
     for case in golden("request_batch_address_append_40_10"):
         if whole.next_index == request["startIndex"]:

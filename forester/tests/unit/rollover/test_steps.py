@@ -148,7 +148,7 @@ class World:
         return outcome
 
     def _land(self, work: Sequence[Instruction], signers: Sequence[Keypair]) -> Outcome:
-        """All of a transaction or nothing."""
+        """Apply all of a transaction or nothing."""
         made = dict(self.accounts_made)
         keys = [key.pubkey() for key in signers]
         for instruction in work:

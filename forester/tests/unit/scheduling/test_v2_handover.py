@@ -89,7 +89,7 @@ def test_handover__nobody_else_moves_a_tree__is_taken_over_until_somebody_does()
 
 
 def together(setting: Setting) -> Result:
-    """All seeds in one."""
+    """Return all seeds in one."""
     results = [simulate(setting, seed) for seed in SEEDS]
     return Result(
         sum(item.made for item in results),

@@ -42,7 +42,7 @@ def load(environment: dict[str, str], dotenv: Path = Path("/nonexistent")) -> Lo
 
 
 def payer_of(folder: Path, way: str, mode: int) -> Loaded:
-    """The settings with a key file of some mode that is named in one of the ways."""
+    """Return the settings with a key file of some mode that is named in one of the ways."""
     file = folder / "payer"
     file.write_text(json.dumps(list(bytes(KEY))))
     file.chmod(mode)

@@ -50,7 +50,7 @@ def _secrets_of_these_tests() -> Iterator[None]:
 
 @st.composite
 def keys(draw: st.DrawFn) -> str:
-    """A key that is whole, cut at its end or at its beginning, in any encoding."""
+    """Return a key that is whole, cut at its end or at its beginning, in any encoding."""
     # Not the bytes that are drawn: keys of zeros have parts in common with all kinds of texts.
     raw = hashlib.sha512(draw(st.binary(max_size=8))).digest()
     text = draw(st.sampled_from(ENCODINGS))(raw)
@@ -59,7 +59,7 @@ def keys(draw: st.DrawFn) -> str:
 
 
 def given_in(way: str, text: str, folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Options and variables that give a key in one of the ways."""
+    """Return options and variables that give a key in one of the ways."""
     file = folder / "payer"
     file.write_text(text)
     file.chmod(0o600)

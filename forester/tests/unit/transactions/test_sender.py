@@ -101,7 +101,7 @@ class Chain:
 
     @property
     def signatures(self) -> list[Signature]:
-        """What was sent, each transaction once."""
+        """Signatures of sent transactions, each once."""
         return list(dict.fromkeys(VersionedTransaction.from_bytes(data).signatures[0] for data in self.sent))
 
 

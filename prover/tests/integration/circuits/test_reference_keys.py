@@ -47,7 +47,7 @@ def compiled(name: str, release: GnarkRelease) -> CompiledCircuit:
 
 
 def assert_same_system(reference: ConstraintSystem, ours: CompiledCircuit) -> None:
-    """Counts, constraints, coefficients and hints of a system that the kernel has read."""
+    """Compare counts, constraints, coefficients and hints of a system that the kernel has read."""
     counts = reference.counts
     assert (counts.public, counts.secret) == (len(ours.public_names), len(ours.secret_names))
     assert (counts.wires, counts.constraints) == (ours.wires, ours.constraints)
@@ -67,7 +67,7 @@ def assert_same_system(reference: ConstraintSystem, ours: CompiledCircuit) -> No
 
 
 def input_names(key: bytes) -> tuple[list[str], list[str]]:
-    """Names of public and secret inputs in a key of generation 0.8."""
+    """Return names of public and secret inputs in a key of generation 0.8."""
     public, _ = decode_cbor(key, key.index(b"\x66Public") + 7)
     secret, _ = decode_cbor(key, key.index(b"\x66Secret") + 7)
     return public, secret

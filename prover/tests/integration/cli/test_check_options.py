@@ -1,4 +1,4 @@
-"""``prover check`` looks at what ``prover start`` would do with the same options and variables."""
+"""``prover check`` checks what ``prover start`` would do with the same options and variables."""
 
 import json
 from pathlib import Path

@@ -37,7 +37,7 @@ def public_input_words(values: Sequence[int]) -> list[str]:
 
 
 def one_vector_per_circuit() -> list[RequestVector]:
-    """One for each circuit, of which the gate takes one of each kind and version: the command loads gnark's key."""
+    """Return one example per circuit, of which the gate uses one of each kind and version."""
     chosen: dict[object, RequestVector] = {}
     for vector in request_vectors():
         if vector.circuit in PUBLISHED | (BATCH if FULL else frozenset()):

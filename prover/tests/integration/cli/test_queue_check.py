@@ -1,4 +1,4 @@
-"""``prover check`` looks at the Redis of the queue: whether it answers, and whether it keeps what it is given."""
+"""``prover check`` checks that the Redis of the queue answers and keeps its data."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_setup__output_exists_or_folder_is_missing__exits_78_and_names_flag_and_
 
 
 def test_setup__no_room_on_the_disk__exits_78_and_leaves_nothing(tmp_path: Path) -> None:
-    """A limit on file sizes, in kilobytes, stands for a full disk: enough for the system, not for the key."""
+    """A limit on file sizes, in kilobytes, simulates a full disk: enough for the system, not for the key."""
     words = [str(PROVER), "setup", *INCLUSION_V2, "--output", str(tmp_path / "a.key"), "--output-vkey"]
     words.append(str(tmp_path / "a.vkey"))
     for limit in (100, 1500):

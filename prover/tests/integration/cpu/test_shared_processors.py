@@ -1,4 +1,4 @@
-"""Two servers that prove at once on one host: each keeps to its share of the processors, until one of them dies."""
+"""Two servers that prove at once on one host: each keeps to its share of the CPUs, until one of them dies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ THREADS = 4
 
 @pytest.fixture(autouse=True)
 def two_processors() -> Iterator[None]:
-    """What is started has two processors at most, on which four threads are too many."""
+    """At most two CPUs for every started process, on which four threads are too many."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(before)[:2])
     yield
@@ -35,7 +35,7 @@ def server(folder: Path, name: str, keys_dir: Path, **variables: str) -> Iterato
 
 
 def active_threads(service: Service) -> float:
-    """What the server says that its proofs may use."""
+    """Return what the server says that its proofs may use."""
     _, metrics = service.ask("GET", "/metrics", port=service.metrics_port)
     (line,) = re.findall(rb"^prover_active_threads (\S+)$", metrics, re.MULTILINE)
     return float(line)

@@ -31,7 +31,7 @@ def final_stage(dockerfile: str) -> Stage:
 
 
 def write_secrets(profile: str, folder: Path, **variables: str) -> dict[str, str]:
-    """Write the secrets as `make up` does; returns what stands for their folder in containers."""
+    """Write the secrets as `make up` does; return the folder that replaces theirs in containers."""
     secrets = folder / "secrets"
     script = WORKSPACE / "shared/scripts/compose_secrets.py"
     kept = {name: value for name, value in os.environ.items() if name != "PROVER_API_KEY"}
@@ -40,7 +40,7 @@ def write_secrets(profile: str, folder: Path, **variables: str) -> dict[str, str
 
 
 def prover_places(keys_dir: Path, prepared_dir: Path) -> dict[str, str]:
-    """A prover's own addresses and keys in place of those of its container."""
+    """Return a prover's own addresses and keys in place of those of its container."""
     api, metrics = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     return {
         "0.0.0.0:3001": api,
@@ -257,12 +257,12 @@ def test_compose__localnet__becomes_healthy_from_an_environment_that_is_there(
 
 
 def redis_cli(port: str, *words: str) -> str:
-    """What Redis answers to a command."""
+    """Return what Redis answers to a command."""
     return subprocess.run(["redis-cli", "-p", port, *words], capture_output=True, text=True, check=True).stdout
 
 
 def environment_of_container(localnet: Path, folder: Path) -> None:
-    """What the container makes at its first start: here it is that of the workspace."""
+    """Use the environment of the workspace instead of the one that the container makes at its first start."""
     script = (localnet / "scripts" / "run-in-container").read_text()
     function = re.search(r"^made_from\(\) \{.*?^\}", script, flags=re.MULTILINE | re.DOTALL)
     assert function is not None
@@ -276,7 +276,7 @@ def environment_of_container(localnet: Path, folder: Path) -> None:
 def prove(
     places: Mapping[str, str], *, wait: bool, key: str = API_KEY, kind: str = "v2_inclusion_32_1"
 ) -> dict[str, Any]:
-    """The answer to a request; with ``wait`` it goes through the queue, and the answer is that of its end."""
+    """Return the answer to a request; with ``wait`` the final answer of its job."""
     vector = next(vector for vector in request_vectors() if vector.circuit == kind)
     connection = http.client.HTTPConnection(places["0.0.0.0:3001"], timeout=300)
     with contextlib.closing(connection):

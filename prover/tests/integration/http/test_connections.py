@@ -33,7 +33,7 @@ async def connection(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asy
 
 
 async def ask(port: int, raw: bytes = GET_HEALTH, *, half_close: bool = False) -> bytes:
-    """What comes back for raw bytes until the server closes or the answer to a health check is whole."""
+    """Return what comes back for raw bytes until the server closes or the answer to a health check is whole."""
     async with connection(port) as (reader, writer):
         answer = b""
         with contextlib.suppress(OSError):
@@ -191,7 +191,7 @@ async def test_body__in_endless_chunks__is_cut_off_at_the_limit(listen: Listen, 
 
 
 def mutated(rng: random.Random) -> bytes:
-    """A request with bytes changed, removed, repeated or made up."""
+    """Return a request with bytes changed, removed, repeated or made up."""
     seeds = (
         GET_HEALTH,
         b"POST /prove HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",

@@ -90,7 +90,7 @@ async def test_request__broken_in_its_framing__is_answered_with_a_problem(
 
 
 def prove_request(body: bytes, *headers: str) -> bytes:
-    """A request that ends its connection."""
+    """Return a request that ends its connection."""
     lines = ("POST /prove HTTP/1.1", "Host: x", "Connection: close", f"Content-Length: {len(body)}", *headers, "", "")
     return "\r\n".join(lines).encode() + body
 

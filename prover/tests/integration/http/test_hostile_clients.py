@@ -51,7 +51,7 @@ async def connection(
 async def exchange(
     port: int, method: str, path: str, body: bytes = b"", *fields: str, address: str = HONEST
 ) -> tuple[int, bytes]:
-    """Status and body of one request."""
+    """Return status and body of one request."""
     async with connection(port, address) as (reader, writer):
         writer.write(head(method, path, len(body), "Connection: close", *fields) + body)
         async with asyncio.timeout(PATIENCE_S):

@@ -25,7 +25,7 @@ from prover.proving.request import read_envelope, read_task
 
 
 def parameter(vector: RequestVector) -> pytest.ParameterSet:
-    """One case of a test, marked when it needs a batch key."""
+    """Return one case of a test, marked when it needs a batch key."""
     marks = [pytest.mark.reference_batch_keys] if vector.circuit in BATCH else []
     return pytest.param(vector, marks=marks, id=vector.name)
 
@@ -47,7 +47,7 @@ def test_vectors__all_but_one__have_a_key_here() -> None:
 
 
 async def prove(vector: RequestVector, serve: Serve, store: KeyStore, engine: Engine) -> bytes:
-    """The proof that a server answers with, which our verifier accepts under the exported key alone."""
+    """Return the proof that a server answers with, which our verifier accepts under the exported key alone."""
     exported = store.get(circuit(vector.circuit), CancelFlag()).verifying_key.write()
     client = await serve(store)
     response = await client.post("/prove", data=vector.body)

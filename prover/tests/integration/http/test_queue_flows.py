@@ -34,7 +34,7 @@ DEADLINES = {"merkle_deadline_s": 120, "batch_deadline_s": 120}
 
 
 def read(rows: list[Row], path: Path) -> str:
-    """What is to be said about rows."""
+    """Return what is to be said about rows."""
     with path.open("w") as out:
         report(rows, Console(file=out, width=200))
     return path.read_text()
@@ -83,7 +83,7 @@ async def test_requests__without_a_batch__are_answered_as_without_a_queue(
 
 
 def answered_at_once(case: Case) -> bool:
-    """Whether a queue makes no difference to a case."""
+    """Return whether a queue makes no difference to a case."""
     asks = case.headers.get("X-Async") == "true" or "async=true" in case.path
     kinds = (b'"update"', b'"append"', b'"address-append"')
     return not asks and "without a queue" not in case.name and not any(kind in case.body for kind in kinds)

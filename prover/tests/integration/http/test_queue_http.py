@@ -36,7 +36,7 @@ def proof(published_keys: KeyStore) -> bytes:
 
 
 def batch(**members: Any) -> bytes:
-    """The update request with further members."""
+    """Return the update request with further members."""
     return json.dumps(UPDATE.request | members).encode()
 
 
@@ -61,7 +61,7 @@ async def claim(store: JobStore, queue: CircuitQueue = CircuitQueue.UPDATE) -> C
 
 
 def moment(text: str) -> float:
-    """Unix seconds of an RFC 3339 time."""
+    """Return unix seconds of an RFC 3339 time."""
     assert text.endswith("Z")
     return datetime.fromisoformat(text).astimezone(UTC).timestamp()
 

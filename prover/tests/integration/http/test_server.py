@@ -1,4 +1,4 @@
-"""The HTTP service beside its wire cases: routes, limits, deadlines, overload, shutdown, unforeseen failures."""
+"""The HTTP service apart from its wire cases: routes, limits, deadlines, overload, shutdown, unexpected failures."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def names(folder: Path) -> set[str]:
 
 
 def require_published(server: KeyServer, folder: Path) -> None:
-    """The file is there, whole, and nothing half-written is beside it."""
+    """Require that the file is complete, and that no partial file is next to it."""
     assert (folder / FILE).read_bytes() == server.files[FILE]
     assert names(folder) == {FILE, "CHECKSUM"}
 

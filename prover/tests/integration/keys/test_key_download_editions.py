@@ -57,7 +57,7 @@ def bring(server: KeyServer, folder: Path, *circuits: CircuitId, cancel: CancelF
 
 
 def is_accepted(folder: Path, wanted: CircuitId) -> bool:
-    """Whether a start takes a key: no list names it, or one describes it."""
+    """Return whether a start takes a key: no list names it, or one describes it."""
     path = folder / wanted.key_file
     accepted = accepted_digests(folder, None)(path)
     return not accepted or hashlib.sha256(path.read_bytes()).digest() in accepted

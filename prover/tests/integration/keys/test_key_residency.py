@@ -66,12 +66,12 @@ def loaded(store: KeyStore) -> set[CircuitId]:
 
 
 def estimate(folder: Path, *circuits: CircuitId) -> int:
-    """What the store reserves for keys before it has read them, and a little more."""
+    """Return what the store reserves for keys before it has read them, and a little more."""
     return sum(int((folder / wanted.earlier_key_file).stat().st_size * 1.01) for wanted in circuits)
 
 
 def resident_bytes(file: Path) -> int:
-    """Memory of this process that holds pages of a mapped file."""
+    """Return memory of this process that holds pages of a mapped file."""
     maps = Path("/proc/self/smaps").read_text().splitlines()
     mapped = [number for number, line in enumerate(maps) if line.endswith(f" {file}")]
     assert mapped

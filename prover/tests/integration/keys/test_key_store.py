@@ -58,7 +58,7 @@ def store(folder: Path, engine: Engine) -> Iterator[KeyStore]:
 
 
 def loads(store: KeyStore) -> float:
-    """How many key files were loaded."""
+    """Return how many key files were loaded."""
     samples = [sample for family in store._metrics.key_load_seconds.collect() for sample in family.samples]
     return sum(sample.value for sample in samples if sample.name.endswith("_count"))
 

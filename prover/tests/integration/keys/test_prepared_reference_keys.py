@@ -41,7 +41,7 @@ def engine_of(backend: Backend, threads: int = 0) -> Engine:
     try:
         return Engine(threads=threads, backend=backend)
     except KernelMisused:
-        pytest.skip(f"the {backend.name} backend does not run on this processor")
+        pytest.skip(f"the {backend.name} backend does not run on this CPU")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_keys_prepare__folder_file_and_selection__prepares_each_once(reference_k
 
 
 def is_folded(key: Path) -> bool:
-    """Whether the prepared form of a key is, as a prover would map it."""
+    """Return whether the prepared form of a key is, as a prover would map it."""
     with Engine() as engine, prepared_keys.load(engine, key, key.parent / prepared_keys.FOLDER) as found:
         assert found.is_prepared
         return found.info.fold_bytes > 0

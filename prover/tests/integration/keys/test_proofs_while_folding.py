@@ -47,7 +47,7 @@ def folding_held(source: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]
 
 
 async def prove(client: Client, store: KeyStore, engine: Engine) -> bool:
-    """Have a request proved and verify the proof; tells whether the key is folded."""
+    """Request a proof and verify it; return whether the key is folded."""
     response = await client.post("/prove", data=VECTOR.body)
     body = await response.read()
     assert response.status == 200, body

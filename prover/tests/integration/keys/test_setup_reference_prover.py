@@ -32,7 +32,7 @@ FLAGS = {
 
 
 def chosen_circuits() -> list[str]:
-    """One published circuit, by the seed of the run; all of them with ZKC_FULL=1."""
+    """Return one published circuit, by the seed of the run; all of them with ZKC_FULL=1."""
     return list(KEY_FILES) if FULL else [random.choice(list(KEY_FILES))]
 
 

@@ -62,7 +62,7 @@ def golden_points(proof: dict[str, Any]) -> bytes:
 
 
 def inclusion(keys_dir: Path) -> tuple[bytes, bytes, tuple[bytes, bytes], bytes]:
-    """A published key, inputs, the blinding values of the golden proof, and its points."""
+    """Return a published key, inputs, the blinding values of the golden proof, and its points."""
     vector = load("gnark/inclusion_32_1.json")
     proof = vector["proof"]
     blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
@@ -74,7 +74,7 @@ def engine_of(backend: Backend, threads: int = 0) -> Engine:
     try:
         return Engine(threads=threads, backend=backend)
     except KernelMisused:
-        pytest.skip(f"the {backend.name} backend does not run on this processor")
+        pytest.skip(f"the {backend.name} backend does not run on this CPU")
 
 
 @pytest.mark.parametrize("backend", EVERY_BACKEND, ids=lambda b: b.name.lower())
@@ -158,7 +158,7 @@ def test_prove__other_thread_counts__give_the_same_proof_and_quotient(
 
 
 def test_prove__many_at_once_on_many_threads__give_the_same_proof(reference_keys_dir: Path) -> None:
-    """Proofs that start beside others count on a part of the threads, and are cut for it."""
+    """Proofs that start while others run count on a part of the threads, and are divided for it."""
     data, inputs, blinding, expected = inclusion(reference_keys_dir)
     with Engine(threads=16) as engine, engine.load_key(data) as key, ThreadPoolExecutor(5) as callers:
         made = [callers.submit(key.prove, inputs, blinding=blinding) for _ in range(10)]
@@ -178,7 +178,7 @@ def test_prove__with_a_limit_that_changes_all_the_time__gives_the_same_proof(ref
 
 
 def peak_while_loading(path: Path) -> dict[str, int]:
-    """Anonymous memory that loading adds at its peak, in a process of its own."""
+    """Return anonymous memory that loading adds at its peak, in a process of its own."""
     result = subprocess.run(
         [sys.executable, "-c", MEASURE_PEAK, str(path)], check=True, capture_output=True, timeout=300
     )

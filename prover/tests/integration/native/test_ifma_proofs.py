@@ -29,7 +29,7 @@ def golden(proof: dict[str, list[str]]) -> bytes:
 @pytest.fixture(scope="module")
 def kernel(testing_library: Path) -> Iterator[Kernel]:
     if not runs(testing_library, "ifma"):
-        pytest.skip("the ifma backend does not run on this processor, nor does its emulation")
+        pytest.skip("the ifma backend does not run on this CPU, nor does its emulation")
     kernel = Kernel(testing_library, "ifma", threads=2)
     yield kernel
     kernel.close()

@@ -52,7 +52,7 @@ odd_values = st.one_of(
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
-    """Every (container, key) of a JSON tree."""
+    """Return every (container, key) of a JSON tree."""
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
     found: list[tuple[Any, Any]] = []
     for key in keys:
@@ -63,7 +63,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 
 @st.composite
 def mutated(draw: st.DrawFn, names: tuple[str, ...]) -> bytes:
-    """A golden request with a few members replaced, removed, duplicated or swapped."""
+    """Return a golden request with a few members replaced, removed, duplicated or swapped."""
     request = copy.deepcopy(vector_named(f"prover/{draw(st.sampled_from(names))}").request)
     for _ in range(draw(st.integers(1, 3))):
         container, key = draw(st.sampled_from(places(request)))

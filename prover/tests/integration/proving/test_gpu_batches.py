@@ -67,7 +67,7 @@ async def waiting(state: ServerState, requests: int) -> None:
 
 
 async def gathered(client: Client, bodies: list[bytes]) -> list[tuple[int, Any]]:
-    """Answers to requests of which all but the first ALONE are proved by the third call of the GPU.
+    """Return answers to requests of which all but the first ALONE are proved by the third call of the GPU.
 
     The server has one permit.
     """

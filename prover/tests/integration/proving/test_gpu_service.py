@@ -160,7 +160,7 @@ async def test_gpu__lost__is_reported_and_opened_again(
 
 
 async def proved_at_once(client: Client, requests: int) -> list[tuple[int, Any]]:
-    """Answers to requests that all have found their GPU before the first is proved; the server has one permit."""
+    """Return answers to requests that all got their GPU before the first is proved; the server has one permit."""
     state = state_of(client)
     with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
         asked: list[asyncio.Task[tuple[int, Any]]] = []

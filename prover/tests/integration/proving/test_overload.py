@@ -30,7 +30,7 @@ IDEMPOTENT = {"Idempotency-Key": "batch-7"}
 
 
 def variant(number: int) -> bytes:
-    """The same request as other bytes."""
+    """Return the same request as other bytes."""
     return json.dumps(VECTOR.request | {"unknown": number}).encode()
 
 

@@ -24,7 +24,7 @@ FAULTS = 4
 
 
 def verdicts(store: KeyStore, task: ProofTask) -> tuple[int | None, int | None]:
-    """The constraint that the prechecks name, and the one of the key's solver."""
+    """Return the constraint that the prechecks name, and the one of the key's solver."""
     named: list[int | None] = []
     key = store.get(task.circuit, CancelFlag())
     for judge in (lambda: require_satisfiable(task, store.find), lambda: key.solve(task.assignment.inputs)):

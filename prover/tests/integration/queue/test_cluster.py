@@ -1,4 +1,4 @@
-"""Every key of every script lies in one hash slot, and a server in cluster mode accepts the scripts."""
+"""Every key of every script is in one hash slot, and a server in cluster mode accepts the scripts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLOTS = 16384
 
 
 def slot(key: bytes) -> int:
-    """Slot of a key, by the rule of the cluster specification: CRC16 (XMODEM) of the first {tag}, else of the key."""
+    """Return the slot of a key by the cluster specification: CRC16 (XMODEM) of the first {tag}, else of the key."""
     tag = re.search(rb"\{([^}]+)\}", key)
     return binascii.crc_hqx(tag[1] if tag else key, 0) % SLOTS
 
@@ -71,7 +71,7 @@ async def live(queue: Queue) -> None:
 
 
 async def commands_during(queue: Queue, work: Callable[[Queue], Coroutine[Any, Any, None]]) -> list[list[str]]:
-    """Every command that the server ran meanwhile, those of scripts included."""
+    """Return every command that the server ran meanwhile, those of scripts included."""
     end = "end of the work"
     with queue.client.monitor() as monitor:
         await work(queue)

@@ -208,7 +208,7 @@ def test_clocks_hours_apart__jobs_of_each_server__are_proved_once_and_dated_by_r
 
 
 def finished(servers: list[Member], job_id: str) -> dict[str, Any]:
-    """The final status of a job, asked of the servers in turn."""
+    """Return the final status of a job, read from the servers alternately."""
     deadline = time.monotonic() + 300
     for server in itertools.cycle(servers):
         status = server.ask("GET", f"/prove/status?job_id={job_id}&wait=5")

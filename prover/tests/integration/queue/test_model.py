@@ -135,7 +135,7 @@ class QueueMachine(RuleBasedStateMachine):
         return any(job.state in states for job in self.model.jobs.values())
 
     def claim_of(self, data: st.DataObject) -> tuple[Claim, Job]:
-        """A claim of any time; one that holds as often as not."""
+        """Return a claim of any time; one that holds as often as not."""
         holding = [claim for claim in self.claims if self.model.jobs[claim.job_id].holder is claim]
         claim = data.draw(st.sampled_from(self.claims) | st.sampled_from(holding or self.claims))
         return claim, self.model.jobs[claim.job_id]

@@ -21,7 +21,7 @@ Work = tuple[str, int]
 
 
 def expected_order(work: list[Work]) -> list[Work]:
-    """Trees take turns in the order of their first submission; -1 goes after all indices of its tree."""
+    """Return the jobs in order: trees take turns by their first submission; -1 follows all indices of its tree."""
     trees: dict[str, list[Work]] = {}
     for job in work:
         trees.setdefault(job[0], []).append(job)

@@ -229,7 +229,7 @@ async def test_api__with_a_verifying_key_alone__verifies_results(
 
 
 def _mutations(random: random.Random) -> Callable[[Any, str], None]:
-    """One random change of the record of a job."""
+    """Return one random change of the record of a job."""
     values: list[bytes | str | int] = [
         b"\xff\xfe",
         "",

@@ -1,4 +1,4 @@
-"""The servers that queue tests stand on: data survives a kill, TLS and passwords are asked for."""
+"""The Redis servers of queue tests: data survives a kill, TLS and passwords are required."""
 
 from __future__ import annotations
 

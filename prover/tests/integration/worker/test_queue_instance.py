@@ -43,7 +43,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def failing(*errors: Exception) -> tuple[list[int], object]:
-    """A proof that fails with these errors in turn, then succeeds."""
+    """Return a proof function that raises these errors one after the other, then succeeds."""
     left, calls = list(errors), [0]
 
     def prove(task: ProofTask, cancel: CancelFlag) -> None:

@@ -53,7 +53,7 @@ async def start(redis_database: RedisServer) -> AsyncIterator[StartNode]:
 
 
 def plant(client: Any, number: int, content: bytes | None = None) -> str:
-    """A wake-up with a name as the scripts give it; returns the name."""
+    """Write a wake-up with a name as the scripts give it; return the name."""
     name = f"{QUEUE}:{10**9 + number}"
     if content is not None:
         client.set(f"arq:job:{name}", content)
@@ -62,7 +62,7 @@ def plant(client: Any, number: int, content: bytes | None = None) -> str:
 
 
 async def proves_on(start: StartNode, redis_database: RedisServer, planted: int) -> None:
-    """A worker removes so many wake-ups, counts them and proves a job that was submitted after them."""
+    """Require that a worker removes this many wake-ups, counts them and proves a job submitted after them."""
     node = start(slots=1)
     job_id = await node.submit()
     assert (await node.ended(job_id)).state is JobState.COMPLETED

@@ -16,7 +16,7 @@ BACKEND = PROVER / "native" / "src" / "backend.c"
 
 
 def cmake_options() -> dict[str, list[str]]:
-    """The compiler's options of each backend that has some."""
+    """Return the compiler's options of each backend that has some."""
     options: dict[str, list[str]] = {}
     for name, words in re.findall(
         r"^set\(groth16_options_(\w+) (.*)\)$", (PROVER / "CMakeLists.txt").read_text(), re.MULTILINE

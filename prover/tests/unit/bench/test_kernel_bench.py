@@ -1,4 +1,4 @@
-"""The benchmark of the kernel's parts beside another program: what it compares, and its gate."""
+"""The benchmark of the kernel's parts with another program: its comparison, and its gate."""
 
 from __future__ import annotations
 

@@ -20,14 +20,14 @@ any_release = pytest.mark.parametrize("release", [GNARK_08, GNARK_014], ids=lamb
 
 
 def system_with(*names: str, release: GnarkRelease = GNARK_014) -> tuple[ConstraintSystem, list[Expression]]:
-    """A system with one public input, and the secret inputs of these names: wires 2 and up."""
+    """Return a system with one public input, and the secret inputs of these names: wires 2 and up."""
     system = ConstraintSystem(release)
     system.public.scalar("Public")
     return system, [system.secret.scalar(name) for name in names]
 
 
 def rows_of(system: ConstraintSystem) -> list[tuple[dict[int, int], dict[int, int], dict[int, int]]]:
-    """The constraints with coefficient values, -1 for r - 1."""
+    """Return the constraints with coefficient values, -1 for r - 1."""
     compiled = CompiledCircuit.of(system)
 
     def valued(side: list[tuple[int, int]]) -> dict[int, int]:
@@ -39,7 +39,7 @@ def rows_of(system: ConstraintSystem) -> list[tuple[dict[int, int], dict[int, in
 
 
 def value_of(expression: Expression, wires: list[int]) -> int:
-    """What an expression is for these values of wires."""
+    """Return what an expression is for these values of wires."""
     return sum(factor * wires[wire] for wire, factor in expression.terms) % SCALAR_MODULUS
 
 

@@ -45,7 +45,7 @@ class Case:
     opens_first: bool = False
 
     def program(self, release: GnarkRelease = GNARK_014) -> Program:
-        """The compiled case."""
+        """Return the compiled case."""
         system = ConstraintSystem(release)
         given = system.secret.vector("Given", len(self.inputs))
         results = system.secret.vector("Result", self.results)
@@ -99,7 +99,7 @@ def chaining(_: ConstraintSystem, given: list[Expression]) -> list[Expression]:
 
 
 def out_of_range(*inputs: int) -> dict[str, list[int]]:
-    """Inputs whose number does not fit into its bits, for the constraints that must notice."""
+    """Return inputs whose number does not fit into its bits, for the constraints that must notice."""
     return {"boolean": list(inputs), "recomposition": list(inputs)}
 
 

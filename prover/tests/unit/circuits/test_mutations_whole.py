@@ -49,7 +49,7 @@ class Whole:
 
 
 def siblings(name: str, height: int) -> tuple[str, str]:
-    """The topmost siblings of the first and second row of a matrix."""
+    """Return the topmost siblings of the first and second row of a matrix."""
     return f"{name}_0_{height - 1}", f"{name}_1_{height - 1}"
 
 
@@ -154,7 +154,7 @@ class Mutants:
         self.decomposition_of = self._decompositions()
 
     def _bindings(self, program: Program) -> dict[int, Terms]:
-        """The topmost siblings of paths that meet at the root: each is what the other path computes there."""
+        """Return the topmost siblings of paths that meet at the root: each is what the other path computes there."""
         assert self.whole.meeting
         first, second = (self.wires[name] for name in self.whole.meeting)
         # A sibling is chosen from in two rows on the way from the old leaf, and in two from the new one.
@@ -167,7 +167,7 @@ class Mutants:
         }
 
     def _choices(self, program: Program, sibling: int) -> list[int]:
-        """The rows that choose between a sibling and a node; other rows that read it add round constants."""
+        """Return the rows that choose between a sibling and a node; other rows that read it add round constants."""
         rows = [
             number
             for number, row in enumerate(program.constraints)
@@ -177,11 +177,11 @@ class Mutants:
         return rows
 
     def _node(self, choice: Constraint, sibling: int) -> Terms:
-        """A choice multiplies the bit by sibling - node."""
+        """Return the node of a choice, which multiplies the bit by sibling - node."""
         return [(wire, SCALAR_MODULUS - factor) for wire, factor in choice.right if wire != sibling]
 
     def _decompositions(self) -> dict[int, int]:
-        """The number of the decomposition to which a constraint about bits belongs."""
+        """Return the number of the decomposition to which a constraint about bits belongs."""
         found: dict[int, int] = {}
         number, constraint, outputs = -1, 0, range(0)
         for step in self.program.steps:
@@ -203,7 +203,7 @@ class Mutants:
         return found
 
     def inputs_for(self, number: int) -> list[int]:
-        """Inputs with the fault that a constraint must notice."""
+        """Return inputs with the fault that a constraint must notice."""
         given = dict(self.whole.given)
         if number in self.decomposition_of:
             given |= self.whole.outside[self.decomposition_of[number]] or {}
@@ -212,7 +212,7 @@ class Mutants:
         return [given.get(name, 1000 + wire) for name, wire in self.wires.items() if wire]
 
     def sample(self) -> list[int]:
-        """Numbers of constraints of every kind."""
+        """Return numbers of constraints of every kind."""
         chosen: list[int] = []
         kinds = {row.kind for row in self.program.constraints}
         choose = random.Random(str(self.whole.circuit))

@@ -32,7 +32,7 @@ def as_array(values: list[int], width: int) -> np.typing.NDArray[np.unsignedinte
 
 
 def tiny_circuit() -> CompiledCircuit:
-    """The hand-made circuit of the golden key: its author numbered wires and sorted terms in ways of their own.
+    """Return the hand-made circuit of the golden key: its author numbered wires and sorted terms in ways of their own.
 
     Wires: 1 Y (public), 2 X, 3 Z, 4 X², 5..8 bits of X, 9 inverse of Z, 10 whether Z is 0, 11 and 12 quotients.
     """
@@ -115,7 +115,7 @@ def test_column__golden_values__give_the_golden_words(width: int) -> None:
 
 @st.composite
 def columns(draw: st.DrawFn, width: int) -> list[int]:
-    """Runs of steps of different sizes and signs, long enough for packed blocks of several units."""
+    """Return runs of steps of different sizes and signs, long enough for packed blocks of several units."""
     mask = (1 << width) - 1
     values: list[int] = []
     for _ in range(draw(st.integers(0, 5))):

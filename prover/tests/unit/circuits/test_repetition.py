@@ -21,7 +21,7 @@ from prover.circuits.gadgets.poseidon import poseidon
 
 
 def system_with(*names: str) -> tuple[ConstraintSystem, list[Expression]]:
-    """A system with one public input, and the secret inputs of these names: wires 2 and up."""
+    """Return a system with one public input, and the secret inputs of these names: wires 2 and up."""
     system = ConstraintSystem()
     system.public.scalar("Public")
     return system, [system.secret.scalar(name) for name in names]
@@ -29,7 +29,7 @@ def system_with(*names: str) -> tuple[ConstraintSystem, list[Expression]]:
 
 @gadget
 def polynomial(x: Expression, ys: list[Expression], degree: int) -> list[Expression]:
-    """A gadget whose constraints depend on everything that may change between calls."""
+    """Return a gadget whose constraints depend on everything that may change between calls."""
     power, results = x, []
     for y in ys:
         for _ in range(degree):
@@ -40,7 +40,7 @@ def polynomial(x: Expression, ys: list[Expression], degree: int) -> list[Express
 
 @gadget
 def choice(bit: Expression, one: Expression, zero: Expression) -> Expression:
-    """A gadget that asserts what it may know already, and calls another."""
+    """Return a gadget that asserts what it may know already, and calls another."""
     chosen = select(bit, one, zero)
     return polynomial(chosen, [bit, zero], 1)[0] + is_zero(chosen)
 
@@ -62,7 +62,7 @@ def polynomial_value(x: int, ys: list[int], degree: int) -> list[int]:
 
 
 def extend(system: ConstraintSystem, pool: Pool, code: int, picks: list[int]) -> None:
-    """One step of a random circuit, next to the same step in integers."""
+    """Add one step of a random circuit, and the same step in integers."""
     (x, p), (y, q), (z, s) = (pool.items[pick % len(pool.items)] for pick in picks[:3])
     bit, b = pool.bits[picks[3] % len(pool.bits)]
     small = picks[3] % 7 - 3

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("no_variables")
 
 
 def settings_of(started: list[Settings], *words: str) -> Settings:
-    """The settings that ``prover start`` would run with."""
+    """Return the settings that ``prover start`` would run with."""
     result = CliRunner().invoke(cli, ["start", *words])
     assert result.exit_code == 0, result.output
     return started[0]

@@ -1,4 +1,4 @@
-"""Processors that the prover may use: affinity and control groups, from made-up /proc and /sys trees."""
+"""CPUs that the prover may use: affinity and control groups, from generated /proc and /sys trees."""
 
 from __future__ import annotations
 

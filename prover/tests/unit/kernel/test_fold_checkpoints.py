@@ -75,7 +75,7 @@ def empty(key: LoadedKey) -> mmap.mmap:
 
 
 def stopped(engine: Engine, key: LoadedKey, states: int) -> mmap.mmap:
-    """A checkpoint after so many states."""
+    """Return a checkpoint after so many states."""
     data = empty(key)
     for _ in range(states):
         with pytest.raises(Cancelled):

@@ -44,7 +44,7 @@ def engine_of(backend: Backend, threads: int = 2) -> Engine:
     try:
         return Engine(threads=threads, backend=backend)
     except KernelMisused:
-        pytest.skip(f"the {backend.name} backend does not run on this processor")
+        pytest.skip(f"the {backend.name} backend does not run on this CPU")
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def opened(engine: Engine, data: bytes) -> LoadedKey:
 
 
 def proofs(key: LoadedKey, inputs: list[bytes]) -> list[bytes]:
-    """In both forms of blinding and with fresh values, each one verified; without the last, which differ."""
+    """Return proofs with both blindings and with fresh values, each one verified; without the last, which differ."""
     made = []
     for values in inputs:
         public = values[: PUBLIC_BYTES * key.info.public_inputs]
@@ -150,14 +150,14 @@ def words(section: Section) -> list[int]:
 
 
 def in_groups(wires: list[int], of_a: set[int], of_b: set[int]) -> list[int]:
-    """Ascending wires of K in the order of native/src/key/wire_groups.h: of B alone, both, A alone, neither."""
+    """Return ascending wires of K in the order of native/src/key/wire_groups.h: of B alone, both, A alone, neither."""
     order = [(False, True), (True, True), (True, False), (False, False)]
     return sorted(wires, key=lambda wire: order.index((wire in of_a, wire in of_b)))
 
 
 @pytest.mark.parametrize("name", ["", "folded_", "tables_"])
 def test_load__bases_in_ascending_order__proves_the_same(engine: Engine, name: str) -> None:
-    """Wires may stand in any order: places of bases are looked up where they do not follow from the groups."""
+    """Wires may be in any order: positions of bases are looked up where they do not follow from the groups."""
     ascending = (CORPUS / f"0_14_ascending_{name}r256").read_bytes()[1:]
     grouped = (CORPUS / f"0_14_{name}r256").read_bytes()[1:]
     listed = words(PreparedFile.read(ascending).section("wires_a"))

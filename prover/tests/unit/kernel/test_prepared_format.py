@@ -60,7 +60,7 @@ def engine_of(backend: Backend) -> Engine:
     try:
         return Engine(threads=2, backend=backend)
     except KernelMisused:
-        pytest.skip(f"the {backend.name} backend does not run on this processor")
+        pytest.skip(f"the {backend.name} backend does not run on this CPU")
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_file__taken_apart_and_written_anew__is_the_same(files: dict[str, bytes]
 
 
 def numbers(data: bytes, modulus: int) -> list[int]:
-    """Values in Montgomery form, little-endian."""
+    """Return values in Montgomery form, little-endian."""
     inverse = pow(MONTGOMERY, -1, modulus)
     return [int.from_bytes(data[i : i + 32], "little") * inverse % modulus for i in range(0, len(data), 32)]
 

@@ -41,7 +41,7 @@ def engine_of(backend: Backend, threads: int = 2) -> Engine:
     try:
         return Engine(threads=threads, backend=backend)
     except KernelMisused:
-        pytest.skip(f"the {backend.name} backend does not run on this processor")
+        pytest.skip(f"the {backend.name} backend does not run on this CPU")
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def opened(engine: Engine, data: bytes) -> LoadedKey:
 
 
 def proofs(key: LoadedKey) -> list[bytes]:
-    """Of all cases in both forms of blinding, each one verified."""
+    """Return proofs of all cases with both blindings, each one verified."""
     blinding = (bytes(31) + b"\7", bytes(31) + b"\5")
     made = []
     for case in CASES:
@@ -140,7 +140,7 @@ def test_write__tables_cancelled__stops(engine: Engine) -> None:
 
 
 def points(data: bytes | bytearray, wide: bool) -> list[tuple[Any, Any]]:
-    """Affine points with Montgomery coordinates of 2^256."""
+    """Return affine points with Montgomery coordinates of 2^256."""
     inverse = pow(2**256, -1, P)
     values = [int.from_bytes(data[i : i + 32], "little") * inverse % P for i in range(0, len(data), 32)]
     if wide:

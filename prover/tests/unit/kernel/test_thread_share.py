@@ -1,4 +1,4 @@
-"""An engine that keeps to its share of the processors: proofs stay the same, and nothing that fails ends one."""
+"""An engine that keeps to its share of the CPUs: proofs stay the same, and no failure ends one."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     try:
         engine = Engine(backend=request.param)
     except KernelMisused:
-        pytest.skip(f"the {request.param.name} backend does not run on this processor")
+        pytest.skip(f"the {request.param.name} backend does not run on this CPU")
     with engine:
         yield engine
 

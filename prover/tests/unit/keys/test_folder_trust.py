@@ -1,4 +1,4 @@
-"""Whose files beside the keys are believed."""
+"""Trust in files next to the keys, by their owner."""
 
 from __future__ import annotations
 

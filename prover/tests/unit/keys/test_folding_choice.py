@@ -56,7 +56,7 @@ def test_multiplications__of_any_shape__are_the_kernel_s(tmp_path: Path) -> None
 
 
 def form(engine: Engine, source: Path, folder: Path) -> tuple[bool, bool]:
-    """Whether the prepared form is folded, and whether it has tables."""
+    """Return whether the prepared form is folded, and whether it has tables."""
     key = prepared_keys.open_existing(engine, source, folder)
     assert key is not None
     with key:

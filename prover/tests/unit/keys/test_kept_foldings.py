@@ -1,4 +1,4 @@
-"""Folding for a prepared key that is stopped or killed and continued by the next run, and what lies beside the key."""
+"""Folding for a prepared key that is stopped or killed and resumed by the next run, and its checkpoint files."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def events(lines: list[Any]) -> list[str]:
 
 
 def prepare_logged(engine: Engine, source: Path, folder: Path, **options: Any) -> tuple[list[str], bytes]:
-    """Fold a key; gives the log lines about it and the prepared form, beside which nothing is left."""
+    """Fold a key; return the log lines about it and the prepared key, next to which no file is left."""
     with capture_logs() as lines:
         assert prepared_keys.prepare(engine, source, folder, fold=True, **options)
     path = prepared_keys.path_of(engine, source, folder)

@@ -1,4 +1,4 @@
-"""The key files of a folder: what has the name of a key and is none concerns its circuit alone."""
+"""The key files of a folder: an entry named like a key that is not a file affects its circuit only."""
 
 from __future__ import annotations
 

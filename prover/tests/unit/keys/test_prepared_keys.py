@@ -202,7 +202,7 @@ def test_load__cancelled__stops(engine: Engine, source: Path, folder: Path) -> N
 
 
 def map_of(path: Path) -> dict[str, int]:
-    """What the system says about this process's map of a file, in kB."""
+    """Return what the system says about this process's map of a file, in kB."""
     text = Path("/proc/self/smaps").read_text()
     block = text[text.index(str(path)) :]
     return {name: int(kb) for name, kb in re.findall(r"^(\w+): +(\d+) kB$", block.split("VmFlags")[0], re.MULTILINE)}

@@ -175,7 +175,7 @@ def test_verify__form_of_ours_that_everybody_may_write__is_refused_as_at_a_load(
 
 
 def as_nfs(descriptor: int, operation: int) -> None:
-    """LOCK_EX takes a descriptor that may write, says flock(2) of NFS."""
+    """Lock as on NFS, where LOCK_EX needs a writable descriptor (flock(2))."""
     if operation & fcntl.LOCK_EX and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     _flock(descriptor, operation)

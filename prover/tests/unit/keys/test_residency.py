@@ -9,7 +9,7 @@ from shared.circuit_id import CircuitId, CircuitKind
 
 
 def with_keys(budget: int, *sizes: int) -> tuple[Residency, list[Slot]]:
-    """A residency with loaded keys of these sizes, used once each in this order."""
+    """Return a residency with loaded keys of these sizes, used once each in this order."""
     residency, slots = Residency(budget), []
     for number, size in enumerate(sizes, start=1):
         slot = residency.add(CircuitId(CircuitKind.INCLUSION, 2, (32,), (number,)))

@@ -1,4 +1,4 @@
-"""A limit on the tasks of a pool that run at once: kept, changed inside jobs, fair among callers."""
+"""A limit on the tasks of a pool that run at once: kept, changed inside jobs, fair to all callers."""
 
 from __future__ import annotations
 

@@ -32,14 +32,14 @@ def hooks(testing_library: Path) -> Hooks:
 
 
 def tiny(generation: int) -> bytes:
-    """The constraint system of the hand-made circuit in tiny.json."""
+    """Return the constraint system of the hand-made circuit in tiny.json."""
     modern = generation == GENERATION_014
     key = bytes.fromhex(load("gnark/tiny.json")["key_v0_14_hex" if modern else "key_v0_8_hex"])
     return key[key_sections(key, generation_014=modern).verifying_key_end :]
 
 
 def assert_plan_is_executable(cs: ConstraintSystem) -> None:
-    """Every instruction once, checks last, and components that do not depend on each other.
+    """Require every instruction once, checks last, and components that do not depend on each other.
 
     What an instruction reads is solved before it: in an earlier slice, or by its own component.
     """

@@ -129,7 +129,7 @@ def test_read__every_truncation__is_refused(hooks: Hooks, generation: int) -> No
 
 
 def outcome_of(hooks: Hooks, data: bytes, generation: int) -> str:
-    """Status of reading and solving."""
+    """Return status of reading and solving."""
     try:
         cs = hooks.read(data, generation, BASE)
         cs.solve([0x81, 11, 0][: cs.counts.public + cs.counts.secret - 1])

@@ -19,7 +19,7 @@ SPACIOUS = 2**33
 
 
 def inputs_of(x: int, z: int) -> bytes:
-    """Inputs of the relation in tiny.json; x has four bits."""
+    """Return inputs of the relation in tiny.json; x has four bits."""
     y = (x * x + 3 * (z == 0) + 5) * (z + 1) % R
     return b"".join(value.to_bytes(32, "big") for value in (y, x, z))
 
@@ -58,7 +58,7 @@ def on_processor(key: Key, i: int, form: int) -> bytes:
 
 
 def some_proofs(key: DeviceKey, size: int, form: int = RERANDOMISED) -> list[bytes]:
-    """The first proofs as one batch."""
+    """Return the first proofs as one batch."""
     batch = key.prove_many_with_blinding(INPUTS[:size], form, VALUES[:size])
     assert (batch.status, set(batch.statuses)) == ("ok", {"ok"})
     return batch.proofs
@@ -69,7 +69,7 @@ def verifies(key: Key, inputs: bytes, proof: bytes) -> bool:
 
 
 def budget_of_limit(kernel: Kernel, library: Path, key: Key, limit: int) -> int:
-    """A budget under which batches have this limit."""
+    """Return a budget under which batches have this limit."""
     budget = 2**20
     while True:
         with Device(kernel, library, budget=budget) as device:
@@ -81,7 +81,7 @@ def budget_of_limit(kernel: Kernel, library: Path, key: Key, limit: int) -> int:
 
 
 def keys_until_full(device: Device, key: Key) -> list[DeviceKey]:
-    """The same key as often as the budget holds it."""
+    """Return the same key as often as the budget holds it."""
     keys = []
     with suppress(Refused):
         while True:

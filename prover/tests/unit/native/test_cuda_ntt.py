@@ -60,7 +60,7 @@ def test_ntt__several_at_once__each_is_the_one_alone(hooks: Any, shape: tuple[in
 
 
 def quotient_by_definition(a: list[int], b: list[int], c: list[int], log2: int) -> list[int]:
-    """2n times the coefficients of (A B - C) / (X^n - 1), bit-reversed."""
+    """Return 2n times the coefficients of (A B - C) / (X^n - 1), bit-reversed."""
     n, omega, psi = 1 << log2, root(log2), root(log2 + 1)
     on_coset = [evaluate(shifted(interpolate(v, omega), psi), omega) for v in (a, b, c)]
     # X^n - 1 = -2 on the coset.

@@ -1,4 +1,4 @@
-"""Whole proofs on a device, which the host plays: the processor's bit for bit, within a budget, typed failures."""
+"""Whole proofs on a device that the host simulates: equal to the CPU's bit for bit, within a budget, typed failures."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def proofs_on_device(key: DeviceKey, inputs: bytes) -> list[bytes]:
 
 
 def sizes(kernel: Kernel, library: Path, key: Key) -> tuple[int, int]:
-    """Device memory of the key and of a proof under a budget that leaves no room for tables."""
+    """Return device memory of the key and of a proof under a budget that leaves no room for tables."""
     with Device(kernel, library, budget=2**20) as device:
         return device.key_bytes(key), device.proof_bytes(key)
 

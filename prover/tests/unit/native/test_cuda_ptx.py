@@ -1,6 +1,6 @@
 """The assembly of the device's field, interpreted as its manual (PTX ISA 9.0) defines it, against Python's integers.
 
-Other tests run the C that stands beside each chain of instructions; this runs the chains themselves, without a GPU.
+Other tests run the C code next to each chain of instructions; this runs the chains themselves, without a GPU.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Machine:
         self.parameters, self.memory, self.carry = parameters, memory, 0
 
     def run(self, statements: list[str]) -> None:
-        """Executes straight-line code."""
+        """Execute straight-line code."""
         for statement in statements:
             operation, _, rest = statement.partition(" ")
             name = operation.split(".")
@@ -104,7 +104,7 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 def values(modulus: int) -> st.SearchStrategy[int]:
-    """Numbers below the modulus, with those whose limbs stress carries."""
+    """Return numbers below the modulus, with those whose limbs stress carries."""
     limbs = st.lists(st.sampled_from([0, 1, 2**31, MASK - 1, MASK]), min_size=8, max_size=8)
     packed = limbs.map(lambda parts: sum(limb << 32 * i for i, limb in enumerate(parts)) % modulus)
     return st.one_of(st.sampled_from([0, 1, modulus - 1]), packed, st.integers(0, modulus - 1))

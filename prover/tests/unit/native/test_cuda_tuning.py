@@ -130,7 +130,7 @@ def test_proofs__alone_and_in_batches_under_odd_tunings__equal_the_processor(
 
 
 def choices_of(hooks: Any, log2: int) -> Any:
-    """What the plans decide for 5000 bases, and a transform."""
+    """Return what the plans decide for 5000 bases, and a transform."""
     choices, shape = ffi.new("t_choices *"), ffi.new("t_msm_shape *", (5000, 5000, 0, 0, 0, 1, 2))
     assert hooks.t_cuda_choices(choices, shape, log2) == 0
     return choices

@@ -1,4 +1,4 @@
-"""Witnesses made by the device code, which the host runs, beside the processor's: wires, a, b and the verdict."""
+"""Witnesses by the device code, which the host runs, compared with the CPU's: wires, a, b and the verdict."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cut(cs: ConstraintSystem) -> Chains:
 
 
 def samples(cs: ConstraintSystem) -> list[list[int]]:
-    """Inputs that satisfy nothing in particular."""
+    """Return inputs that satisfy nothing in particular."""
     count = cs.counts.public - 1 + cs.counts.secret
     draw = random.Random(count)
     return [
@@ -70,7 +70,7 @@ def test_chains__random_systems__are_solved_as_by_the_processor(hooks: Hooks, ca
 
 
 def powers(system: System, wire: int, length: int) -> int:
-    """Rows that square a wire and add a constant again and again; the last wire."""
+    """Return rows that square a wire and add a constant again and again; the last wire."""
     for _ in range(length):
         following = system.new_wire()
         side = [(1, wire), (system.coefficient(5), 0)]
@@ -165,7 +165,7 @@ ONE_OF_EACH = tuple({vector.circuit: vector for vector in provable_with(BATCH)}.
 
 
 def spoiled(inputs: list[int], place: int) -> list[int]:
-    """One input is another."""
+    """Return the inputs with one of them changed."""
     return [*inputs[:place], (inputs[place] + 1) % SCALAR_MODULUS, *inputs[place + 1 :]]
 
 

@@ -1,4 +1,4 @@
-"""Whole proofs whose witnesses a device makes, played by the host: the processor's bit for bit, and its refusals."""
+"""Whole proofs with witnesses of a device that the host simulates: equal to the CPU's bit for bit, and refusals."""
 
 from __future__ import annotations
 

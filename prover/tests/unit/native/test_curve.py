@@ -59,7 +59,7 @@ def shared_arithmetic(request: pytest.FixtureRequest, testing_library: Path) -> 
 
 
 def draw_scale(data: st.DataObject, group: Group) -> bytes:
-    """A non-zero field element."""
+    """Return a non-zero field element."""
     first = data.draw(st.integers(1, P - 1))
     return word(first) + (word(data.draw(st.integers(0, P - 1))) if group.coordinate_bytes == 64 else b"")
 

@@ -42,7 +42,7 @@ def shared_arithmetic(request: pytest.FixtureRequest, testing_library: Path) -> 
 
 
 def values(modulus: int) -> st.SearchStrategy[int]:
-    """Canonical values with those that stress carries and reductions."""
+    """Return canonical values with those that stress carries and reductions."""
     edges = [0, 1, 2, 3, modulus - 1, modulus - 2, (modulus - 1) // 2, (modulus + 1) // 2, 2**64 - 1, 2**64]
     edges += [2**128 - 1, 2**192, 2**253, pow(2, 256, modulus), modulus - pow(2, 256, modulus), modulus - 2**64]
     limbs = st.lists(st.sampled_from([0, 1, 2**63, 2**64 - 1]), min_size=4, max_size=4)
@@ -195,12 +195,12 @@ def test_fp2__square_roots__exist_exactly_for_squares(arithmetic: Arithmetic, ba
 
 
 def fp6(value: Any) -> bytes:
-    """The part of an element of Fp12 without odd powers of w."""
+    """Return the part of an element of Fp12 without odd powers of w."""
     return fq12_bytes(value)[:192]
 
 
 def even(coefficients: list[int]) -> Any:
-    """An element of Fp6 as one of Fp12: six values at w^0, w^2, ..., w^10."""
+    """Return an element of Fp6 as one of Fp12: six values at w^0, w^2, ..., w^10."""
     return bn.FQ12([coefficients[i // 2] if i % 2 == 0 else 0 for i in range(12)])
 
 

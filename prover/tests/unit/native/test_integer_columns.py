@@ -23,7 +23,7 @@ def hooks(testing_library: Path) -> Hooks:
 
 
 def golden(width: int) -> list[tuple[list[int], list[int]]]:
-    """Values and words of the reference's compressor."""
+    """Return values and words of the reference's compressor."""
     cases = load("gnark/encoding.json")[f"intcomp_uint{width}"]
     return [([int(v) for v in case["in"]], [int(str(w), 0) for w in case["words"] or []]) for case in cases]
 
@@ -34,7 +34,7 @@ def in_file(words: list[int], width: int) -> bytes:
 
 @st.composite
 def columns(draw: st.DrawFn, width: int) -> list[int]:
-    """Runs of steps of different sizes, long enough for packed blocks of several units."""
+    """Return runs of steps of different sizes, long enough for packed blocks of several units."""
     mask = (1 << width) - 1
     values: list[int] = []
     for _ in range(draw(st.integers(0, 6))):

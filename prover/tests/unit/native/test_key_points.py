@@ -42,13 +42,13 @@ def tiny(generation: str) -> tuple[bytes, dict[str, Field]]:
 
 
 def replace(data: bytes, field: Field, value: bytes, at: int = 0) -> bytes:
-    """The file with bytes of a field overwritten."""
+    """Return the file with bytes of a field overwritten."""
     start = field.start + at
     return data[:start] + value + data[start + len(value) :]
 
 
 def splice(data: bytes, field: Field, value: bytes, at: int = 0, removed: int | None = None) -> bytes:
-    """The file with `removed` bytes of a field (all without it) exchanged for a value of any length."""
+    """Return the file with `removed` bytes of a field (all without it) exchanged for a value of any length."""
     start = field.start + at
     end = field.end if removed is None else start + removed
     return data[:start] + value + data[end:]
@@ -280,7 +280,7 @@ CHANGES_OF_FIELDS = [
 
 
 def offset_of(fields: dict[str, Field], name: str, at: int, text: str) -> int:
-    """The place that the error of a changed field should name."""
+    """Return the place that the error of a changed field should name."""
     if "no evaluation domain" in text:
         return 0
     if "do not belong together" in text:

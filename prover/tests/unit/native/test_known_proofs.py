@@ -40,7 +40,7 @@ def secrets_of(tau: int, seed: int = 1) -> SetupSecrets:
 def backend(request: pytest.FixtureRequest, testing_library: Path) -> str:
     name = str(request.param)
     if not runs(testing_library, name):
-        pytest.skip(f"the {name} backend does not run on this processor")
+        pytest.skip(f"the {name} backend does not run on this CPU")
     return name
 
 
@@ -71,7 +71,7 @@ def expected(known: KnownKey, wires: list[int]) -> dict[int, bytes]:
 
 
 def assert_proofs(keys: dict[str, Key], known: KnownKey, inputs: list[int]) -> None:
-    """Both forms of blinding by every form of the key."""
+    """Compare proofs with both blindings by every representation of the key."""
     wires = known.system.solve(inputs)[0]
     blinding = [words(value) for value in BLINDING]
     for form, proof in expected(known, wires).items():
@@ -99,7 +99,7 @@ def test_prove__worst_bases_and_scalars__are_the_known_multiples(
 
 
 def can_be_folded(library: Path, known: KnownKey) -> bool:
-    """Whether no folded base is infinity, which powers of tau that repeat can bring about."""
+    """Return whether no folded base is infinity, which powers of tau that repeat can bring about."""
     kernel = Kernel(library, "portable", threads=1)
     try:
         with opened(kernel, known):
@@ -136,7 +136,7 @@ def test_prove__random_twins__are_the_known_multiples(
 
 
 def product() -> System:
-    """x * y = z, all secret but z."""
+    """Return x * y = z, all secret but z."""
     system = System(public=1, secret=2)
     system.row([(1, 2)], [(1, 3)], [(1, 1)])
     system.row([(1, 3), (1, 0)], [(1, 2), (1, 0)], [(1, system.new_wire())])

@@ -37,7 +37,7 @@ def coefficients(bound: int) -> st.SearchStrategy[list[int]]:
 @pytest.fixture(scope="module", params=["avx2", "avx512", "ifma"])
 def arithmetic(request: pytest.FixtureRequest, testing_library: Path) -> Arithmetic:
     if not runs(testing_library, request.param):
-        pytest.skip(f"the {request.param} backend does not run on this processor")
+        pytest.skip(f"the {request.param} backend does not run on this CPU")
     return Arithmetic(testing_library, request.param)
 
 

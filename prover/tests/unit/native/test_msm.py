@@ -171,7 +171,7 @@ def test_msm__one_scalar_between_random_ones__equals_py_ecc(
 
 
 def image_scalars() -> Iterator[list[int]]:
-    """The same for all bases, some of each, and random ones."""
+    """Yield the same for all bases, some of each, and random ones."""
     generator, count = random.Random(3), len(IMAGES)
     for same in (1, R - 1, LAMBDA, R - LAMBDA, 2**127):
         yield [same] * count

@@ -38,7 +38,7 @@ def arithmetic(request: pytest.FixtureRequest, testing_library: Path) -> Arithme
 
 
 def product(arithmetic: Arithmetic, *pairs: tuple[Any, Any]) -> Any:
-    """The kernel's product of pairings."""
+    """Return the kernel's product of pairings."""
     operands = [part for p, q in pairs for part in (g1_bytes(p), g2_bytes(q))]
     return fq12_from_bytes(arithmetic.compute("pairing_product", *operands, out_bytes=384))
 

@@ -38,7 +38,7 @@ def arithmetic(request: pytest.FixtureRequest, testing_library: Path) -> Arithme
 
 
 def decode(arithmetic: Arithmetic, group: str, data: bytes) -> tuple[int, int, list[Any]]:
-    """Points read before the first fault, the fault, the points."""
+    """Return points read before the first fault, the fault, the points."""
     code, out = arithmetic.answer(DECODERS[group], data, out_bytes=64 * 128)
     read, size = code >> 8, 64 if group == "G1" else 128
     parse: Any = g1_from_bytes if group == "G1" else g2_from_bytes

@@ -30,7 +30,7 @@ def quotient(
 
 
 def padded(kinds: list[str], log2: int, constraints: int) -> bytes:
-    """Vectors of random values, of the largest value, or of zeros, that end with zeros."""
+    """Return vectors of random values, of the largest value, or of zeros, that end with zeros."""
     generator = random.Random(log2 * constraints)
     rest = bytes(32 * ((1 << log2) - constraints))
     made = {

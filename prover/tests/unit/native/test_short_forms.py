@@ -1,4 +1,4 @@
-"""Short forms of expressions: the solver's values beside the sums that the file states, and what is left as it is."""
+"""Short sums of expressions: the solver's values compared with the sums of the file, and unchanged expressions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def hooks(testing_library: Path) -> Hooks:
 
 
 def samples(cs: ConstraintSystem) -> list[list[int]]:
-    """Inputs that satisfy nothing in particular."""
+    """Return inputs that satisfy nothing in particular."""
     count = cs.counts.public - 1 + cs.counts.secret
     draw = random.Random(count)
     return [
@@ -68,7 +68,7 @@ def test_short_forms__batch_key_and_any_inputs__change_no_row(
 
 
 def scaled_sum(terms: list[tuple[int, Line]]) -> Line:
-    """The sum of lines with factors."""
+    """Return the sum of lines with factors."""
     total: Line = {}
     for factor, line in terms:
         for wire, coefficient in line.items():
@@ -107,7 +107,7 @@ class Rounds:
 
 
 def assert_solved_as_by_python(hooks: Hooks, system: System, inputs: list[int]) -> list[ConstraintSystem]:
-    """The systems as both generations state them."""
+    """Return the systems as both generations state them."""
     expected = [b"".join(value.to_bytes(32, "big") for value in column) for column in system.solve(inputs)]
     read = [hooks.read(system.encode(generation), generation) for generation in (GENERATION_08, GENERATION_014)]
     for cs in read:

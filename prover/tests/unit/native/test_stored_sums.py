@@ -19,7 +19,7 @@ LIMIT = 2 * P + 2**212
 RADIX = pow(2, 260, P)
 LOW_LIMBS = 2**208
 MOST_PAIRS = 32
-# Limbs of ones and zeros, and both sides of the multiples of p that are taken off.
+# Limbs of ones and zeros, and both sides of the multiples of p that are subtracted.
 ONES = LIMIT // LOW_LIMBS * LOW_LIMBS - 1
 EDGES = [0, 1, LOW_LIMBS - 1, P - 1, P, P + 1, 2 * P - 1, 2 * P, 2 * P + 1, ONES, LIMIT - 1]
 
@@ -28,7 +28,7 @@ Element = tuple[int, ...]
 
 
 def mul(a: Element, b: Element) -> Element:
-    """In Fp, or in Fp2 where u^2 = -1."""
+    """Return the product in Fp, or in Fp2 where u^2 = -1."""
     if len(a) == 1:
         return (a[0] * b[0] % P,)
     return ((a[0] * b[0] - a[1] * b[1]) % P, (a[0] * b[1] + a[1] * b[0]) % P)
@@ -52,7 +52,7 @@ def chord(x1: Element, y1: Element, x2: Element, y2: Element) -> tuple[Element, 
 @pytest.fixture(scope="module", params=["avx2", "avx512", "ifma"])
 def hooks(request: pytest.FixtureRequest, testing_library: Path) -> tuple[Any, Any, str]:
     if not runs(testing_library, request.param):
-        pytest.skip(f"the {request.param} backend does not run on this processor")
+        pytest.skip(f"the {request.param} backend does not run on this CPU")
     ffi = cffi.FFI()
     for group in ("g1", "g2"):
         ffi.cdef(

@@ -43,7 +43,7 @@ def groups_of(hooks: Any, lists: list[list[int]], wires: int) -> Groups:
 
 
 def lists_of_kinds(kinds: list[str]) -> list[list[int]]:
-    """Ascending wires of A, B and K, where wire i is in the lists that kinds[i] names."""
+    """Return ascending wires of A, B and K, where wire i is in the lists that kinds[i] names."""
     return [[wire for wire, kind in enumerate(kinds) if name in kind] for name in "ABK"]
 
 

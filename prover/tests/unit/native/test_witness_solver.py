@@ -193,7 +193,7 @@ def test_solve__longest_carries__stay_exact(hooks: Hooks, backend: str, terms: i
 
 
 def solve_everywhere(cs: ConstraintSystem, inputs: list[int]) -> Solution:
-    """The solution, after both backends and several threads gave the same."""
+    """Return the solution, after both backends and several threads gave the same."""
     solution = cs.solve(inputs)
     for backend in BACKENDS:
         for threads in (1, 3):
@@ -237,7 +237,7 @@ def test_solve__golden_batch_request__gives_the_golden_wires(
 
 
 def extra_boolean_rows(cs: ConstraintSystem) -> list[int]:
-    """The rows of batch append that generation 0.14 does not have.
+    """Return the rows of batch append that generation 0.14 does not have.
 
     They say w * (1 - w) = 0 for the result of IsZero, which a row solves and not a bit hint.
     """

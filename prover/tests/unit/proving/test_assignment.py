@@ -140,7 +140,7 @@ def test_shape__append_leaves_and_old_leaves_differ__is_malformed() -> None:
 
 
 def number_places(value: Any, path: str = "$") -> list[tuple[str, Any, Any]]:
-    """Every (path, container, key) of a hexadecimal string in a request."""
+    """Return every (path, container, key) of a hexadecimal string in a request."""
     entries: list[tuple[str, Any, Any]]
     if isinstance(value, dict):
         entries = [(f"{path}.{key}", value, key) for key in value if key not in ("circuitType", "treeId")]

@@ -1,4 +1,4 @@
-"""Which GPUs a process opens, and what it says without one; a library whose GPU is software stands for that of CUDA."""
+"""GPUs that a process opens, and its message without one; a library with a simulated GPU replaces that of CUDA."""
 
 from __future__ import annotations
 

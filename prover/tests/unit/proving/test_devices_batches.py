@@ -41,7 +41,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def faulty(pool: ThreadPoolExecutor, faults: list[Any]) -> HeldGpu:
-    """A GPU that fails in its first launch of several proofs, and another for when it is opened again."""
+    """Return a GPU that fails in its first launch of several proofs, and another for when it is opened again."""
     device = batches()
     device.proof_faults = [lambda proof: proof] * LAUNCHES_AT_ONCE + faults
     return HeldGpu(pool, device, FakeDevice())

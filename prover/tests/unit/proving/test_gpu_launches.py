@@ -199,7 +199,7 @@ def test_request__cancelled_while_its_launch_waits_for_a_permit__is_left_out(
 
 
 def hold_permit(admission: Admission, released: threading.Event) -> None:
-    """Be a proof that something else makes."""
+    """Hold a permit as another proof would."""
     with admission.permit(CircuitKind.BATCH_UPDATE, CancelFlag()):
         assert released.wait(120)
 

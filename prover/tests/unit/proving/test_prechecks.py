@@ -1,4 +1,4 @@
-"""What a request that no witness satisfies is told, and where in the circuit that is."""
+"""Answers to requests that no witness satisfies, with the position in the circuit."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def hooks(testing_library: Path) -> Hooks:
 
 @functools.cache
 def system(hooks: Hooks, circuit: CircuitId, generation: GnarkRelease) -> ConstraintSystem:
-    """The solver's form of a circuit."""
+    """Return the solver's form of a circuit."""
     file = io.BytesIO()
     write_constraint_system(compile_circuit(circuit, generation), file)
     return hooks.read(file.getvalue(), GENERATIONS[generation])
@@ -80,14 +80,14 @@ def system(hooks: Hooks, circuit: CircuitId, generation: GnarkRelease) -> Constr
 
 @functools.cache
 def valid_inputs(circuit: CircuitId, seed: int = 0) -> tuple[int, ...]:
-    """The input vector of a made-up request."""
+    """Return the input vector of a made-up request."""
     request = decode_request(encode_request(MadeUpRequests(f"differential {seed}").make(circuit)), circuit.kind)
     data = read_numbers(request, circuit.version).assign(circuit).inputs
     return tuple(int.from_bytes(data[at : at + 32], "big") for at in range(0, len(data), 32))
 
 
 def solver_verdict(solver: ConstraintSystem, inputs: list[int]) -> int | None:
-    """The constraint that the solver names."""
+    """Return the constraint that the solver names."""
     try:
         solver.solve(inputs)
     except Refused as refusal:
@@ -96,21 +96,21 @@ def solver_verdict(solver: ConstraintSystem, inputs: list[int]) -> int | None:
 
 
 def precheck_verdict(circuit: CircuitId, inputs: list[int], generation: GnarkRelease) -> int | None:
-    """The constraint that the prechecks name."""
+    """Return the constraint that the prechecks name."""
     data = b"".join(value.to_bytes(32, "big") for value in inputs)
     failure = first_failure(circuit, Assignment(data, b"", ()), generation)
     return None if failure is None else failure.constraint
 
 
 def other_values(circuit: CircuitId, value: int) -> Iterator[int]:
-    """What an input may become: neighbours, ends of the field, of index ranges and of the range of addresses."""
+    """Yield what an input may become: neighbours, ends of the field, of index ranges and of the range of addresses."""
     for height in (*circuit.heights, 248):
         yield from ((1 << height) - 1, 1 << height, value + (1 << height), value - (1 << height))
     yield from (value + 1, value - 1, 0, 1, -1, random.Random(value).randrange(SCALAR_MODULUS))
 
 
 def with_hashes_of(circuit: CircuitId, inputs: list[int]) -> list[int]:
-    """The same inputs with the public input hash and the hash chain that belong to them, so that only paths fail."""
+    """Return the same inputs with matching public input hash and hash chain, so that only paths fail."""
     if circuit.version == 1:
         return inputs
     (height, *_), (size, *_) = circuit.heights, circuit.sizes

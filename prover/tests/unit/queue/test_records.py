@@ -69,7 +69,7 @@ values = st.recursive(
 
 
 def members_of(kind: type[Reply]) -> st.SearchStrategy[dict[str, Any]]:
-    """Answers with the right names, mostly."""
+    """Return answers with the right names, mostly."""
     right: Any = {"events": st.just([])}
     right |= {field.name: values for field in msgspec.structs.fields(kind) if field.name != "events"}
     return st.fixed_dictionaries(right)

@@ -1,4 +1,4 @@
-"""The cache of the reference's artefacts, against a stand-in for the npm client and a small package."""
+"""The cache of the reference's artefacts, with a simulated npm client and a small package."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Registry:
 
     @property
     def calls(self) -> int:
-        """How often `npm pack` ran."""
+        """Number of runs of `npm pack`."""
         return len(self.calls_file.read_text().split()) if self.calls_file.exists() else 0
 
     def publish(self, content: dict[str, bytes]) -> None:

@@ -61,7 +61,7 @@ def test_batches__each_circuit_of_size_10__our_proofs_move_the_trees(batch_keys:
 
 
 def accept_only(forest: Forest, instruction: Instruction, replayed: int = 14301) -> None:
-    """The programs take an instruction once, and refuse it with another root and with another proof."""
+    """Require that the programs accept an instruction once, and refuse it with another root or proof."""
     data = bytes(instruction.data)
     other_root = data[:ROOT] + bytes([data[ROOT] ^ 1]) + data[ROOT + 1 :]
     other_proof = data[:C] + data[A : A + 32]  # a point of the curve, but not the proof's

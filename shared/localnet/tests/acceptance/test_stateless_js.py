@@ -31,7 +31,7 @@ DEADLINE = 300
 
 
 def node_and_npm() -> tuple[str, list[str]] | None:
-    """Node and its package client: those of .venv, else of the machine."""
+    """Return node and its package client: those of .venv, else of the machine."""
     node, client = WHEEL / "bin/node", WHEEL / "lib/node_modules/npm/bin/npm-cli.js"
     if node.exists() and client.exists():
         return str(node), [str(node), str(client)]
@@ -58,7 +58,7 @@ def install(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def modules() -> Path:
-    """The folder of the installed client, kept beside the reference's other artefacts."""
+    """The folder of the installed client, kept next to the reference's other artefacts."""
     folder = artefacts_folder() / "javascript" / VERSION
     if not folder.exists():
         install(folder)
@@ -69,7 +69,7 @@ def modules() -> Path:
 
 
 def free_pair() -> int:
-    """A free port with a free one behind it: the client looks for WebSocket there."""
+    """Return a free port with a free one behind it: the client looks for WebSocket there."""
     for _ in range(100):
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))

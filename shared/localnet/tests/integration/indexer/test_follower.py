@@ -65,7 +65,7 @@ def tree_of(store: Store, key: bytes) -> Tree:
 
 
 def contents(store: Store) -> dict[str, list[Any]]:
-    """All rows of all tables."""
+    """Return all rows of all tables."""
     with store.read() as connection:
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         tables = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names}  # noqa: S608

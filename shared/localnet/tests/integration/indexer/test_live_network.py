@@ -37,7 +37,7 @@ async def test_live__random_actions__roots_equal_the_chains_and_a_rebuild_the_st
 
 
 async def test_live__every_kind_of_traffic__agrees_with_the_chain(store: Store) -> None:
-    """Among it are V2 addresses made by the token program, whose calls are of other shapes than a wallet's."""
+    """The traffic includes V2 addresses made by the token program, whose calls have other shapes than a wallet's."""
     network = Network(simulated_artefacts())
     follower = Follower(network, store)
     traffic = Traffic(network, SimulatedProofs(network))
@@ -104,7 +104,7 @@ async def test_queue_elements__of_a_live_network__are_what_the_forester_has_seen
 
 
 def onchain_chain(life: Life) -> bytes:
-    """The chain of the first zkp batch in the account of the output queue.
+    """Return the chain of the first zkp batch in the account of the output queue.
 
     Source: forester/docs/reference/accounts.md, "V2 output queue".
     """

@@ -33,7 +33,7 @@ async def indexer(tmp_path: Path, flow: str) -> AsyncIterator[Indexer]:
 
 
 async def pages(indexer: Indexer, flow: str, queue: str) -> list[list[Any]]:
-    """The places of the elements of each page of a queue, asked for one after the other."""
+    """Return the places of the elements of each page of a queue, asked for one after the other."""
     found: list[list[Any]] = []
     while True:
         part = {"limit": 30_000, "startIndex": sum(map(len, found)), "zkpBatchSize": STEP}

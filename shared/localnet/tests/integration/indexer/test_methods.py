@@ -68,7 +68,7 @@ def initial_addresses_at_zero(indexer: Indexer) -> None:
 
 
 def tokens(indexer: Indexer) -> None:
-    """Token accounts of one owner; another owner's balance is made up of an altered copy."""
+    """Insert token accounts of one owner; another owner's balance is from an altered copy."""
     indexer.add_tree(STATE_V1, TreeType.STATE_V1, NULLIFIER_QUEUE_V1)
     items = method("getCompressedTokenAccountsByOwner")["response"]["result"]["value"]["items"]
     outputs = [v1_output(item["account"]) for item in items]
@@ -99,7 +99,7 @@ def lamports(indexer: Indexer) -> None:
 
 
 def signatures(indexer: Indexer) -> None:
-    """Two transactions that touch one key in all roles, and one account."""
+    """Insert two transactions that touch one key in all roles, and one account."""
     items = method("getCompressionSignaturesForOwner")["response"]["result"]["value"]["items"]
     key = decode(method("getCompressionSignaturesForOwner")["request"]["params"]["owner"])
     leaf = decode(method("getCompressionSignaturesForAccount")["request"]["params"]["hash"])
@@ -129,7 +129,7 @@ def all_signatures(indexer: Indexer) -> None:
 
 
 def transfer(indexer: Indexer) -> None:
-    """One token account spent at slot 41, another one made by the same transaction."""
+    """Insert one token account spent at slot 41, and another one created by the same transaction."""
     recorded = method("getTransactionWithCompressionInfo")
     signature = recorded["request"]["params"]["signature"]
     result = recorded["response"]["result"]

@@ -1,4 +1,4 @@
-"""A leaf that moves from a V1 tree into a V2 queue: half is reported, the other half stands in the instruction."""
+"""A leaf that moves from a V1 tree into a V2 queue: half is reported, the other half is in the instruction."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def data(text: str) -> bytes:
 
 
 def statement(request: Recorded, *, newer: bool) -> Statement:
-    """What a recorded request says."""
+    """Return what a recorded request says."""
     state, address = (TreeType.STATE_V2, TreeType.ADDRESS_V2) if newer else (TreeType.STATE_V1, TreeType.ADDRESS_V1)
     leaves = [
         LeafProof(tree(state, one["root"]), one["pathIndex"], data(one["leaf"]), [*map(data, one["pathElements"])])
