@@ -21,7 +21,7 @@ SPL_TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 
 
 def account_data(*, delegated: bool = False, to_itself: bool = False, last_claimed: int = 5) -> bytes:
-    """Bytes of a token account of MINT and OWNER with the compressible extension."""
+    """Return a token account of MINT and OWNER with the compressible extension."""
     delegate = bytes(DELEGATE) if delegated else bytes(32)
     token = struct.pack("<32s32sQI32sB", bytes(MINT), bytes(OWNER), 9, delegated, delegate, 1)
     extension = struct.pack(
