@@ -8,7 +8,9 @@ from typing import Any
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
 
+from forester.api.merging import merged_compressible, merged_health, merged_metrics
 from forester.api.metrics_json import PrometheusSource, metrics_object
+from forester.api.upstreams import Upstreams
 from forester.compressible.view import CompressibleView
 from forester.network_status.snapshot import SnapshotKeeper
 from forester.observability.health import HealthBoard
@@ -28,6 +30,8 @@ class Monitoring:
     snapshots: SnapshotKeeper
     probes: Probes = field(default_factory=Probes)
     compressible: CompressibleView | None = None
+    upstreams: Upstreams | None = None
+    """Other foresters, whose answers are merged in place of this process's own."""
     prometheus: PrometheusSource | None = None
     process: CollectorRegistry = field(default_factory=new_registry)
     """Metrics of the process and the interpreter."""
@@ -74,7 +78,11 @@ async def readyz(request: web.Request) -> web.Response:
 
 async def health(request: web.Request) -> web.Response:
     """Return 200 in the reference's format if the forester is fit, else 503 with the reasons."""
-    problems = request.app[MONITORING].board.problems
+    state = request.app[MONITORING]
+    problems = state.board.problems
+    if state.upstreams is not None:
+        merged = merged_health(state.upstreams.views, [problem.reason for problem in problems])
+        return as_json(merged, HTTPStatus.OK if merged["status"] == "ok" else HTTPStatus.SERVICE_UNAVAILABLE)
     if not problems:
         return as_json({"status": "ok"})
     content = {
@@ -114,13 +122,17 @@ async def metrics(request: web.Request) -> web.Response:
 async def metrics_json(request: web.Request) -> web.Response:
     """Return a few metrics as JSON."""
     state = request.app[MONITORING]
+    if state.upstreams is not None:
+        return as_json(merged_metrics(state.upstreams.views))
     return as_json(metrics_object(state.metrics, state.prometheus))
 
 
 async def compressible(request: web.Request) -> web.Response:
     """Return the numbers of compressible accounts, those of the last count."""
-    view = request.app[MONITORING].compressible or CompressibleView(request.app[MONITORING].metrics)
-    return as_json(view.as_object())
+    state = request.app[MONITORING]
+    if state.upstreams is not None:
+        return as_json(merged_compressible(state.upstreams.views))
+    return as_json((state.compressible or CompressibleView(state.metrics)).as_object())
 
 
 def as_json(content: dict[str, Any], code: int = HTTPStatus.OK) -> web.Response:

@@ -52,7 +52,7 @@ def shown(name: str, value: object) -> Any:
     if isinstance(value, SecretStr):
         return mask(value.get_secret_value()) if name.endswith("_url") else "***"
     if isinstance(value, tuple):
-        return [str(item) for item in value]
+        return [mask(item.get_secret_value()) if isinstance(item, SecretStr) else str(item) for item in value]
     if value is None or isinstance(value, bool | int | str):
         return value
     return "***" if is_secret(name) else str(value)

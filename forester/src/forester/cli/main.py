@@ -15,6 +15,7 @@ COMMANDS = {
     "start": ("forester.cli.start", "Register for epochs and process the assigned trees."),
     "status": ("forester.cli.status", "Print epochs, foresters, queues and trees."),
     "health": ("forester.cli.health", "Check balance and registration, from cron."),
+    "dashboard": ("forester.cli.dashboard", "Serve the state of the network and of several foresters."),
     "check": ("forester.cli.check", "Check everything that a forester needs."),
     "config": ("forester.cli.config", "Show the settings and their sources."),
 }
@@ -23,10 +24,6 @@ COMMANDS = {
 @click.group(
     cls=Group,
     modules=COMMANDS,
-    refused={
-        "dashboard": "dashboard is a command of the reference only: forester start serves the same API with "
-        "--api-server-port, forester status prints it; start one of them instead"
-    },
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 success, 1 a check failed, 2 usage, 65 malformed data, 69 a service is unreachable, "
     "70 internal, 75 try again later, 78 configuration, 130 and 143 by signal.",

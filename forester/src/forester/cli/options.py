@@ -13,6 +13,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FLAG_WORDS = {"enable_priority_fees", "api_server_public_bind", "enable_compressible"}
 _AMOUNTS = {"spending_budget_sol_per_hour", "rollover_max_sol"}
+_REPEATABLE = {"tree_ids", "forester_api_urls"}
 _KEYS = {"payer", "derivation", "tree_ids", "group_authority", "lookup_table_address"}
 
 
@@ -65,7 +66,7 @@ def _option(name: str) -> Callable[[Function], Function]:
         flag(name),
         name,
         metavar=_metavar(name),
-        multiple=name == "tree_ids",
+        multiple=name in _REPEATABLE,
         help=f"{(field.description or '').strip()}{default} [{variable(name)}]",
         **words,
     )
@@ -77,7 +78,7 @@ def _metavar(name: str) -> str:
         return "[true|false]"
     if name == "processor_mode":
         return f"[{'|'.join(get_args(ProcessorMode))}]"
-    if name.endswith("_url"):
+    if name.endswith(("_url", "_urls")):
         return "URL"
     if name in _KEYS:
         return "KEY"

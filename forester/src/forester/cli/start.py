@@ -47,7 +47,7 @@ _PROVERS = ("prover_append_url", "prover_update_url", "prover_address_append_url
     "run), 2 usage, 65 a newer release wrote the journal, 69 a service is unreachable (dry run), 75 the chain is far "
     "behind the reported slots (start again), 78 configuration or journal in use, 130 and 143 by a second signal.",
 )
-@setting_options(*Settings.model_fields)
+@setting_options(*(name for name in Settings.model_fields if name != "forester_api_urls"))
 @refused_options(REFERENCE_ONLY)
 @click.option("--dry-run", is_flag=True, help="Print the plan and the checks; send and write nothing.")
 @output_option

@@ -71,6 +71,14 @@ def _pubkeys(value: object) -> object:
     return tuple(dict.fromkeys(found))
 
 
+def _texts(value: object) -> object:
+    """Split texts given by repetition or with commas."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple):
+        return value
+    return tuple(dict.fromkeys(part.strip() for item in texts for part in str(item).split(",") if part.strip()))
+
+
 def _one(value: int) -> int:
     if value != 1:
         raise ValueError("only 1: two nullify instructions exceed a transaction, and the program accepts one leaf each")
@@ -78,6 +86,7 @@ def _one(value: int) -> int:
 
 
 HttpUrl = Annotated[SecretStr, _url("http", "https")]
+HttpUrls = Annotated[tuple[HttpUrl, ...], BeforeValidator(_texts)]
 WebSocketUrl = Annotated[SecretStr, _url("ws", "wss")]
 Flag = Annotated[bool, BeforeValidator(_word)]
 OneOnly = Annotated[int, AfterValidator(_one)]
@@ -213,6 +222,8 @@ class Settings(BaseModel):
     """Port of the monitoring API; unset is no API."""
     api_server_public_bind: Flag = False
     """Let the monitoring API listen on all interfaces instead of 127.0.0.1."""
+    forester_api_urls: HttpUrls = ()
+    """Monitoring APIs of foresters that `dashboard` merges; repeatable, or several with commas."""
     prometheus_url: HttpUrl | None = None
     """Source of /metrics/json while the process has counted nothing."""
 

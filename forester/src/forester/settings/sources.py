@@ -35,7 +35,7 @@ _OTHER_VARIABLES = {
     "send_tx_rate_limit": "SEND_TRANSACTION_RATE_LIMIT",
     "photon_rate_limit": "PHOTON_RATE_LIMIT",
 }
-_OTHER_FLAGS = {"tree_ids": "--tree-id", "journal_path": "--journal"}
+_OTHER_FLAGS = {"tree_ids": "--tree-id", "journal_path": "--journal", "forester_api_urls": "--forester-api-url"}
 
 
 class FlagInvalid(SettingsInvalid):
@@ -175,12 +175,13 @@ def _validated(values: dict[str, Any], origins: Mapping[str, str]) -> Settings:
 
 def _remember(settings: Settings) -> None:
     for name in Settings.model_fields:
-        value = getattr(settings, name)
-        if isinstance(value, SecretStr):
-            if name.endswith("_url"):
-                remember_url(value.get_secret_value())
-            else:
-                remember_secret(value.get_secret_value())
+        values = getattr(settings, name)
+        for value in values if isinstance(values, tuple) else (values,):
+            if isinstance(value, SecretStr):
+                if name.endswith(("_url", "_urls")):
+                    remember_url(value.get_secret_value())
+                else:
+                    remember_secret(value.get_secret_value())
 
 
 def given(value: Value | None) -> Value:
@@ -194,7 +195,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Return one sentence per variable with our prefix that is not a setting."""
     names = {name: f"{PREFIX}{variable(name)}" for name in Settings.model_fields}
     of_files = {f"{spelled}_FILE" for name, spelled in names.items() if is_in_files(name)}
-    known = {*names.values(), *of_files, SECRETS_FOLDER, LOG_LEVEL}
+    known = {*names.values(), *map(variable, names), *of_files, SECRETS_FOLDER, LOG_LEVEL}
     sentences = []
     for name in sorted(environment):
         if name.startswith(PREFIX) and name not in known:

@@ -42,12 +42,13 @@ def test_forester__unknown_command__is_a_usage_error() -> None:
     assert "No such command 'begin'" in text
 
 
-def test_forester__command_of_the_reference_only__is_a_usage_error_with_the_remedy() -> None:
-    for words in (("dashboard",), ("dashboard", "--port", "8080")):
-        code, text = run(*words)
-        assert code == 2
-        assert "forester start serves the same API with --api-server-port" in " ".join(text.split())
-    assert "dashboard" not in run("--help")[1]
+def test_config_show__urls_of_foresters__are_shown_without_credentials() -> None:
+    urls = "http://user:secret@one:8080,http://two:8080"
+    code, text = run("config", "show", "--output", "json", FORESTER_API_URLS=urls)
+    assert code == 0, text
+    assert "secret" not in text
+    shown = json.loads(text)["forester_api_urls"]
+    assert [url.split("@")[-1] for url in shown["value"]] == ["one:8080", "http://two:8080"]
 
 
 def test_config_show__values_of_all_sources__are_told_with_their_origin() -> None:

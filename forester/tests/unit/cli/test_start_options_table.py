@@ -20,6 +20,7 @@ from solders.pubkey import Pubkey
 from start_options import chosen
 
 from forester.cli.check import check
+from forester.cli.dashboard import dashboard
 from forester.cli.health import health
 from forester.cli.main import cli
 from forester.cli.start import start
@@ -30,7 +31,13 @@ from forester.settings.sources import flag, variable
 
 TESTS = Path(__file__).parents[2]
 TABLE: dict[str, list[dict[str, Any]]] = json.loads((TESTS / "vectors" / "command_options.json").read_text())
-COMMANDS: dict[str, click.Command] = {"start": start, "health": health, "status": status, "check": check}
+COMMANDS: dict[str, click.Command] = {
+    "start": start,
+    "health": health,
+    "status": status,
+    "check": check,
+    "dashboard": dashboard,
+}
 ROWS = [(command, row) for command in COMMANDS for row in TABLE[command]]
 TAKEN = [(command, row) for command, row in ROWS if not row.get("refused")]
 REFUSED = [(command, row) for command, row in ROWS if row.get("refused")]
@@ -100,7 +107,7 @@ def test_option__of_the_table__is_in_the_help_with_its_variable_and_its_default(
     option = options_of(command)[row["option"]]
     assert not option.hidden
     assert option.help
-    name = SETTINGS.get(row["option"])
+    name = option.name if option.name in Settings.model_fields else None
     default = row.get("our_default", row.get("default"))
     if name is None or "variable" not in row:
         told = "true" if default is True else default

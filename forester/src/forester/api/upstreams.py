@@ -1,0 +1,96 @@
+"""The monitoring APIs of other foresters, polled in the background: a reader never waits for one of them."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer
+from forester.limits.answer_memory import AnswerMemory
+from forester.redaction import mask
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+EVERY_S = 5.0
+_TIMEOUT_S = 6.0
+_ANSWERS = AnswerMemory(each=4 * 2**20, total=32 * 2**20)
+PATHS = ("/health", "/metrics/json", "/compressible")
+
+
+@dataclass(frozen=True)
+class UpstreamView:
+    """The latest answers of one forester by path; ``error`` is the reason of a failure that has not ended."""
+
+    base_url: str
+    answers: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    read_at: int = 0
+    error: str | None = None
+
+    @property
+    def is_ok(self) -> bool:
+        """Return whether the last poll succeeded."""
+        return self.error is None
+
+
+class Upstreams:
+    """Foresters by the base URLs of their APIs. One task runs ``run``; ``views`` returns what it has read."""
+
+    def __init__(self, urls: Sequence[str], *, every_s: float = EVERY_S) -> None:
+        self._every_s = every_s
+        self._views = {url.rstrip("/"): UpstreamView(mask(url.rstrip("/")), error="not read yet") for url in urls}
+
+    @property
+    def views(self) -> list[UpstreamView]:
+        """The foresters in the order of their URLs."""
+        return list(self._views.values())
+
+    @property
+    def read(self) -> bool:
+        """Return whether all foresters have been polled once."""
+        return all(view.error != "not read yet" for view in self._views.values())
+
+    async def run(self) -> None:
+        """Poll all foresters repeatedly, until cancelled; one that fails does not delay the others."""
+        async with aiohttp.ClientSession() as session:
+            await asyncio.gather(*(self._follow(session, url) for url in self._views))
+
+    async def _follow(self, session: aiohttp.ClientSession, url: str) -> None:
+        while True:
+            before = self._views[url]
+            try:
+                answers = dict(zip(PATHS, [await _answer(session, url, path) for path in PATHS], strict=True))
+            except EndpointError as error:
+                if before.error != error.detail:
+                    _log.warning("forester_api_failed", url=before.base_url, error=error.detail)
+                # An answer from before the failure would hide it.
+                self._views[url] = UpstreamView(before.base_url, error=error.detail)
+            else:
+                self._views[url] = UpstreamView(before.base_url, answers, int(time.time()))
+            await asyncio.sleep(self._every_s)
+
+
+async def _answer(session: aiohttp.ClientSession, url: str, path: str) -> dict[str, Any]:
+    """Return an object that a forester answers, with status 503 as well: an unfit one names its reasons."""
+    name = mask(url)
+    try:
+        async with (
+            asyncio.timeout(_TIMEOUT_S),
+            session.get(url + path, allow_redirects=False) as response,
+            _ANSWERS.body(response, name, lambda reason: MalformedAnswer(f"{name} sent an answer {reason}")) as body,
+        ):
+            status, content = response.status, body
+    except TimeoutError:
+        raise EndpointTimedOut(f"{name} did not answer {path} within {_TIMEOUT_S:g} s") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise EndpointUnreachable(f"{name} cannot be reached: {error}") from None
+    if status not in (200, 503):
+        raise MalformedAnswer(f"{name} answered {path} with {status}")
+    try:
+        return msgspec.json.decode(content, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise MalformedAnswer(f"{name} answered {path} with something that is not an object") from None
