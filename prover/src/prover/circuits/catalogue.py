@@ -11,11 +11,11 @@ from prover.circuits.batch_update import batch_update
 from prover.circuits.combined import combined
 from prover.circuits.frontend.compiled import CompiledCircuit
 from prover.circuits.frontend.gnark_release import GNARK_014, GnarkRelease
-from prover.circuits.frontend.system import ConstraintSystem
+from prover.circuits.frontend.system import ConstraintSystem, Expression
 from prover.circuits.inclusion import inclusion
-from prover.circuits.legacy import circuits as legacy
 from prover.circuits.non_inclusion import non_inclusion
 from shared.circuit_id import CircuitId, CircuitKind
+from shared.circuit_inputs import NamedValues, inputs_of
 
 MAXIMUM_HEIGHT: Final = 253
 """Maximum tree height: an index must have exactly one representation below r."""
@@ -49,7 +49,7 @@ def compile_circuit(
     """
     check_size(circuit)
     system = ConstraintSystem(release, repeat=repeat, checkpoint=checkpoint)
-    define(circuit, system)
+    _define(circuit, system)
     return CompiledCircuit.of(system)
 
 
@@ -69,19 +69,20 @@ def check_size(circuit: CircuitId) -> None:
         raise CircuitTooLarge(f"{circuit} has about {estimate} constraints; at most {MAXIMUM_CONSTRAINTS} are compiled")
 
 
-def define(circuit: CircuitId, system: ConstraintSystem) -> None:
+_DEFINITIONS: Final = {
+    CircuitKind.INCLUSION: inclusion,
+    CircuitKind.NON_INCLUSION: non_inclusion,
+    CircuitKind.COMBINED: combined,
+    CircuitKind.BATCH_APPEND: batch_append,
+    CircuitKind.BATCH_UPDATE: batch_update,
+    CircuitKind.BATCH_ADDRESS_APPEND: batch_address_append,
+}
+
+
+def _define(circuit: CircuitId, system: ConstraintSystem) -> None:
     """Define a circuit in an empty system."""
-    is_legacy = circuit.version == 1
-    match circuit.kind:
-        case CircuitKind.INCLUSION:
-            (legacy.inclusion if is_legacy else inclusion)(system, *circuit.sizes, *circuit.heights)
-        case CircuitKind.NON_INCLUSION:
-            (legacy.non_inclusion if is_legacy else non_inclusion)(system, *circuit.sizes, *circuit.heights)
-        case CircuitKind.COMBINED:
-            (legacy.combined if is_legacy else combined)(system, *circuit.sizes, *circuit.heights)
-        case CircuitKind.BATCH_APPEND:
-            batch_append(system, *circuit.sizes, *circuit.heights)
-        case CircuitKind.BATCH_UPDATE:
-            batch_update(system, *circuit.sizes, *circuit.heights)
-        case CircuitKind.BATCH_ADDRESS_APPEND:
-            batch_address_append(system, *circuit.sizes, *circuit.heights)
+    wires: list[Expression] = []
+    for each in inputs_of(circuit.kind, circuit.version):
+        scope = system.public if each.is_public else system.secret
+        wires += map(scope.scalar, each.wire_names(circuit))
+    _DEFINITIONS[circuit.kind](system, NamedValues(circuit, wires))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from prover.circuits.frontend.system import ConstraintSystem
+from prover.circuits.frontend.system import ConstraintSystem, Expression
 from prover.circuits.gadgets.poseidon import poseidon
 from prover.circuits.inclusion import Accounts
 from prover.circuits.non_inclusion import Addresses
+from shared.circuit_inputs import INCLUSION_PART, NON_INCLUSION_PART, PUBLIC_INPUT_HASH, NamedValues
 
 
-def combined(system: ConstraintSystem, accounts: int, addresses: int, state_height: int, address_height: int) -> None:
-    """Define the circuit. Public: the hash of both statements."""
-    public_input_hash = system.public.scalar("PublicInputHash")
-    state = Accounts.declare(system.secret.within("Inclusion"), accounts, state_height)
-    absent = Addresses.declare(system.secret.within("NonInclusion"), addresses, address_height)
+def combined(system: ConstraintSystem, inputs: NamedValues[Expression]) -> None:
+    """Define the circuit. Public: all roots, leaves and values; in version 2 the hash of both statements."""
+    state, absent = Accounts.of(inputs, INCLUSION_PART), Addresses.of(inputs, NON_INCLUSION_PART)
 
-    system.assert_equal(public_input_hash, poseidon(state.claim(), absent.claim()))
+    if PUBLIC_INPUT_HASH in inputs:
+        system.assert_equal(inputs.scalar(PUBLIC_INPUT_HASH), poseidon(state.claim(), absent.claim()))
     state.assert_included(system)
     absent.assert_absent(system)

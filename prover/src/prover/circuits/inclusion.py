@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prover.circuits.frontend.system import ConstraintSystem, Expression, Inputs
+from prover.circuits.frontend.system import ConstraintSystem, Expression
 from prover.circuits.gadgets.bits import to_bits
 from prover.circuits.gadgets.hash_chain import hash_chain_of_pairs
 from prover.circuits.gadgets.merkle import merkle_root
+from shared.circuit_inputs import PUBLIC_INPUT_HASH, NamedValues
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,13 @@ class Accounts:
     paths: list[list[Expression]]
 
     @classmethod
-    def declare(cls, secret: Inputs, count: int, height: int) -> Accounts:
-        """Declare the inputs for ``count`` accounts."""
+    def of(cls, inputs: NamedValues[Expression], part: str = "") -> Accounts:
+        """Return the accounts of the inputs whose names begin with that of the part."""
         return cls(
-            secret.vector("Roots", count),
-            secret.vector("Leaves", count),
-            secret.vector("InPathIndices", count),
-            secret.matrix("InPathElements", count, height),
+            inputs.vector(part + "Roots"),
+            inputs.vector(part + "Leaves"),
+            inputs.vector(part + "InPathIndices"),
+            inputs.matrix(part + "InPathElements"),
         )
 
     def claim(self) -> Expression:
@@ -39,10 +40,10 @@ class Accounts:
             system.assert_equal(merkle_root(leaf, to_bits(index, len(path)), path), root)
 
 
-def inclusion(system: ConstraintSystem, accounts: int, height: int) -> None:
-    """Define the circuit. Public: the hash of all roots and leaves."""
-    public_input_hash = system.public.scalar("PublicInputHash")
-    state = Accounts.declare(system.secret, accounts, height)
+def inclusion(system: ConstraintSystem, inputs: NamedValues[Expression]) -> None:
+    """Define the circuit. Public: all roots and leaves; in version 2 their hash."""
+    state = Accounts.of(inputs)
 
-    system.assert_equal(public_input_hash, state.claim())
+    if PUBLIC_INPUT_HASH in inputs:
+        system.assert_equal(inputs.scalar(PUBLIC_INPUT_HASH), state.claim())
     state.assert_included(system)

@@ -4,34 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prover.circuits.frontend.system import ConstraintSystem, Expression, Inputs
+from prover.circuits.frontend.system import ConstraintSystem, Expression
 from prover.circuits.gadgets.bits import assert_less, to_bits
 from prover.circuits.gadgets.hash_chain import hash_chain_of_pairs
 from prover.circuits.gadgets.merkle import merkle_root
 from prover.circuits.gadgets.poseidon import poseidon
+from shared.circuit_inputs import NEXT_INDICES, PUBLIC_INPUT_HASH, NamedValues
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """New values, the elements below and above them, and the position of the lower one in the tree with this root."""
+    """New values, their low elements, and the positions of these in the trees with these roots.
+
+    ``lows`` are the members of the low elements that their leaves hash.
+    """
 
     roots: list[Expression]
     values: list[Expression]
-    lows: list[Expression]
-    highs: list[Expression]
+    lows: list[tuple[Expression, ...]]
     indices: list[Expression]
     paths: list[list[Expression]]
 
     @classmethod
-    def declare(cls, secret: Inputs, count: int, height: int) -> Addresses:
-        """Declare the inputs for ``count`` addresses."""
+    def of(cls, inputs: NamedValues[Expression], part: str = "") -> Addresses:
+        """Return the addresses of the inputs whose names begin with that of the part."""
+        members = [part + "LeafLowerRangeValues", part + NEXT_INDICES, part + "LeafHigherRangeValues"]
         return cls(
-            secret.vector("Roots", count),
-            secret.vector("Values", count),
-            secret.vector("LeafLowerRangeValues", count),
-            secret.vector("LeafHigherRangeValues", count),
-            secret.vector("InPathIndices", count),
-            secret.matrix("InPathElements", count, height),
+            inputs.vector(part + "Roots"),
+            inputs.vector(part + "Values"),
+            list(zip(*(inputs.vector(name) for name in members if name in inputs), strict=True)),
+            inputs.vector(part + "InPathIndices"),
+            inputs.matrix(part + "InPathElements"),
         )
 
     def claim(self) -> Expression:
@@ -40,19 +43,19 @@ class Addresses:
 
     def assert_absent(self, system: ConstraintSystem) -> None:
         """Assert that no tree has its value."""
-        for root, value, low, high, index, path in zip(
-            self.roots, self.values, self.lows, self.highs, self.indices, self.paths, strict=True
+        for root, value, low, index, path in zip(
+            self.roots, self.values, self.lows, self.indices, self.paths, strict=True
         ):
-            assert_less(low, value)
-            assert_less(value, high)
-            leaf = poseidon(low, high)
+            assert_less(low[0], value)
+            assert_less(value, low[-1])
+            leaf = poseidon(*low)
             system.assert_equal(merkle_root(leaf, to_bits(index, len(path)), path), root)
 
 
-def non_inclusion(system: ConstraintSystem, addresses: int, height: int) -> None:
-    """Define the circuit. Public: the hash of all roots and values."""
-    public_input_hash = system.public.scalar("PublicInputHash")
-    absent = Addresses.declare(system.secret, addresses, height)
+def non_inclusion(system: ConstraintSystem, inputs: NamedValues[Expression]) -> None:
+    """Define the circuit. Public: all roots and values; in version 2 their hash."""
+    absent = Addresses.of(inputs)
 
-    system.assert_equal(public_input_hash, absent.claim())
+    if PUBLIC_INPUT_HASH in inputs:
+        system.assert_equal(inputs.scalar(PUBLIC_INPUT_HASH), absent.claim())
     absent.assert_absent(system)

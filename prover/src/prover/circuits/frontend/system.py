@@ -72,26 +72,17 @@ class Expression:
 class Inputs:
     """Public or secret inputs of a system, declared in the order of their wires."""
 
-    def __init__(self, system: ConstraintSystem, names: list[str], prefix: str = "") -> None:
+    def __init__(self, system: ConstraintSystem, names: list[str]) -> None:
         self._system = system
         self._names = names
-        self._prefix = prefix
-
-    def within(self, part: str) -> Inputs:
-        """Return the inputs of a part of the circuit, whose names begin with the name of the part."""
-        return Inputs(self._system, self._names, f"{self._prefix}{part}_")
 
     def scalar(self, name: str) -> Expression:
         """Declare one input."""
-        return self._system.declare(self._names, self._prefix + name)
+        return self._system.declare(self._names, name)
 
     def vector(self, name: str, size: int) -> list[Expression]:
         """Declare inputs ``name_0`` and so on."""
         return [self.scalar(f"{name}_{index}") for index in range(size)]
-
-    def matrix(self, name: str, rows: int, columns: int) -> list[list[Expression]]:
-        """Declare inputs ``name_0_0``, ``name_0_1`` and so on, row by row."""
-        return [self.vector(f"{name}_{index}", columns) for index in range(rows)]
 
 
 class ConstraintSystem:
