@@ -51,7 +51,7 @@ def prove(key: LoadedKey, inputs: bytes) -> Times:
 def measure(key_path: Path, request: Path, chosen: Sequence[Backend], rounds: int) -> dict[str, Times]:
     """Return the minimum times of ``rounds`` proofs by each backend."""
     body = request.read_bytes()
-    inputs = read_task(body, read_envelope(body), None).assignment.inputs
+    inputs = read_task(read_envelope(body), None).assignment.inputs
     shortest: dict[str, Times] = {}
     with contextlib.ExitStack() as stack:
         engines = [stack.enter_context(Engine(1, backend)) for backend in chosen]

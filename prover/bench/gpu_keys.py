@@ -46,7 +46,7 @@ def make_request(name: str, request: Path, inputs: Path) -> None:
     tree = "--address-tree-height" if kind == "address-append" else "--tree-height"
     made_up = [OURS, "gen-test-params", "--circuit", kind, tree, height, count, size, "--seed", "gpu"]
     body = subprocess.run(made_up, check=True, stdout=subprocess.PIPE).stdout
-    write(inputs, read_task(body, read_envelope(body), None).assignment.inputs)
+    write(inputs, read_task(read_envelope(body), None).assignment.inputs)
     write(request, body)
 
 

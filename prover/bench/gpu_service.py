@@ -42,7 +42,7 @@ def bodies(request: bytes) -> Iterator[bytes]:
 
 def circuit_of(request: bytes) -> CircuitId:
     """Return the circuit of a request."""
-    return read_task(request, read_envelope(request), None).circuit
+    return read_task(read_envelope(request), None).circuit
 
 
 def keys_folder(folder: Path, key: Path, circuit: CircuitId) -> Path:

@@ -96,7 +96,7 @@ def prove_here(key_path: Path, folder: Path, request: Path, cores: int, rounds: 
     """Measure in this process."""
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
     body = request.read_bytes()
-    inputs = read_task(body, read_envelope(body), None).assignment.inputs
+    inputs = read_task(read_envelope(body), None).assignment.inputs
     before = _status_bytes("VmRSS")
     with Engine(cores) as engine:
         cold, warm = _loads(engine, key_path, folder)

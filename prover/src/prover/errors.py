@@ -144,9 +144,9 @@ class ShapeMismatch(RequestRejected):
 
 
 class WitnessRejected(RequestRejected):
-    """The inputs do not satisfy the circuit."""
+    """The inputs do not satisfy the circuit. ``constraint`` is the one that the witness solver names."""
 
-    def __init__(self, detail: str | None = None, *, constraint: int = 0, path: str | None = None) -> None:
+    def __init__(self, detail: str | None = None, *, constraint: int | None = None, path: str | None = None) -> None:
         super().__init__(detail, path=path)
         self.constraint = constraint
 

@@ -110,7 +110,7 @@ async def working(connection: RedisConnection, store: JobStore, state: ServerSta
 
 def proof_of(keys: KeyStore, vector: RequestVector) -> bytes:
     """Return the proof of a request, as a worker stores it."""
-    task = read_task(vector.body, read_envelope(vector.body), PUBLISHED_CIRCUITS)
+    task = read_task(read_envelope(vector.body), PUBLISHED_CIRCUITS)
     return prove_with_key(keys.get(circuit(vector.circuit), CancelFlag()), task, CancelFlag()).body
 
 

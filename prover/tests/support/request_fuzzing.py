@@ -69,7 +69,7 @@ ODD_VALUES: tuple[Any, ...] = (
 def judge(body: bytes) -> RequestRejected | None:
     """Read a body as the server does and return why it was refused; anything but such an error gets out."""
     try:
-        task = read_task(body, read_envelope(body), PUBLISHED_CIRCUITS)
+        task = read_task(read_envelope(body), PUBLISHED_CIRCUITS)
     except RequestRejected as refusal:
         _require_presentable(refusal)
         return refusal

@@ -1,8 +1,8 @@
 """Proof requests and proofs in JSON, and the decoder that both services use.
 
-A request is read in two passes, as the reference does. The envelope pass reads a few members,
-without their types, and determines the circuit. The strict pass then decodes the
-request of that circuit. Field elements stay strings here; ``shared.field`` turns them into bytes.
+A body is split into its members, which are decoded when they are read. As in the reference a few members are read
+first, without their types, and determine the circuit. The members of that circuit are then decoded strictly. Field
+elements stay strings here; ``shared.field`` turns them into bytes.
 
 All errors are WireError: one sentence and a JSON path.
 """
@@ -14,7 +14,7 @@ import msgspec
 
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.json_compact import JsonCompaction, MalformedJson
-from shared.proof_wire_leniency import decode_text, forget_nulls
+from shared.proof_wire_leniency import Decoded, decode_text, forget_nulls
 
 U32 = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 # msgspec has no upper bound this large; decode_request checks it.
@@ -23,8 +23,8 @@ _LARGEST_U64 = 2**64 - 1
 
 _SHOWN_CHARACTERS = 80
 _TRUNCATED = "Input data was truncated"
-_SOMEWHERE = "$[...]"
-"""Path element of msgspec for members of an object with unknown names."""
+_SOMEWHERE = "[...]"
+"""Path element of msgspec for elements of unknown types."""
 _MSGSPEC_PLACE = re.compile(r" - at `(?P<path>\$[^`]*)`\Z")
 
 
@@ -163,15 +163,12 @@ _REQUEST_TYPES: dict[CircuitKind, type[ProofRequest]] = {
     CircuitKind.BATCH_UPDATE: BatchUpdateRequest,
     CircuitKind.BATCH_ADDRESS_APPEND: BatchAddressAppendRequest,
 }
-_REQUEST_DECODERS = {kind: msgspec.json.Decoder(model) for kind, model in _REQUEST_TYPES.items()}
-_MEMBERS_DECODER = msgspec.json.Decoder(dict[str, Any])
-_NUMBERS: Final = frozenset(
-    field.encode_name
-    for model in (*_REQUEST_TYPES.values(), InputCompressedAccount, NewAddress)
-    for field in msgspec.structs.fields(model)
-    if field.default == 0
-)
-"""Names of members that are 0 when absent."""
+_REQUEST_DECODERS = {
+    kind: [(field, msgspec.json.Decoder(field.type)) for field in msgspec.structs.fields(model)]
+    for kind, model in _REQUEST_TYPES.items()
+}
+_NUMBERS_OF_ELEMENTS: Final = ("pathIndex", "nextIndex")
+"""Members of accounts and addresses that are 0 when absent."""
 _NULL_NUMBER = "Expected `int`, got `null`"
 _HASH = "publicInputHash"
 
@@ -184,39 +181,36 @@ class ProofJson(msgspec.Struct, frozen=True):
     krs: tuple[str, str]
 
 
-_ABSENT = msgspec.Raw(b"null")
+Members = dict[str, msgspec.Raw]
+"""Members of a body by name, of which none is decoded."""
 
-
-class _EnvelopeMembers(_Wire, frozen=True):
-    """First pass of a request: raw members, so that an array in place of a number costs nothing."""
-
-    circuit_type: msgspec.Raw = _ABSENT
-    state_tree_height: msgspec.Raw = _ABSENT
-    address_tree_height: msgspec.Raw = _ABSENT
-    tree_height: msgspec.Raw = _ABSENT
-    height: msgspec.Raw = _ABSENT
-    public_input_hash: msgspec.Raw = _ABSENT
-    input_compressed_accounts: msgspec.Raw = _ABSENT
-    new_addresses: msgspec.Raw = _ABSENT
-    batch_size: msgspec.Raw = _ABSENT
-    tree_id: msgspec.Raw = _ABSENT
-    batch_index: msgspec.Raw = _ABSENT
-
-
-_ENVELOPE_DECODER = msgspec.json.Decoder(_EnvelopeMembers)
-_LIST_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
-_COMPACTION = JsonCompaction(
-    field.encode_name
-    for model in (_EnvelopeMembers, *_REQUEST_TYPES.values(), InputCompressedAccount, NewAddress)
-    for field in msgspec.structs.fields(model)
+_NULL, _ABSENT = msgspec.Raw(b"null"), msgspec.Raw(b"")
+_MEMBER_NAMES: Final = {
+    "treeId",
+    "batchIndex",
+    *(field.encode_name for model in _REQUEST_TYPES.values() for field in msgspec.structs.fields(model)),
+}
+_ELEMENT_NAMES: Final = {
+    field.encode_name for model in (InputCompressedAccount, NewAddress) for field in msgspec.structs.fields(model)
+}
+# A structure, unlike a dictionary, passes over unknown members.
+_MEMBERS_DECODER = msgspec.json.Decoder(
+    msgspec.defstruct("_Members", [(name, msgspec.Raw, _ABSENT) for name in sorted(_MEMBER_NAMES)])
 )
+_LIST_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
+_ELEMENTS_DECODER = msgspec.json.Decoder(list[Any])
+_COMPACTION = JsonCompaction(_MEMBER_NAMES | _ELEMENT_NAMES)
 _PROOF_DECODER = msgspec.json.Decoder(ProofJson)
 _PROOF_ENCODER = msgspec.json.Encoder()
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of the first pass. Heights, counts and sizes are 0 when absent or unusable."""
+    """The members of a body, of which those are read that select its circuit and queue.
 
+    Heights, counts and sizes are 0 when absent or unusable.
+    """
+
+    members: Members
     kind: CircuitKind
     state_tree_height: int
     address_tree_height: int
@@ -231,14 +225,17 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, body: bytes) -> Self:
-        """Return the result of the first pass over a body. Raises WireError if it determines no circuit."""
-        members = _read_members(body)
-        circuit_type = _text(members.circuit_type)
+        """Return the envelope of a body. Raises WireError if it determines no circuit."""
+        members = split_body(body)
+
+        def member(name: str) -> msgspec.Raw:
+            return members.get(name, _NULL)
+
+        circuit_type = _text(member("circuitType"))
         if not circuit_type:
             raise WireError("missing or invalid 'circuitType'", "$.circuitType")
-        state_height = _height(members.state_tree_height)
-        address_height = _height(members.address_tree_height)
-        tree_height, height = _height(members.tree_height), _height(members.height)
+        state_height, address_height = _height(member("stateTreeHeight")), _height(member("addressTreeHeight"))
+        tree_height, height = _height(member("treeHeight")), _height(member("height"))
         if not (state_height or address_height or tree_height or height):
             raise WireError("no positive 'addressTreeHeight', 'stateTreeHeight', 'treeHeight' or 'height'")
         try:
@@ -246,16 +243,17 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         except ValueError:
             raise UnknownCircuitType(circuit_type[:_SHOWN_CHARACTERS]) from None
         return cls(
+            members=members,
             kind=kind,
             state_tree_height=int(state_height),
             address_tree_height=int(address_height),
             batch_height=int(tree_height if kind is CircuitKind.BATCH_ADDRESS_APPEND else height),
-            batch_size=int(_height(members.batch_size)),
-            has_public_input_hash=bool(_text(members.public_input_hash)),
-            accounts=_length(members.input_compressed_accounts),
-            addresses=_length(members.new_addresses),
-            tree_id=_text(members.tree_id) or None,
-            batch_index=_index(members.batch_index),
+            batch_size=int(_height(member("batchSize"))),
+            has_public_input_hash=bool(_text(member("publicInputHash"))),
+            accounts=_length(member("inputCompressedAccounts")),
+            addresses=_length(member("newAddresses")),
+            tree_id=_text(member("treeId")) or None,
+            batch_index=_index(member("batchIndex")),
         )
 
     @property
@@ -269,7 +267,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def circuit(self) -> CircuitId:
-        """Circuit of the request, published or not; a request that the strict pass refuses may have another one."""
+        """Circuit of the request, published or not; one that ``decode_request`` refuses may have another."""
         if self.kind.is_batch:
             return CircuitId(self.kind, 2, (self.batch_height,), (self.batch_size,))
         return self.merkle_circuit()
@@ -304,19 +302,29 @@ def batch_circuit(request: BatchRequest) -> CircuitId:
     return CircuitId(CircuitKind(request.circuit_type), 2, (height,), (request.batch_size,))
 
 
-def decode_request(body: bytes, kind: CircuitKind, version: int = 2) -> ProofRequest:
-    """Return the request of the second pass, with strict types of a circuit family. Raises WireError.
+def split_body(body: bytes) -> Members:
+    """Return the members of a body, which refer to its bytes. Raises WireError for what is no JSON object."""
+    if body.strip() == b"null":
+        return {}  # as an object without members
+    members = msgspec.structs.asdict(_decode(_MEMBERS_DECODER, body))
+    return {name: raw for name, raw in members.items() if raw is not _ABSENT}
 
-    As in the reference a number that is null counts as absent, and version 1 does not look at the public input hash.
+
+def decode_request(members: Members, kind: CircuitKind, version: int = 2) -> ProofRequest:
+    """Return the request that members of a body make, with the strict types of a circuit family. Raises WireError.
+
+    As in the reference a number that is null counts as absent, and version 1 does not read the public input hash.
     """
-    try:
-        request = _read_request(body, kind, version)
-    except (ValueError, RecursionError) as error:
-        raise _wire_error(error, body) from error
-    start_index = getattr(request, "start_index", 0)
-    if start_index > _LARGEST_U64:
+    values: dict[str, Any] = {}
+    for field, decoder in _REQUEST_DECODERS[kind]:
+        name = field.encode_name
+        raw = members.get(name)
+        if raw is None or (version == 1 and name == _HASH) or (field.default == 0 and bytes(raw) == b"null"):
+            continue
+        values[field.name] = _decode_member(decoder, raw, f"$.{name}")
+    if values.get("start_index", 0) > _LARGEST_U64:
         raise WireError(f"failed to parse JSON: Expected `int` <= {_LARGEST_U64}", "$.startIndex")
-    return request
+    return _REQUEST_TYPES[kind](**values)
 
 
 def encode_request(request: ProofRequest) -> bytes:
@@ -341,44 +349,40 @@ def encode_proof(proof: ProofJson) -> bytes:
     return _PROOF_ENCODER.encode(proof)
 
 
-def _read_request(body: bytes, kind: CircuitKind, version: int) -> ProofRequest:
-    ignored = {_HASH} if version == 1 else set()
+def _decode_member(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, path: str) -> Any:
     try:
-        return decode_text(_REQUEST_DECODERS[kind], body)
-    except msgspec.ValidationError as error:
-        text = str(error)
-        if not (text.startswith(_NULL_NUMBER) or any(text.endswith(f" - at `$.{name}`") for name in ignored)):
+        return _decode(decoder, raw, path)
+    except WireError as error:
+        if not (error.detail.endswith(_NULL_NUMBER) and error.path.endswith(_NUMBERS_OF_ELEMENTS)):
             raise
-    members = decode_text(_MEMBERS_DECODER, body)
-    forget_nulls(members, _NUMBERS)
-    for name in ignored:
-        members.pop(name, None)
-    return msgspec.convert(members, _REQUEST_TYPES[kind])
-
-
-def _read_members(body: bytes) -> _EnvelopeMembers:
-    if body.strip() == b"null":
-        return _EnvelopeMembers()  # as an object without members
+    elements = _decode(_ELEMENTS_DECODER, raw, path)
+    forget_nulls(elements, _NUMBERS_OF_ELEMENTS)
     try:
-        return decode_text(_ENVELOPE_DECODER, body)
+        return msgspec.convert(elements, decoder.type)
+    except ValueError as error:
+        raise _wire_error(error, path=path) from error
+
+
+def _decode(decoder: msgspec.json.Decoder[Decoded], text: bytes | msgspec.Raw, path: str = "$") -> Decoded:
+    try:
+        return decode_text(decoder, text)
     except (ValueError, RecursionError) as error:
-        raise _wire_error(error, body) from error
+        raise _wire_error(error, text, path) from error
 
 
-def _wire_error(error: ValueError | RecursionError, body: bytes = b"") -> WireError:
+def _wire_error(error: ValueError | RecursionError, body: bytes | msgspec.Raw = b"", path: str = "$") -> WireError:
     text = str(error)
     if text == _TRUNCATED:
-        text = _fault_of(body) or text
+        text = _fault_of(bytes(body)) or text
     if isinstance(error, RecursionError):
         text = "nested too deeply"
     elif isinstance(error, UnicodeDecodeError):
         text = "not valid UTF-8"
     place = _MSGSPEC_PLACE.search(text)
-    if place is not None and place["path"] == _SOMEWHERE:
-        text, place = text[: place.start()], None
     if place is None:
-        return WireError(f"failed to parse JSON: {text}")
-    return WireError(f"failed to parse JSON: {text[: place.start()]}", place["path"])
+        return WireError(f"failed to parse JSON: {text}", path)
+    within = "" if _SOMEWHERE in place["path"] else place["path"].removeprefix("$")
+    return WireError(f"failed to parse JSON: {text[: place.start()]}", path + within)
 
 
 def _fault_of(body: bytes) -> str:

@@ -4,7 +4,7 @@ Go leaves a number that is ``null`` at zero, and reads half of a surrogate pair 
 """
 
 import re
-from collections.abc import Set
+from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -18,15 +18,16 @@ _SURROGATES: Final = re.compile(rb"(?:\\\\)+|" + _HIGH + _LOW + rb"|(?P<lone>" +
 _REPLACEMENT: Final = rb"\ufffd"
 
 
-def decode_text(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
+def decode_text(decoder: msgspec.json.Decoder[Decoded], body: bytes | msgspec.Raw) -> Decoded:
     """Decode a text; if it is refused, decode it again without lone surrogates. Raises as the decoder does."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        text = without_lone_surrogates(body)
-        if text == body:
+        given = bytes(body)
+        text = without_lone_surrogates(given)
+        if text == given:
             raise
     return decoder.decode(text)
 
@@ -36,10 +37,9 @@ def without_lone_surrogates(text: bytes) -> bytes:
     return _SURROGATES.sub(lambda found: _REPLACEMENT if found["lone"] else found[0], text)
 
 
-def forget_nulls(members: dict[str, Any], names: Set[str]) -> None:
-    """Remove null members with the given names from an object and from the objects of its arrays."""
-    arrays = (value for value in members.values() if isinstance(value, list))
-    for record in (members, *(item for array in arrays for item in array if isinstance(item, dict))):
-        for name in names & record.keys():
-            if record[name] is None:
-                del record[name]
+def forget_nulls(elements: Iterable[Any], names: Iterable[str]) -> None:
+    """Remove null members with the given names from the elements of an array that are objects."""
+    for element in elements:
+        for name in names:
+            if isinstance(element, dict) and element.get(name, ...) is None:
+                del element[name]

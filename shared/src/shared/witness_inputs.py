@@ -7,6 +7,8 @@ big-endian. The builders of batch requests write to the given tree: begin a stag
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shared.circuit_id import CircuitKind
+from shared.circuit_inputs import inputs_of
 from shared.field import FIELD_BYTES, ZERO, format_number, parse_scalar
 from shared.indexed_merkle_tree import Absence, IndexedMerkleTree
 from shared.merkle_tree import MerkleTree, require_element
@@ -235,17 +237,12 @@ def batch_address_append_request(tree: IndexedMerkleTree, values: Sequence[bytes
 
 
 def _merkle_public_inputs(request: MerkleRequest) -> list[bytes]:
-    pairs: list[tuple[list[bytes], list[bytes]]] = []
-    if not isinstance(request, NonInclusionRequest):
-        accounts = request.input_compressed_accounts
-        pairs.append(([_element(a.root) for a in accounts], [_element(a.leaf) for a in accounts]))
-    if not isinstance(request, InclusionRequest):
-        addresses = request.new_addresses
-        pairs.append(([_element(a.root) for a in addresses], [_element(a.value) for a in addresses]))
+    claims = [each for each in inputs_of(CircuitKind(request.circuit_type), 1) if each.is_public]
+    columns = [[_element(text) for text in each.values_in(request)] for each in claims]
     if request.public_input_hash is None:
-        return [element for pair in pairs for column in pair for element in column]
+        return [element for column in columns for element in column]
     # The chain of one element is that element, of two their hash.
-    return [chain([chain2(*pair) for pair in pairs])]
+    return [chain([chain2(*pair) for pair in zip(columns[::2], columns[1::2], strict=True)])]
 
 
 def _account(member: Membership) -> InputCompressedAccount:

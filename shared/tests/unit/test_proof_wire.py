@@ -19,6 +19,7 @@ from shared.proof_wire import (
     decode_request,
     encode_proof,
     encode_request,
+    split_body,
 )
 
 
@@ -148,7 +149,7 @@ def test_envelope__scheduling_members__are_optional() -> None:
 def test_request__with_a_wrong_type__names_the_place(account: object, path: str) -> None:
     body = json.dumps({"inputCompressedAccounts": [{}, account]}).encode()
     with pytest.raises(WireError) as caught:
-        decode_request(body, CircuitKind.INCLUSION)
+        decode_request(split_body(body), CircuitKind.INCLUSION)
     assert caught.value.path == path
     assert path in str(caught.value)
 
@@ -156,17 +157,29 @@ def test_request__with_a_wrong_type__names_the_place(account: object, path: str)
 @pytest.mark.parametrize("value", [-1, 2**64, 1.5, "1"])
 def test_request__start_index__is_an_unsigned_64_bit_integer(value: object) -> None:
     with pytest.raises(WireError) as caught:
-        decode_request(json.dumps({"startIndex": value}).encode(), CircuitKind.BATCH_APPEND)
+        decode_request(split_body(json.dumps({"startIndex": value}).encode()), CircuitKind.BATCH_APPEND)
     assert caught.value.path == "$.startIndex"
 
 
 def test_request__largest_start_index__is_read() -> None:
-    request = decode_request(json.dumps({"startIndex": 2**64 - 1}).encode(), CircuitKind.BATCH_ADDRESS_APPEND)
+    request = decode_request(
+        split_body(json.dumps({"startIndex": 2**64 - 1}).encode()), CircuitKind.BATCH_ADDRESS_APPEND
+    )
     assert request.start_index == 2**64 - 1  # type: ignore[union-attr]
 
 
+def test_request__with_a_member_twice__has_the_last_whatever_the_first_is() -> None:
+    members = split_body(b'{"stateTreeHeight":"x","stateTreeHeight":32,"publicInputHash":5,"publicInputHash":"0x1"}')
+    expected = InclusionRequest(state_tree_height=32, public_input_hash="0x1")
+    assert decode_request(members, CircuitKind.INCLUSION) == expected
+
+
+def test_members__of_unknown_names__are_left_out() -> None:
+    assert list(split_body(b'{"a":1,"\xff":[2],"height":3}')) == ["height"]
+
+
 def test_request__extra_and_missing_members__are_fine() -> None:
-    request = decode_request(b'{"extra":{"a":[1]},"stateTreeHeight":32}', CircuitKind.INCLUSION)
+    request = decode_request(split_body(b'{"extra":{"a":[1]},"stateTreeHeight":32}'), CircuitKind.INCLUSION)
     assert request == InclusionRequest(state_tree_height=32)
 
 
@@ -176,7 +189,7 @@ def test_request__encoded__is_decoded_to_the_same() -> None:
     members = json.loads(body)
     assert members["circuitType"] == "append"
     assert members["merkleProofs"] == [["0x2"]]
-    assert decode_request(body, CircuitKind.BATCH_APPEND) == request
+    assert decode_request(split_body(body), CircuitKind.BATCH_APPEND) == request
     assert batch_circuit(request).name == "batch_append_32_1"
 
 
@@ -202,7 +215,7 @@ def test_encode_request__without_a_public_input_hash__leaves_the_member_out() ->
     for request in (InclusionRequest(state_tree_height=26), NonInclusionRequest(), CombinedRequest()):
         body = encode_request(request)
         assert b"publicInputHash" not in body
-        assert decode_request(body, CircuitKind(request.circuit_type)) == request
+        assert decode_request(split_body(body), CircuitKind(request.circuit_type)) == request
     assert b'"publicInputHash":"0x1"' in encode_request(InclusionRequest(public_input_hash="0x1"))
 
 

@@ -14,4 +14,4 @@ _SEED = "key verification"
 def make_trial_proof(key: LoadedKey, circuit: CircuitId, cancel: CancelFlag) -> None:
     """Prove a valid request and verify the proof under the same key; raises ProverError."""
     body = encode_request(MadeUpRequests(_SEED).make(circuit))
-    prove_with_key(key, read_task(body, read_envelope(body), known=None), cancel)
+    prove_with_key(key, read_task(read_envelope(body), known=None), cancel)

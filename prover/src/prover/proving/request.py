@@ -10,6 +10,7 @@ from typing import Final
 from prover.errors import BodyTooLarge, CircuitNotPublished, CircuitUnknown, MalformedRequest
 from prover.proving.assignment import Assignment, read_numbers
 from shared.circuit_id import CircuitId, CircuitKind
+from shared.circuit_inputs import inputs_of
 from shared.json_compact import JsonTooLong
 from shared.logs import get_logger
 from shared.proof_wire import (
@@ -74,8 +75,8 @@ def read_envelope(body: bytes) -> Envelope:
         raise MalformedRequest(str(error), path=error.path) from error
 
 
-def read_task(body: bytes, envelope: Envelope, known: Container[CircuitId] | None) -> ProofTask:
-    """Read the rest of a body; raises MalformedRequest, CircuitNotPublished or ShapeMismatch.
+def read_task(envelope: Envelope, known: Container[CircuitId] | None) -> ProofTask:
+    """Read the other members of a body; raises MalformedRequest, CircuitNotPublished or ShapeMismatch.
 
     ``known`` None accepts circuits of any size. The circuit of a merkle request is checked before its
     members, that of a batch request after them, in the order that existing clients expect.
@@ -83,7 +84,7 @@ def read_task(body: bytes, envelope: Envelope, known: Container[CircuitId] | Non
     if not envelope.kind.is_batch:
         _require_known(envelope.merkle_circuit(), known)
     try:
-        request = decode_request(body, envelope.kind, envelope.version)
+        request = decode_request(envelope.members, envelope.kind, envelope.version)
     except WireError as error:
         raise MalformedRequest(str(error), path=error.path) from error
     values = read_numbers(request, envelope.version)
@@ -98,13 +99,28 @@ def read_task(body: bytes, envelope: Envelope, known: Container[CircuitId] | Non
     return ProofTask(circuit, assignment)
 
 
+def read_public_inputs(envelope: Envelope) -> bytes | None:
+    """Return the public inputs of a request, 32 bytes each, equal to those of ``read_task``, without its other members.
+
+    None if they cannot be read; such a request has no proof.
+    """
+    inputs = inputs_of(envelope.kind, envelope.version)
+    public = {each.member.partition("[")[0] for each in inputs if each.is_public}
+    members = {name: raw for name, raw in envelope.members.items() if name in public}
+    try:
+        request = decode_request(members, envelope.kind, envelope.version)
+        return read_numbers(request, envelope.version, public_only=True).public_inputs
+    except (WireError, MalformedRequest):
+        return None
+
+
 def _require_known(circuit: CircuitId, known: Container[CircuitId] | None) -> None:
     prefix = _PREFIX[circuit.kind]
     if not circuit.kind.is_batch and not any(circuit.sizes):
         raise CircuitNotPublished(
             f"{prefix}: invalid parameters: must specify either inclusion or non-inclusion accounts"
         )
-    if known is None or circuit in known:
+    if circuit in known if known is not None else all(circuit.sizes + circuit.heights):
         return
     if circuit.kind.is_batch:
         wanted = f"{circuit.kind} with height {circuit.heights[0]} and batch size {circuit.sizes[0]}"

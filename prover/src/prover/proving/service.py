@@ -60,7 +60,7 @@ class ProvingService:
         counts as TryAgainLater, unless the CPU is the fallback.
         """
         kind = task.circuit.kind
-        require_satisfiable(task, self._keys.find)
+        require_satisfiable(task)
         on_phase(Phase.LOADING)
         started = time.perf_counter()
         with self._keys.lease(task.circuit, cancel) as key, self._devices.target(key, cancel) as target:

@@ -119,7 +119,7 @@ class Attempts:
 
     def _work(self, job: RunningJob) -> Proof:
         body = job.claim.body
-        task = read_task(body, read_envelope(body), PUBLISHED_CIRCUITS)
+        task = read_task(read_envelope(body), PUBLISHED_CIRCUITS)
         if not self._selection.includes(task.circuit):
             raise CircuitDisabled(f"{task.circuit.name} is disabled on this instance")
         job.cancel.check()

@@ -137,12 +137,13 @@ def test_verify__used_wrongly__exits_2(reference_keys_dir: Path, words: tuple[st
     assert b"public" in answer.stderr
 
 
-def test_prove__unsatisfied__exits_1_and_names_the_constraint(reference_keys_dir: Path) -> None:
+def test_prove__unsatisfied__exits_1_and_names_the_member(reference_keys_dir: Path) -> None:
     key = reference_keys_dir / circuit(HASHED.circuit).earlier_key_file
     request = HASHED.request | {"publicInputHash": "0x1"}
     answer = run("prove", "--key", key, stdin=json.dumps(request).encode())
     assert (answer.returncode, answer.stdout) == (1, b"")
-    assert b"constraint system error: constraint #240 is not satisfied" in answer.stderr
+    assert b"a constraint is not satisfied: the public input hash is that of other inputs" in answer.stderr
+    assert b"at $.publicInputHash" in answer.stderr
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def assert_provable(name: str, store: KeyStore, engine: Engine) -> tuple[bytes, 
     """Prove and verify a made-up request; return the proof and its public inputs."""
     request = MadeUpRequests(name).make(circuit(name))
     body = encode_request(request)
-    task = read_task(body, read_envelope(body), known=None)
+    task = read_task(read_envelope(body), known=None)
     assert task.circuit == circuit(name)
     key = store.get(task.circuit, CancelFlag())
     proof = prove_with_key(key, task, CancelFlag())

@@ -149,7 +149,7 @@ def test_witness__of_a_golden_request__has_the_digests_of_the_reference(
 ) -> None:
     if vector.witness_sha256 is None:
         return
-    task = read_task(vector.body, read_envelope(vector.body), known=None)
+    task = read_task(read_envelope(vector.body), known=None)
     key = store_for(vector).get(task.circuit, CancelFlag())
     witness = key.solve(task.assignment.inputs)
     assert hashlib.sha256(witness.wires).hexdigest() == vector.witness_sha256
@@ -163,7 +163,7 @@ def test_witness__of_a_golden_request__has_the_digests_of_the_reference(
 def test_proof__with_the_golden_blinding__is_the_golden_proof(name: str, published_keys: KeyStore) -> None:
     golden = load(f"gnark/{name}.json")
     body = json.dumps(golden["request"]).encode()
-    task = read_task(body, read_envelope(body), known=None)
+    task = read_task(read_envelope(body), known=None)
     key = published_keys.get(task.circuit, CancelFlag())
     blinding = (int(golden["proof"]["r"], 16), int(golden["proof"]["s"], 16))
     proof = key.prove(

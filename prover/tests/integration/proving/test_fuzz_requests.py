@@ -91,7 +91,7 @@ def service(published_keys: KeyStore) -> ProvingService:
 def answer(service: ProvingService, body: bytes) -> None:
     """Do what POST /prove does; only outcomes that blame the request are fine."""
     try:
-        task = read_task(body, read_envelope(body), PUBLISHED_CIRCUITS)
+        task = read_task(read_envelope(body), PUBLISHED_CIRCUITS)
         service.prove(task, CancelFlag())
     except KeyMissing:
         return  # a published circuit without a key here

@@ -65,7 +65,7 @@ def test_request__of_any_shape__satisfies_its_circuit_and_a_changed_one_does_not
 @pytest.mark.parametrize("circuit", SHAPES, ids=str)
 def test_request__of_any_shape__is_read_by_the_service(circuit: CircuitId) -> None:
     body = encode_request(MadeUpRequests("any").make(circuit))
-    task = read_task(body, read_envelope(body), known=None)
+    task = read_task(read_envelope(body), known=None)
     # The service tells versions by heights; the smaller trees of version 2 count as version 1 there.
     assert (task.circuit.kind, task.circuit.heights, task.circuit.sizes) == (
         circuit.kind,

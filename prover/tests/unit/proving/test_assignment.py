@@ -14,7 +14,7 @@ from prover.proving.request import read_envelope, read_task
 
 def assign(request: dict[str, Any]) -> Assignment:
     body = json.dumps(request).encode()
-    return read_task(body, read_envelope(body), known=None).assignment
+    return read_task(read_envelope(body), known=None).assignment
 
 
 def scalars(data: bytes) -> list[int]:

@@ -9,12 +9,12 @@ from structlog.testing import capture_logs
 
 from prover.errors import CircuitNotPublished, MalformedRequest, RequestRejected
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
-from prover.proving.request import MAXIMUM_VALUES, ProofTask, read_envelope, read_task
+from prover.proving.request import MAXIMUM_VALUES, ProofTask, read_envelope, read_public_inputs, read_task
 
 
 def read(request: dict[str, Any]) -> ProofTask:
     body = json.dumps(request).encode()
-    return read_task(body, read_envelope(body), PUBLISHED_CIRCUITS)
+    return read_task(read_envelope(body), PUBLISHED_CIRCUITS)
 
 
 def vector(name: str, **changes: Any) -> dict[str, Any]:
@@ -85,6 +85,19 @@ def test_request__with_one_list_empty__never_becomes_another_circuit() -> None:
             read(vector("v2_combined_32_40_1_1", **{member: []}))
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        vector("batch_append_32_10", batchSize=0, leaves=[], oldLeaves=[], merkleProofs=[]),
+        vector("batch_append_32_10", height=0, merkleProofs=[[]] * 10),
+        vector("v2_combined_32_40_1_1", newAddresses=[]),
+    ],
+)
+def test_request__with_nothing_to_prove__has_no_circuit_even_where_any_size_is_known(request_: dict[str, Any]) -> None:
+    with pytest.raises(CircuitNotPublished):
+        read_task(read_envelope(json.dumps(request_).encode()), known=None)
+
+
 def test_request__with_a_fractional_height__is_malformed() -> None:
     with pytest.raises(MalformedRequest):
         read(vector("v2_inclusion_32_1", stateTreeHeight=32.5))
@@ -102,3 +115,9 @@ def test_number__outside_the_field__is_logged_by_its_path() -> None:
         task = read(request)
     assert task.assignment.reduced == ("$.publicInputHash",)
     assert [(line["event"], line["paths"]) for line in lines] == [("request_numbers_reduced", ("$.publicInputHash",))]
+
+
+def test_public_inputs__of_a_batch__are_read_without_its_other_members() -> None:
+    request = vector("batch_append_32_10", leaves=5, merkleProofs="x")
+    expected = bytes.fromhex(request["publicInputHash"].removeprefix("0x").zfill(64))
+    assert read_public_inputs(read_envelope(json.dumps(request).encode())) == expected

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from prover.errors import QueueUnavailable
 from prover.http.routes.queue_answers import job_response
-from prover.proving.request import read_envelope, read_task
-from prover.proving.statement import Statement, read_public_inputs
+from prover.proving.request import read_envelope, read_public_inputs, read_task
+from prover.proving.statement import Statement
 from prover.queue import records, wake_ups
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.job_ids import job_id_of
@@ -180,10 +180,10 @@ def test_wake_up__of_any_content__is_one_or_refused(data: bytes) -> None:
 def test_public_inputs__of_a_request__are_those_that_are_proved(name: str) -> None:
     body = vector_named(f"prover/{name}").body
     envelope = read_envelope(body)
-    assert read_public_inputs(body, envelope) == read_task(body, envelope, None).assignment.public_inputs
+    assert read_public_inputs(envelope) == read_task(envelope, None).assignment.public_inputs
 
 
 @pytest.mark.parametrize("odd", [{"publicInputHash": "x"}, {"publicInputHash": 5}, {"publicInputHash": []}])
 def test_public_inputs__that_cannot_be_read__are_none(odd: dict[str, Any]) -> None:
     body = json.dumps({**vector_named("prover/batch_update_32_10").request, **odd}).encode()
-    assert read_public_inputs(body, read_envelope(body)) is None
+    assert read_public_inputs(read_envelope(body)) is None

@@ -41,7 +41,8 @@ async def _prove(request: web.Request) -> web.Response:
 
 def prove(body: bytes) -> ProofJson:
     """Return the proof of a request; raise WireError or ValueError for a request that names no statement."""
-    request = decode_request(body, Envelope.read(body).kind)
+    envelope = Envelope.read(body)
+    request = decode_request(envelope.members, envelope.kind)
     if request.public_input_hash:
         inputs = [int.from_bytes(parse_scalar(request.public_input_hash)[0], "big")]
     else:

@@ -84,10 +84,10 @@ def prove(key: Path | None, keys_dir: Path | None, threads: int, **options: Any)
         raise click.UsageError("no proving key; pass either --key FILE or --keys-dir DIR")
     devices = device_settings_of(options)
     body = sys.stdin.buffer.read()
-    task = read_task(body, read_envelope(body), known=None)
+    task = read_task(read_envelope(body), known=None)
     _require_agreement(task.circuit, options)
     path = key or find_key(keys_dir or Path(), task.circuit)
-    require_satisfiable(task, lambda _: path)
+    require_satisfiable(task)
 
     def work(cancel: CancelFlag) -> Proof:
         return _prove(path, threads, devices, task, cancel)

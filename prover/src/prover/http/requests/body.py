@@ -110,7 +110,7 @@ async def read_body(request: web.Request, limits: HttpSettings, lease: BodyLease
 
 @dataclass(frozen=True)
 class ExaminedBody:
-    """A body with its SHA-256 and its envelope, not decoded otherwise."""
+    """A body with its SHA-256 and its envelope, which has the other members undecoded."""
 
     digest: bytes
     envelope: Envelope
@@ -124,14 +124,12 @@ async def examine(body: bytes) -> ExaminedBody:
     Raises MalformedRequest, BodyTooLarge.
     """
     if len(body) <= _IN_LOOP_BYTES:
-        return ExaminedBody(hashlib.sha256(body).digest(), read_envelope(body), body)
-    return await asyncio.to_thread(_examine_large, body)
+        return _examined(body, body)
+    return await asyncio.to_thread(lambda: _examined(body, compact(body)))
 
 
-def _examine_large(body: bytes) -> ExaminedBody:
-    text = compact(body)
-    envelope = read_envelope(text)
-    return ExaminedBody(hashlib.sha256(body).digest(), envelope, text)
+def _examined(body: bytes, text: bytes) -> ExaminedBody:
+    return ExaminedBody(hashlib.sha256(body).digest(), read_envelope(text), text)
 
 
 def _require_size(size: int, limits: HttpSettings) -> None:

@@ -1,5 +1,7 @@
 """``POST /prove``: a proof; with a queue, a job for batches and for requests with X-Async."""
 
+from functools import partial
+
 from aiohttp import web
 
 from prover.errors import CircuitDisabled, CircuitUnknown, ProofTimedOut, ShuttingDown
@@ -31,12 +33,14 @@ async def prove(request: web.Request) -> web.Response:
         try:
             examined = await examine(body)
         except CircuitUnknown as unknown:
-            job = await submit_as_job(request, count, unknown_submission(unknown, body))
+            make_submission = partial(unknown_submission, unknown, body)
+            job = await submit_as_job(request, count, unknown.circuit_type, make_submission)
             if job is None:
                 raise
             return job
         note_input(request, examined.envelope.kind, body)
-        job = await submit_as_job(request, count, submission_of(examined))
+        kind = examined.envelope.kind.value
+        job = await submit_as_job(request, count, kind, partial(submission_of, examined))
         if job is not None:
             return job
         answer = await _answer(request, state, examined)
@@ -68,7 +72,7 @@ async def _proof(state: ServerState, examined: ExaminedBody) -> tuple[Proof, boo
     in_progress: ProofInProgress | None = state.proofs_in_progress.find(examined.digest)
     joined = in_progress is not None
     if in_progress is None:
-        in_progress = state.proofs_in_progress.begin(examined.digest, _work(state, examined.text, examined.envelope))
+        in_progress = state.proofs_in_progress.begin(examined.digest, _work(state, examined.envelope))
     else:
         state.metrics.shared_proofs.labels("joined").inc()
     proving = state.settings.proving
@@ -82,12 +86,11 @@ async def _proof(state: ServerState, examined: ExaminedBody) -> tuple[Proof, boo
             raise
 
 
-def _work(state: ServerState, body: bytes, envelope: Envelope) -> Work:
-    """Return the work of the thread of a request. It releases the body, which may be large, once it is read."""
-    bodies = [body]
+def _work(state: ServerState, envelope: Envelope) -> Work:
+    """Return the work of the thread of a request."""
 
     def work(cancel: CancelFlag, on_phase: OnPhase) -> Proof:
-        task = read_task(bodies.pop(), envelope, PUBLISHED_CIRCUITS)
+        task = read_task(envelope, PUBLISHED_CIRCUITS)
         if not state.selection.includes(task.circuit):
             raise CircuitDisabled(
                 f"{task.circuit.name} is disabled on this instance; enable it with --run-mode or --circuit"

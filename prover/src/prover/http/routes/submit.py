@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -14,7 +15,7 @@ from prover.http.routes.queue_answers import QueuedJob, respond
 from prover.http.routes.request_count import RequestCount, counted_request, note_input
 from prover.http.state import STATE, queue_of
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
-from prover.proving.statement import read_public_inputs
+from prover.proving.request import read_public_inputs
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Submission, SubmissionResult
 from shared.circuit_id import CircuitKind
@@ -51,21 +52,24 @@ async def add(request: web.Request) -> web.Response:
     return _answer(submission, submitted)
 
 
-async def submit_as_job(request: web.Request, count: RequestCount, submission: Submission) -> web.Response | None:
+async def submit_as_job(
+    request: web.Request, count: RequestCount, circuit_type: str, make_submission: Callable[[], Submission]
+) -> web.Response | None:
     """Queue a request of ``/prove`` and answer 202 with its job; None if it must be proved directly.
 
     With a queue, batches are always queued, and others on request. When Redis is unavailable, batches raise
     QueueUnavailable and others are proved directly. Raises QueueFull and ShuttingDown.
     """
-    queue, is_batch = request.app[STATE].queue, submission.circuit_type in _BATCHES
+    queue, is_batch = request.app[STATE].queue, circuit_type in _BATCHES
     if queue is None or not (is_batch or _requests_job(request)):
         return None
+    submission = make_submission()
     try:
         submitted = await _submit(request, count, queue, submission)
     except QueueUnavailable as error:
         if is_batch:
             raise
-        _log.warning("proved_without_queue", detail=error.detail, circuit_type=submission.circuit_type)
+        _log.warning("proved_without_queue", detail=error.detail, circuit_type=circuit_type)
         return None
     return _answer(submission, submitted, with_status_url=True)
 
@@ -79,7 +83,7 @@ def submission_of(examined: ExaminedBody) -> Submission:
         body=examined.text,
         tree_id=envelope.tree_id or "",
         batch_index=max(-1, min(envelope.batch_index, _LARGEST_INDEX)),
-        public_inputs=read_public_inputs(examined.text, envelope) or b"",
+        public_inputs=read_public_inputs(envelope) or b"",
     )
 
 

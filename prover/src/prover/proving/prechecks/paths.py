@@ -15,6 +15,11 @@ class Path:
     index: int
     siblings: Sequence[bytes]
 
+    @property
+    def is_inside(self) -> bool:
+        """True if the index is one of a tree as high as the path is long."""
+        return self.index < 1 << len(self.siblings)
+
 
 @dataclass(frozen=True)
 class Update:
@@ -23,6 +28,12 @@ class Update:
     path: Path
     old: bytes
     new: bytes
+
+
+def hash_rows(*columns: Sequence[bytes]) -> list[bytes]:
+    """Return the hash of each row of a table with these columns."""
+    hashed = hash_many(b"".join(element for row in zip(*columns, strict=True) for element in row), len(columns))
+    return [hashed[start : start + FIELD_BYTES] for start in range(0, len(hashed), FIELD_BYTES)]
 
 
 def roots(leaves: Sequence[bytes], paths: Sequence[Path]) -> list[bytes]:
