@@ -16,7 +16,7 @@ import pytest
 from golden_vectors import vector_named
 
 PROVER, FORESTER, CUDA = "zkc-prover", "zkc-forester", "zkc-prover-cuda"
-CONFINED = ("--init", "--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges")
+CONFINED = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges")
 PATIENCE_S = 90
 
 

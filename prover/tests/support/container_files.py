@@ -22,6 +22,8 @@ import yaml  # type: ignore[import-untyped]
 
 WORKSPACE = Path(__file__).resolve().parents[3]
 PATIENCE_S = 180
+FIRST_PROCESS = ["tini", "-s", "--"]
+"""Forwards signals; it does not mind a first process of the engine before it."""
 
 
 @dataclass
@@ -40,6 +42,13 @@ class Stage:
         """Return the words of the last such instruction in its JSON form."""
         words: list[str] = json.loads(self.all(name)[-1])
         return words
+
+    @property
+    def program(self) -> list[str]:
+        """The words that the image starts, without those of its first process."""
+        words = self.words("ENTRYPOINT")
+        assert words[: len(FIRST_PROCESS)] == FIRST_PROCESS, words
+        return words[len(FIRST_PROCESS) :]
 
     @property
     def health_check(self) -> list[str]:
@@ -103,7 +112,7 @@ def command_of(service: Mapping[str, Any]) -> list[str]:
     """Return what the container of a service runs: the entry point of our image, if it is one, and the command."""
     entry: list[str] = service.get("entrypoint", [])
     if "build" in service:
-        entry = stages(WORKSPACE / service["build"]["dockerfile"])[-1].words("ENTRYPOINT")
+        entry = stages(WORKSPACE / service["build"]["dockerfile"])[-1].program
     return [*entry, *service["command"]]
 
 

@@ -42,6 +42,7 @@ MONITORING = web.AppKey("monitoring", Monitoring)
 INDEX = """\
 Monitoring of a forester. All paths answer GET and HEAD.
 
+/startupz      200 {"status":"started"}, as soon as the API answers
 /livez         200 {"status":"alive"}, or 503: restart the process
 /readyz        200 {"status":"ready"} once the start has succeeded, or 503 with what it waits for
 /health        200 {"status":"ok"}, or 503 with the reasons
@@ -55,6 +56,11 @@ Monitoring of a forester. All paths answer GET and HEAD.
 async def index(_: web.Request) -> web.Response:
     """Name the paths."""
     return web.Response(text=INDEX)
+
+
+async def startupz(_: web.Request) -> web.Response:
+    """Return 200: the API answers once the journal is open."""
+    return as_json({"status": "started"})
 
 
 async def livez(request: web.Request) -> web.Response:
@@ -148,6 +154,7 @@ def _one_line(text: str) -> str:
 
 ROUTES = {
     "/": index,
+    "/startupz": startupz,
     "/livez": livez,
     "/readyz": readyz,
     "/health": health,

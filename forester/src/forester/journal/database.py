@@ -171,7 +171,8 @@ def _lock_beside(path: Path) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise JournalLocked(
-            f"another forester uses the journal {path}: stop it, or give this one a journal of its own"
+            f"another forester uses the journal {path}: stop it, or give this one a journal of its own; in Kubernetes "
+            "update with the strategy Recreate, since a rolling update starts the second before the first has ended"
         ) from None
     except OSError:
         os.close(descriptor)

@@ -27,7 +27,7 @@ from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import Settings
 
-ROUTES = ("/", "/livez", "/health", "/status", "/metrics", "/metrics/json")
+ROUTES = ("/", "/startupz", "/livez", "/health", "/status", "/metrics", "/metrics/json")
 STATUS = {
     "slot": int,
     "current_active_epoch": int,

@@ -67,6 +67,12 @@ async def asked(port: int, path: str) -> tuple[int, Any]:
     return await asyncio.to_thread(ask_at, port, path)
 
 
+async def test_startupz__of_a_forester_that_waits_for_its_services__is_well() -> None:
+    async with api(Probes()) as port:
+        assert (await asked(port, "/readyz"))[0] == 503
+        assert await asked(port, "/startupz") == (200, {"status": "started"})
+
+
 async def test_livez__event_loop_is_blocked__does_not_answer_until_it_is_free() -> None:
     async with api(Probes()) as port:
         assert await asked(port, "/livez") == (200, {"status": "alive"})

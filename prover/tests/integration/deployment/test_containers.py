@@ -64,6 +64,14 @@ def test_dockerfile__final_stage__has_no_compiler_and_no_root(dockerfile: str) -
     assert not set(commands) & {"apt-get", "apt", "pip", *COMPILERS}
 
 
+@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+def test_dockerfile__first_process__is_tini_from_the_build_stage(dockerfile: str) -> None:
+    build, *_, last = stages(WORKSPACE / dockerfile)
+    assert "tini" in build.all("RUN")[0].split()
+    assert "--from=build /usr/bin/tini /usr/bin/tini" in last.all("COPY")
+    assert last.words("ENTRYPOINT") == ["tini", "-s", "--", dockerfile.partition("/")[0]]
+
+
 def test_dockerfile__for_gpus__is_the_usual_image_and_the_library() -> None:
     plain, last_plain = stages(WORKSPACE / "prover/Dockerfile")
     build, cuda, last = stages(WORKSPACE / "prover/Dockerfile.cuda")
@@ -177,7 +185,7 @@ def test_prover_image__its_command_and_health_check__serve(reference_keys_dir: P
     }
     container = Container(
         "prover",
-        here([*stage.words("ENTRYPOINT"), *stage.words("CMD")], places),
+        here([*stage.program, *stage.words("CMD")], places),
         here(stage.health_check, places),
         tmp_path / "log",
         env=environment(variables),
