@@ -227,7 +227,10 @@ forester-check: setup ## Check everything that a forester needs (OPTIONS=)
 
 ##@ Ship
 
-.PHONY: docs changelog sbom release-check
+.PHONY: docs changelog sbom release-check manifests
+manifests: setup ## Write what the charts' presets render to */deploy/manifests, for clusters without Helm (NAMESPACE=default)
+	@$(PYTHON_BIN) shared/scripts/render_manifests.py --namespace $(or $(NAMESPACE),default)
+
 docs: ## Build the documentation (not built yet)
 	$(not_built) "the documentation site"
 

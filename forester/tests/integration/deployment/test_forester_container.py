@@ -76,9 +76,7 @@ def variables_of(net: Localnet, folder: Path, port: int) -> dict[str, str]:
 
 
 def test_image__without_arguments__starts_a_forester_whose_health_the_engine_asks_for() -> None:
-    assert [*LAST_STAGE.words("ENTRYPOINT"), *LAST_STAGE.words("CMD")] == command_of(services("forester")["forester"])[
-        :2
-    ]
+    assert [*LAST_STAGE.program, *LAST_STAGE.words("CMD")] == command_of(services("forester")["forester"])[:2]
     [port] = LAST_STAGE.all("EXPOSE")
     assert f"127.0.0.1:{port}/health" in LAST_STAGE.health_check[-1]
     assert f"API_SERVER_PORT={port}" in LAST_STAGE.all("ENV")[0].split()

@@ -79,7 +79,7 @@ async def test_journal__opened_again__has_what_was_kept(tmp_path: Path) -> None:
 async def test_journal__in_use__is_refused_to_a_second_forester_with_the_strategy_of_updates(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     async with await Journal.open(path):
-        with pytest.raises(JournalLocked, match="another forester uses the journal .* strategy Recreate"):
+        with pytest.raises(JournalLocked, match=r"another forester uses the journal .* strategy Recreate"):
             await Journal.open(path)
     async with await Journal.open(path):
         pass

@@ -20,7 +20,8 @@ def tracked_files() -> list[str]:
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES)
 def test_build_context__what_is_copied__is_there_but_for_what_no_image_is_made_of(dockerfile: str) -> None:
-    files, no_part = tracked_files(), re.compile(r"shared/localnet/|.*/(tests|docs)/|\w+/Dockerfile(\.\w+)?$")
+    files = tracked_files()
+    no_part = re.compile(r"shared/(localnet|deployment-tools)/|.*/(tests|docs|deploy)/|\w+/Dockerfile(\.\w+)?$")
     for stage in stages(WORKSPACE / dockerfile):
         for source in copied_into(stage):
             below = [name for name in files if name == source or name.startswith(f"{source}/")]

@@ -1,0 +1,54 @@
+{{- define "forester.name" -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "forester.selector" -}}
+app.kubernetes.io/name: forester
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "forester.labels" -}}
+{{ include "forester.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "forester.image" -}}
+{{- with .Values.image -}}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end -}}
+{{- end }}
+{{- end }}
+
+{{- /* Pod-level fields that the daemon and the CronJob share. */ -}}
+{{- define "forester.pod" -}}
+automountServiceAccountToken: false
+serviceAccountName: {{ include "forester.name" . }}
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile: {type: RuntimeDefault}
+{{- range $name := list "nodeSelector" "tolerations" "affinity" }}
+{{- with index $.Values $name }}
+{{ $name }}: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "forester.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "forester.secretVolume" -}}
+name: secrets
+secret: {secretName: {{ .Values.existingSecret }}, defaultMode: 0440}
+{{- end }}

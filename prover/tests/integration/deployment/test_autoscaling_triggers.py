@@ -1,0 +1,92 @@
+"""The chart's ScaledObject: its triggers on a real Redis with jobs, and the replicas that its formula asks for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import redis
+from queue_inspection import Queue
+from redis_server import RedisServer
+from rendered_chart import rendered, require_tools
+
+from prover.queue.circuit_queues import CircuitQueue
+from prover.queue.jobs import Submission
+from prover.queue.limits import QueueLimits
+
+PATIENT = QueueLimits(lease_s=600)
+CARDINALITY = {"list": "llen", "none": "llen", "zset": "zcard", "set": "scard", "hash": "hlen"}
+"""The command by which KEDA's redis scaler counts a key of each type, since 2.0."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tools() -> None:
+    """Helm."""
+    require_tools()
+
+
+def scaled_object(**pool: Any) -> dict[str, Any]:
+    """Return the ScaledObject of a pool of workers."""
+    values = {"redis.existingSecret": "redis", "redis.address": "redis:6379", "autoscaling.enabled": True}
+    chart = rendered("prover", values, {"workers": {"pool": pool}, "autoscaling.waitingJobsPerReplica": 4})
+    spec: dict[str, Any] = chart.named("ScaledObject", "prover-pool")["spec"]
+    return spec
+
+
+def replicas(spec: dict[str, Any], server: RedisServer) -> int:
+    """Return the replicas that KEDA and the autoscaler ask for."""
+    client: Any = redis.Redis.from_url(server.url)
+    counts: dict[str, int] = {}
+    for trigger in spec["triggers"]:
+        name = trigger["metadata"]["listName"]
+        counts[trigger["name"]] = getattr(client, CARDINALITY[client.type(name).decode()])(name)
+    client.close()
+    modifiers = spec["advanced"]["scalingModifiers"]
+    assert modifiers["metricType"] == "AverageValue"
+    wanted: float = eval(modifiers["formula"], {}, counts) / float(modifiers["target"])  # noqa: S307 - a sum of counts
+    return min(math.ceil(wanted), int(spec["maxReplicaCount"]))
+
+
+async def test_scaled_object__jobs_wait_run_and_end__asks_for_replicas_of_all_of_them(
+    redis_database: RedisServer,
+) -> None:
+    spec, queue = scaled_object(maxConcurrency=1), Queue(redis_database, PATIENT)
+    try:
+        assert spec["minReplicaCount"] == replicas(spec, redis_database) == 0
+        for number in range(9):
+            kind = ("update", "append", "address-append")[number % 3]
+            await queue.submit(Submission(kind, "", f"{number}".encode(), f"tree {number}", number))
+        assert replicas(spec, redis_database) == 3, "nine jobs, four a replica"
+        claims = [await queue.claimed(line) for line in CircuitQueue for _ in range(3)]
+        assert replicas(spec, redis_database) == spec["maxReplicaCount"] == 4
+        for claim in claims[:-1]:
+            assert await queue.finish(claim, b"{}", 5)
+        assert replicas(spec, redis_database) == 1, "the running job keeps its replica"
+        assert await queue.finish(claims[-1], b"{}", 5)
+        assert replicas(spec, redis_database) == 0
+    finally:
+        await queue.end()
+
+
+def test_scaled_object__pool_of_some_circuits__counts_their_queues_alone() -> None:
+    found = {
+        circuits: {trigger["metadata"]["listName"] for trigger in scaled_object(circuits=list(circuits))["triggers"]}
+        for circuits in (("append",), ("address-append", "append-test"), ("update", "inclusion"), ())
+    }
+    by_circuits = {
+        circuits: {line for line in CircuitQueue if f"{{zkc-prover}}:{line.value}:pending" in names}
+        for circuits, names in found.items()
+    }
+    assert by_circuits == {
+        ("append",): {CircuitQueue.APPEND},
+        ("address-append", "append-test"): {CircuitQueue.ADDRESS_APPEND, CircuitQueue.APPEND},
+        ("update", "inclusion"): {CircuitQueue.UPDATE},
+        (): set(CircuitQueue),
+    }
+    assert all(len(found[circuits]) == 2 * len(lines) for circuits, lines in by_circuits.items())
+
+
+def test_scaled_object__pool_of_several_proofs_at_once__holds_a_replica_for_as_many() -> None:
+    formula = scaled_object(maxConcurrency=3, circuits=["append"])["advanced"]["scalingModifiers"]["formula"]
+    assert formula == "(waiting_append) / 4 + (running_append) / 3"

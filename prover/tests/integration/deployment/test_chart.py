@@ -1,0 +1,286 @@
+"""The chart: presets and a matrix of values, against schemas, the command line, the settings and the probes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.client
+import json
+import time
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml  # type: ignore[import-untyped]
+from container_files import WORKSPACE, Container, compose, environment, here, stages
+from deployment_tools import RenderingFailed
+from redis_server import free_port
+from render_manifests import write_manifests
+from rendered_chart import (
+    Pod,
+    Rendered,
+    check_confined,
+    check_references,
+    check_schemas,
+    check_secrets,
+    presets,
+    rendered,
+    require_tools,
+    selected,
+)
+
+from prover.cli.main import cli
+from prover.settings import DeviceSettings, HttpSettings, Settings
+
+QUEUE: dict[str, Any] = {"redis.existingSecret": "redis", "workers": {"append": {"circuits": ["append"]}, "rest": {}}}
+MATRIX: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    **{
+        f"keys by {source}, queue {bool(queue)}": {"keys.source": source, **queue}
+        for source, queue in product(("job", "init", "image"), ({}, QUEUE))
+    },
+    "keys in an emptyDir, not prepared": {"keys.claim.enabled": False, "keys.prepare": False},
+    "keys of a job, not prepared": {"keys.source": "job", "keys.prepare": False, "keys.circuits": ["append", "update"]},
+    "keys on a claim that exists": {"keys.claim.existing": "our-claim", "keys.downloadUrl": "https://mirror.example"},
+    "all keys folded": {"keys.source": "job", "keys.fold": "always"},
+    "API keys": {"apiKeys.existingSecret": "api-keys"},
+    "no API": {**QUEUE, "api.enabled": False},
+    "an API that proves": {**QUEUE, "api.proveJobs": True, "api.threads": 4, "api.maxConcurrency": 3},
+    "API by CPU": {"api.autoscaling.enabled": True},
+    "workers by jobs": {
+        **QUEUE,
+        "autoscaling.enabled": True,
+        "redis.address": "redis.data.svc:6379",
+        "redis.tls": True,
+    },
+    "trial Redis without policies": {**QUEUE, "redis.trial.enabled": True, "networkPolicy.enabled": False},
+    "GPUs without fallback": {
+        **QUEUE,
+        "workers": {"gpu": {"gpu": {"device": "cuda:0", "count": 2}, "runMode": "full"}},
+    },
+    "settings": {"component.settings": {"PROVER_QUEUE__MEMORY_LIMIT_BYTES": "1", "PROVER_LOG__LEVEL": "debug"}},
+    "image by digest": {"image.digest": "sha256:" + "0" * 64, "imagePullSecrets": [{"name": "registry"}]},
+    "monitoring": {
+        "monitoring": {"serviceMonitor": True, "prometheusRule": True, "dashboard": True, "labels": {"release": "x"}}
+    },
+}
+CASES: Mapping[str, Path | Mapping[str, Any]] = {**{path.stem: path for path in presets("prover")}, **MATRIX}
+"""Values by name."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tools() -> None:
+    """Helm and the schemas."""
+    require_tools()
+
+
+@pytest.fixture(params=CASES)
+def chart(request: pytest.FixtureRequest) -> Rendered:
+    """The chart under each of the values."""
+    return case(request.param)
+
+
+@functools.cache
+def case(name: str) -> Rendered:
+    """Return the chart under the values of a name."""
+    return rendered("prover", CASES[name])
+
+
+def provers(chart: Rendered) -> list[Pod]:
+    """Return the pods of the prover."""
+    return [pod for pod in chart.pods if not pod.owner["metadata"]["name"].endswith("-redis")]
+
+
+def test_chart__any_values__make_objects_that_kubernetes_takes(chart: Rendered) -> None:
+    check_schemas(chart)
+    check_references(chart, own="prover-")
+
+
+def test_chart__any_values__confine_pods_and_keep_secrets_in_files(chart: Rendered) -> None:
+    check_confined(chart)
+    check_secrets(chart)
+    user = int(stages(WORKSPACE / "prover/Dockerfile")[-1].all("USER")[-1])
+    assert {pod.spec["securityContext"]["runAsUser"] for pod in provers(chart)} == {user}
+
+
+def test_chart__arguments_and_variables__are_those_of_the_program(chart: Rendered) -> None:
+    for pod in provers(chart):
+        for container in pod.containers:
+            parse(container["args"])
+            for variable in container.get("env", []):
+                assert is_setting(variable["name"]), variable
+            named = [word.partition("=")[2] for word in container["args"] if word.startswith("--keys-dir=")]
+            named += [variable["value"] for variable in container.get("env", []) if variable["name"].endswith("_FILE")]
+            mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
+            for path in named:
+                in_image = path == "/keys" and "keys" not in {volume["name"] for volume in pod.spec["volumes"]}
+                assert in_image or any(Path(path).is_relative_to(mount) for mount in mounts), path
+
+
+def parse(words: list[str]) -> None:
+    """Read a command line as the program does; raises what that would."""
+    command: Any = cli
+    context = click.Context(cli)
+    while isinstance(command, click.Group):
+        command = command.get_command(context, words[0])
+        assert command is not None, words
+        words = words[1:]
+    command.make_context(command.name, list(words), context)
+
+
+def is_setting(variable: str) -> bool:
+    """Return whether the prover has a setting, or a file of a secret, of that name."""
+    if variable in ("REDIS_URL_FILE", "PROVER_API_KEY_FILE"):
+        return True
+    group, _, name = variable.removeprefix("PROVER_").lower().partition("__")
+    model: Any = Settings.model_fields[group].annotation if name else DeviceSettings
+    return (name or group) in model.model_fields
+
+
+def test_chart__probes_and_ports__are_those_of_the_server(chart: Rendered) -> None:
+    for pod in provers(chart):
+        if pod.owner["kind"] != "Deployment":
+            continue
+        options = pod.options()
+        ports = {port["name"]: port["containerPort"] for port in pod.main["ports"]}
+        assert options["--metrics-address"] == f"0.0.0.0:{ports['metrics']}" == HttpSettings().metrics_address
+        assert options.get("--prover-address") == (f"0.0.0.0:{ports['api']}" if "api" in ports else None)
+        for kind, path in (("startup", "/startupz"), ("readiness", "/readyz"), ("liveness", "/livez")):
+            assert pod.main[f"{kind}Probe"]["httpGet"] == {"path": path, "port": "metrics"}
+        assert pod.main["startupProbe"]["initialDelaySeconds"] > 0, "the first failure would be an event of each start"
+
+
+def test_chart__grace_and_updates__fit_the_drain_and_the_claim(chart: Rendered) -> None:
+    for pod in provers(chart):
+        if pod.owner["kind"] != "Deployment":
+            continue
+        options = pod.options()
+        drain = float(options["--drain-delay"]) + float(options["--drain-deadline"])
+        assert float(options["--drain-delay"]) >= 5, "load balancers notice failing readiness that late"
+        assert pod.spec["terminationGracePeriodSeconds"] >= drain + 10
+        strategy = pod.owner["spec"]["strategy"]
+        [claim] = chart.of("PersistentVolumeClaim") or [{"spec": {"accessModes": ["ReadWriteMany"]}}]
+        if claim["spec"]["accessModes"] == ["ReadWriteOnce"] and "our-claim" not in json.dumps(pod.spec):
+            assert strategy == {"type": "Recreate"}
+        elif "our-claim" not in json.dumps(pod.spec):
+            assert strategy == {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+
+
+def test_probes__of_the_rendered_command_as_a_process__answer(reference_keys_dir: Path, tmp_path: Path) -> None:
+    main = rendered("prover", {"keys.source": "image"}).pod("Deployment prover-api").main
+    api, metrics = free_port(), free_port()
+    places = {
+        "/keys": str(reference_keys_dir),
+        "0.0.0.0:3001": f"127.0.0.1:{api}",
+        "0.0.0.0:9998": f"127.0.0.1:{metrics}",
+    }
+    words = here(["prover", *main["args"], "--drain-delay=0"], places)
+    service = Container("prover", words, ["true"], tmp_path / "log", env=environment({}), cwd=tmp_path)
+    try:
+        for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+            deadline = time.monotonic() + 60
+            while answer_at(metrics, main[kind]["httpGet"]["path"]) != 200:
+                assert time.monotonic() < deadline, (kind, service.log.read_text())
+                time.sleep(0.1)
+    finally:
+        status = service.stop()
+    assert status == 0, service.log.read_text()
+
+
+def answer_at(port: int, path: str) -> int:
+    """Return the status of an answer, 0 without one."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    with contextlib.closing(connection), contextlib.suppress(OSError):
+        connection.request("GET", path)
+        return connection.getresponse().status
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"workers": {"a": {}}}, "redis.existingSecret"),
+        ({**QUEUE, "autoscaling.enabled": True}, "redis.address"),
+        ({"redis.trial.enabled": True}, "redis.existingSecret"),
+        ({**QUEUE, "redis.existingSecret": "redis", "workers": {"api": {}}}, "api"),
+        ({"component.settings": {"PROVER_QUEUE__URL": "redis://:password@host:6379"}}, "PROVER_QUEUE__URL"),
+        ({"component.settings": {"PROVER_API_KEY": "key"}}, "PROVER_API_KEY"),
+        ({"api.replica": 2}, "replica"),
+        ({"keys.source": "disk"}, "source"),
+    ],
+)
+def test_chart__values_that_cannot_work__are_refused_with_their_name(values: dict[str, Any], reason: str) -> None:
+    with pytest.raises(RenderingFailed, match=reason):
+        rendered("prover", values)
+
+
+def test_keys__of_a_job__are_downloaded_verified_and_prepared_once() -> None:
+    chart = rendered("prover", {"keys.source": "job", "keys.runMode": "forester", "keys.fold": "always"})
+    [job] = chart.of("Job")
+    words = [container["args"] for container in chart.pod(f"Job {job['metadata']['name']}").containers]
+    assert words == [
+        ["download", "--run-mode=forester", "--keys-dir=/keys"],
+        ["keys", "verify", "--run-mode=forester", "--keys-dir=/keys"],
+        ["keys", "prepare", "--run-mode=forester", "--keys-dir=/keys", "--fold"],
+    ]
+    [mount] = [mount for mount in chart.pod("Deployment prover-api").main["volumeMounts"] if mount["name"] == "keys"]
+    assert mount["readOnly"]
+    other = rendered("prover", {"keys.source": "job", "keys.runMode": "rpc"}).of("Job")
+    assert job["metadata"]["name"] != other[0]["metadata"]["name"], "a Job cannot be changed"
+    assert selected(chart, chart.named("Service", "prover-metrics")["spec"]["selector"]) == [
+        chart.pod("Deployment prover-api")
+    ], "the Job's pod gets no requests"
+
+
+def test_components__own_values__override_the_shared_ones() -> None:
+    workers = {"a": {"threads": 2, "resources": {"limits": {"cpu": "2"}}}, "b": {"gpu": {"count": 2, "device": "auto"}}}
+    shared = {"component.threads": 4, "component.settings": {"PROVER_LOG__LEVEL": "debug"}}
+    chart = rendered("prover", QUEUE, shared, {"workers": workers})
+    api, a, b = (chart.pod(f"Deployment prover-{name}") for name in ("api", "a", "b"))
+    assert [pod.options()["--threads"] for pod in (api, a, b)] == ["4", "2", "4"]
+    assert a.main["resources"]["limits"] == {"memory": "4Gi", "cpu": "2"}
+    assert b.main["resources"]["limits"] == {"memory": "4Gi", "nvidia.com/gpu": 2}
+    assert b.options()["--device"] == "auto"
+    assert "--no-workers" in api.options()
+    assert "--queue-only" in a.options()
+    assert all({"name": "PROVER_LOG__LEVEL", "value": "debug"} in pod.main["env"] for pod in (api, a, b))
+
+
+def test_trial_redis__image_and_limits__are_those_of_compose() -> None:
+    chart = rendered("prover", {**QUEUE, "redis.trial.enabled": True})
+    pod = chart.pod("StatefulSet prover-redis")
+    service = compose()["services"]["redis"]
+    assert pod.main["image"] == service["image"]
+    lines = chart.named("ConfigMap", "prover-redis")["data"]["redis.conf"].split("\n")
+    words = service["command"]
+    for name in ("appendonly", "appendfsync", "maxmemory-policy", "maxmemory"):
+        assert f"{name} {words[words.index(f'--{name}') + 1]}" in lines
+    [policy] = [found for found in chart.of("NetworkPolicy") if found["metadata"]["name"] == "prover-redis"]
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    assert "egress" not in policy["spec"], "it needs no way out"
+    peers = policy["spec"]["ingress"][0]["from"]
+    assert [selected(chart, peer["podSelector"]["matchLabels"]) for peer in peers] == [
+        [chart.pod(f"Deployment prover-{name}") for name in ("api", "append", "rest")]
+    ]
+
+
+def test_presets__each__has_the_objects_of_its_purpose() -> None:
+    kinds = {path.stem: [found["kind"] for found in rendered("prover", path).objects] for path in presets("prover")}
+    assert kinds.keys() == {"values-standalone", "values-queue", "values-gpu"}
+    assert {"Job", "ScaledObject", "StatefulSet", "ServiceMonitor", "PrometheusRule"} <= set(kinds["values-queue"])
+    assert kinds["values-gpu"].count("Deployment") == 2
+    assert not {"StatefulSet", "ScaledObject", "Job"} & set(kinds["values-standalone"])
+
+
+def test_manifests__written__are_what_the_presets_render(tmp_path: Path) -> None:
+    (tmp_path / "gone.yaml").write_text("of a preset that is gone")
+    files = write_manifests("prover", tmp_path, "proofs")
+    assert sorted(tmp_path.iterdir()) == sorted(files)
+    assert [path.stem for path in files] == ["gpu", "queue", "standalone"]
+    objects = [found for found in yaml.safe_load_all((tmp_path / "queue.yaml").read_text()) if found]
+    [scaled] = Rendered(objects).of("ScaledObject")
+    assert scaled["spec"]["triggers"][0]["metadata"]["address"] == "prover-redis.proofs.svc:6379"
+    assert len(objects) == len(case("values-queue").objects)
