@@ -31,7 +31,7 @@ help: ## Print this list
 setup: .state/members .state/localnet ## Make the environments from the locks and install the members
 
 PROFILE ?= standalone
-up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker; PROFILE=cuda, queue, forester or localnet)
+up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker; PROFILE=cuda, queue, forester, monitoring or localnet)
 	@recreate=$$($(PYTHON_BIN) shared/scripts/compose_secrets.py $(PROFILE)); docker compose --profile $(PROFILE) up --build --detach $$recreate
 
 down: ## Stop what `up` started (PROFILE=)

