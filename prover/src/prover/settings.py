@@ -29,6 +29,10 @@ from prover.variables import PREFIX, unknown_names
 _MAX_GIB = 2**30
 """Beyond all machines, and small enough for the kernel to count in bytes."""
 
+_KUBERNETES_VARIABLE = "KUBERNETES_SERVICE_HOST"
+"""Set in every container of Kubernetes."""
+_KUBERNETES_DRAIN_DELAY_S = 5
+
 RunModeName = Literal["local-rpc", "rpc", "forester", "forester-test", "full", "full-test"]
 
 
@@ -61,8 +65,9 @@ class HttpSettings(_Group):
     """Maximum open connections; more are answered 503 and closed."""
     address_connection_limit: int = Field(default=0, ge=0)
     """Maximum open connections of one address (IPv6: of one /64 network); 0 means half of connection_limit."""
-    drain_delay_s: float = Field(default=0, ge=0)
-    """Time to keep serving after a stop signal, while readiness fails, before connections are refused."""
+    drain_delay_s: float | None = Field(default=None, ge=0)
+    """Time to keep serving after a stop signal, while readiness fails, before connections are refused. Unset means 5 in
+    Kubernetes, whose load balancers notice late, and otherwise 0."""
     drain_deadline_s: float = Field(default=30, ge=0)
     """Time that running proofs get after that, before they are cancelled."""
     cors_origins: tuple[str, ...] = ()
@@ -79,6 +84,13 @@ class HttpSettings(_Group):
     """Requests that an API key may send at once after a pause."""
     idempotency_retention_s: float = Field(default=3600, gt=0)
     """Time for which the answer to a request with an Idempotency-Key is kept."""
+
+    @property
+    def serving_after_stop_s(self) -> float:
+        """The drain delay, with the default resolved for this process."""
+        if self.drain_delay_s is not None:
+            return self.drain_delay_s
+        return _KUBERNETES_DRAIN_DELAY_S if os.environ.get(_KUBERNETES_VARIABLE) else 0
 
 
 class KeySettings(_Group):

@@ -23,6 +23,14 @@ def test_settings__without_sources__have_the_documented_defaults() -> None:
     assert settings.proving.permits >= 2
 
 
+def test_settings__drain_delay__is_for_load_balancers_of_kubernetes_unless_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    assert load_settings().http.serving_after_stop_s == 0
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert load_settings().http.serving_after_stop_s == 5
+    assert load_settings({"http": {"drain_delay_s": 0}}).http.serving_after_stop_s == 0
+
+
 def test_settings__from_command_line__win_over_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROVER_HTTP__ADDRESS", "127.0.0.1:1")
     monkeypatch.setenv("PROVER_PROVING__MAX_CONCURRENCY", "7")

@@ -44,7 +44,7 @@ def create_app(state: ServerState) -> web.Application:
         if route.needs_queue and state.queue is None:
             continue
         app.router.add_route(route.method, route.path, route.handler)
-    app.on_response_prepare.append(_name_server)
+    app.on_response_prepare.append(_complete_headers)
     return app
 
 
@@ -88,9 +88,11 @@ class Listener:
         self._state.listening = True
 
     def refuse(self) -> None:
-        """Accept no more connections; open ones continue."""
+        """Accept no more connections, and close open ones when they are idle or have their present answer."""
         if self._server is not None:
             self._server.close()
+        if self._runner.server is not None:
+            self._runner.server.pre_shutdown()
 
     async def close(self) -> None:
         """Close the server and its connections, after a few seconds for answers in progress."""
@@ -167,8 +169,12 @@ def _openapi_document() -> bytes:
     return encoded_document()
 
 
-async def _name_server(_: web.Request, response: web.StreamResponse) -> None:
+async def _complete_headers(request: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = SERVER_NAME
+    if request.app[STATE].leaving:
+        # The client's next request then goes to another instance.
+        response.headers["Connection"] = "close"
+        response.force_close()
 
 
 def _text_of(address: tuple[str, int]) -> str:

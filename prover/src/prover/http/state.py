@@ -62,7 +62,7 @@ class ServerState:
     listening: bool = False
     """True once the API address accepts connections, which ends the startup."""
     leaving: bool = False
-    """True after a request to stop: readiness fails, requests are still served."""
+    """True after a request to stop: readiness fails, requests are still served, and answers close their connection."""
     draining: bool = False
     """True while new requests are refused."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -114,9 +114,9 @@ class ServerState:
         )
 
     async def leave(self) -> None:
-        """Fail readiness for the configured delay, so that load balancers stop sending requests."""
+        """Fail readiness for the drain delay, so that load balancers stop sending requests."""
         self.leaving = True
-        await asyncio.sleep(self.settings.http.drain_delay_s)
+        await asyncio.sleep(self.settings.http.serving_after_stop_s)
 
     async def drain(self) -> None:
         """Refuse new requests, wait for running proofs until the deadline, then cancel the others."""

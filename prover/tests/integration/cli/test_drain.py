@@ -7,6 +7,9 @@ import http.client
 import signal
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from golden_vectors import vector_named
@@ -41,6 +44,71 @@ def test_stop__asked_for__fails_readiness_while_requests_are_served(reference_ke
         service.process.send_signal(signal.SIGTERM)
         assert service.process.wait(60) == 128 + signal.SIGTERM
         assert "second_signal" in [line["event"] for line in service.lines()]
+
+
+def test_stop__clients_with_open_connections__lose_no_request_and_are_sent_away(
+    reference_keys_dir: Path, tmp_path: Path
+) -> None:
+    with running_service(tmp_path / "log", *words(reference_keys_dir), KUBERNETES_SERVICE_HOST="10.0.0.1") as service:
+        busy, idle = (http.client.HTTPConnection("127.0.0.1", service.api_port, timeout=60) for _ in range(2))
+        for connection in (busy, idle):
+            connection.request("GET", "/health")
+            answer = connection.getresponse()
+            assert (answer.read(), answer.getheader("Connection")) == (b'{"status":"ok"}', None)
+        stopped = time.monotonic()
+        service.process.send_signal(signal.SIGTERM)
+        service.until(lambda: service.ask("GET", "/readyz", port=service.metrics_port)[0] == 503)
+        busy.request("POST", "/prove", BODY)
+        answer = busy.getresponse()
+        assert (answer.status, answer.getheader("Connection")) == (200, "close")
+        answer.read()
+        assert idle.sock is not None
+        assert idle.sock.recv(1) == b"", "closed, not reset"
+        assert time.monotonic() - stopped >= 5, "the delay in Kubernetes"
+        assert service.process.wait(60) == 0
+        idle.close()
+
+
+def test_stop__of_one_of_two_instances_under_clients_that_keep_connections__loses_no_request(tmp_path: Path) -> None:
+    stopped, ended, lost = threading.Event(), threading.Event(), []
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    with (
+        running_service(tmp_path / "one", *words(folder, "--drain-delay", "1")) as leaving,
+        running_service(tmp_path / "other", *words(folder)) as staying,
+    ):
+
+        def client(number: int) -> int:
+            """Send requests on one connection until the server closes it; the next goes where readiness points."""
+            sent = 0
+            while not ended.is_set():
+                port = (staying if stopped.is_set() else leaving).api_port
+                with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+                    while not ended.is_set():
+                        try:
+                            connection.request("GET", "/health")
+                            answer = connection.getresponse()
+                            answer.read()
+                        except (OSError, http.client.HTTPException) as error:
+                            lost.append(error)
+                            break
+                        sent += 1
+                        if answer.will_close:
+                            break
+                        time.sleep(0.002 * number)
+            return sent
+
+        with ThreadPoolExecutor(8) as pool:
+            clients = [pool.submit(client, number) for number in range(8)]
+            time.sleep(0.5)
+            leaving.process.send_signal(signal.SIGTERM)
+            leaving.until(lambda: leaving.ask("GET", "/readyz", port=leaving.metrics_port)[0] == 503)
+            stopped.set()
+            assert leaving.process.wait(60) == 0
+            time.sleep(0.2)
+            ended.set()
+            assert sum(found.result() for found in clients) > 100
+    assert lost == []
 
 
 def test_key_file__changed__counts_after_a_signal(reference_keys_dir: Path, tmp_path: Path) -> None:

@@ -275,6 +275,22 @@ def test_presets__each__has_the_objects_of_its_purpose() -> None:
     assert not {"StatefulSet", "ScaledObject", "Job"} & set(kinds["values-standalone"])
 
 
+def test_monitoring__objects__have_the_rules_with_links_and_the_dashboard() -> None:
+    enabled = {"prometheusRule": True, "dashboard": True, "serviceMonitor": True, "labels": {"release": "x"}}
+    chart = rendered("prover", {"monitoring": enabled | {"runbookUrl": "https://pages.example/"}})
+    [rule] = chart.of("PrometheusRule")
+    folder = WORKSPACE / "prover/deploy/monitoring"
+    expected = yaml.safe_load((folder / "alerts.yaml").read_text())
+    for group in expected["groups"]:
+        for alert in group["rules"]:
+            alert["annotations"]["runbook_url"] = "https://pages.example/" + alert["annotations"]["runbook_url"]
+    assert rule["spec"] == expected
+    assert rule["metadata"]["labels"]["release"] == "x"
+    dashboard = chart.named("ConfigMap", "prover-dashboard")
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert dashboard["data"] == {"prover.json": (folder / "dashboards/prover.json").read_text()}
+
+
 def test_manifests__written__are_what_the_presets_render(tmp_path: Path) -> None:
     (tmp_path / "gone.yaml").write_text("of a preset that is gone")
     files = write_manifests("prover", tmp_path, "proofs")

@@ -169,7 +169,7 @@ def test_compose__queue__is_redis_on_a_volume_one_api_and_two_workers() -> None:
 def test_compose__grace_of_a_prover__is_longer_than_its_drain() -> None:
     from prover.settings import HttpSettings
 
-    drain = HttpSettings().drain_delay_s + HttpSettings().drain_deadline_s
+    drain = HttpSettings().serving_after_stop_s + HttpSettings().drain_deadline_s
     for profile in ("standalone", "cuda", "queue"):
         for name, service in services(profile).items():
             if "build" in service:

@@ -48,7 +48,7 @@ _OPTIONS = (
         metavar="SECONDS",
         envvar="PROVER_HTTP__DRAIN_DELAY_S",
         show_envvar=True,
-        show_default="0",
+        show_default="5 in Kubernetes, otherwise 0",
         help="Time to keep serving after a stop signal, while /readyz fails.",
     ),
     click.option(

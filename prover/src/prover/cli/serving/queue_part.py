@@ -53,7 +53,7 @@ class QueuePart:
         await shutdown.wait()
         self._instance.leave()
         http = self._settings.http
-        await self._instance.drain(http.drain_delay_s + http.drain_deadline_s)
+        await self._instance.drain(http.serving_after_stop_s + http.drain_deadline_s)
 
     async def close(self) -> None:
         """End all tasks and close the connections."""
