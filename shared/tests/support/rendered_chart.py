@@ -41,7 +41,7 @@ class Pod:
         return dict(container)
 
     def options(self) -> dict[str, str]:
-        """The options of the main container with their values; repeated ones with their last."""
+        """Return the options of the main container with their values; repeated ones with their last."""
         words = [word for word in self.main["args"] if word.startswith("--")]
         return {name: value for name, _, value in (word.partition("=") for word in words)}
 
