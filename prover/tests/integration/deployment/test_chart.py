@@ -6,6 +6,8 @@ import contextlib
 import functools
 import http.client
 import json
+import re
+import subprocess
 import time
 from collections.abc import Mapping
 from itertools import product
@@ -17,7 +19,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from container_files import WORKSPACE, Container, compose, environment, here, stages
 from deployment_tools import RenderingFailed
-from redis_server import free_port
+from redis_server import free_port, missing
 from render_manifests import write_manifests
 from rendered_chart import (
     Pod,
@@ -265,6 +267,40 @@ def test_trial_redis__image_and_limits__are_those_of_compose() -> None:
     assert [selected(chart, peer["podSelector"]["matchLabels"]) for peer in peers] == [
         [chart.pod(f"Deployment prover-{name}") for name in ("api", "append", "rest")]
     ]
+
+
+def test_trial_redis__its_command_and_probe_as_processes__require_the_password_of_the_file(tmp_path: Path) -> None:
+    if reason := missing():
+        pytest.skip(reason)
+    chart = rendered("prover", {**QUEUE, "redis.trial.enabled": True})
+    main, port = chart.pod("StatefulSet prover-redis").main, free_port()
+    (tmp_path / "password").write_text("secret of a file")
+    configuration = chart.named("ConfigMap", "prover-redis")["data"]["redis.conf"]
+    assert "dir /data\n" in configuration
+    (tmp_path / "redis.conf").write_text(f"{configuration.replace('/data', str(tmp_path))}port {port}\n")
+    (tmp_path / "written").mkdir()
+    places = {"/run/secrets/redis": f"{tmp_path}", "/etc/redis": f"{tmp_path}", "/tmp": f"{tmp_path}/written"}  # noqa: S108
+    places["redis-cli"] = f"redis-cli -p {port}"
+
+    def local(words: list[str]) -> list[str]:
+        return [re.sub("|".join(places), lambda found: places[found[0]], word) for word in words]
+
+    words = local(main["command"])
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        probe = local(main["readinessProbe"]["exec"]["command"])
+        deadline = time.monotonic() + 30
+        while subprocess.run(probe, capture_output=True).returncode != 0:
+            assert server.poll() is None, (tmp_path / "log").read_text()
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.1)
+        answer = subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True, text=True)
+        assert "NOAUTH" in answer.stdout
+        assert (tmp_path / "written/redis.conf").stat().st_mode & 0o077 == 0
+    finally:
+        server.terminate()
+        assert server.wait(30) == 0, "redis-server itself gets the signal"
 
 
 def test_presets__each__has_the_objects_of_its_purpose() -> None:
