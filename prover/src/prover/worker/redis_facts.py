@@ -21,6 +21,8 @@ class RedisFacts:
     """Whether it writes an append-only file: jobs survive its restart."""
     eviction: str | None
     """Its policy when its memory is full."""
+    is_cluster: bool = False
+    """Whether it is in cluster mode."""
 
 
 async def redis_facts(connection: RedisConnection) -> RedisFacts:
@@ -43,4 +45,5 @@ async def redis_facts(connection: RedisConnection) -> RedisFacts:
         answer_ms=answer_ms,
         appends=None if appends is None else bool(appends),
         eviction=None if eviction is None else str(eviction),
+        is_cluster=bool(info.get("cluster_enabled")),
     )

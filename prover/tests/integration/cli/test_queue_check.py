@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
-from redis_server import StartRedis
+from redis_server import StartRedis, free_port
 
 from prover.cli.checks.machine import Status
 from prover.cli.checks.queue import judge
@@ -39,6 +39,13 @@ def test_check__of_a_redis_that_may_lose_jobs__warns(redis_start: StartRedis, tm
     assert "no append-only file, evicts (allkeys-lru)" in redis["detail"]
     assert "appendonly yes" in redis["hint"]
     assert "noeviction" in redis["hint"]
+
+
+def test_check__of_a_redis_in_cluster_mode__warns(redis_start: StartRedis, tmp_path: Path) -> None:
+    server = redis_start("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
+    _, (redis,) = check(tmp_path, "--redis-url", server.url)
+    assert redis["status"] == "warning"
+    assert "cluster mode" in redis["detail"]
 
 
 def test_check__of_a_redis_that_is_away__fails(redis_start: StartRedis, tmp_path: Path) -> None:

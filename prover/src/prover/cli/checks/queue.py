@@ -33,6 +33,9 @@ def judge(address: str, facts: RedisFacts, weaknesses: Sequence[Weakness] = ()) 
     if facts.eviction not in (None, KEEPS_EVERYTHING):
         dangers.append(f"evicts ({facts.eviction})")
         hints.append(f"set maxmemory-policy {KEEPS_EVERYTHING}; any other policy may delete jobs")
+    if facts.is_cluster:
+        dangers.append("cluster mode")
+        hints.append("use a Redis that is not in cluster mode; workers fail on one that is")
     if dangers:
         return Check(_NAME, Status.WARNING, f"{detail}, {', '.join(dangers)}", "; ".join(hints))
     return Check(_NAME, Status.OK, detail)
