@@ -283,7 +283,7 @@ class Metrics:
             "prover_queue_swept_jobs_total", "Jobs put back or removed by sweeps.", ("kind",), registry=registry
         )
         self.sweeps_here = Gauge(
-            "prover_queue_sweeper", "1 on the instance whose turn it is to sweep the queue.", registry=registry
+            "prover_queue_sweeper", "1 on the instance that ran the latest sweep of a timer.", registry=registry
         )
         self.redis_up = Gauge("prover_redis_up", "Whether Redis answered last; 0 without a queue.", registry=registry)
         self.worker_restarts = Counter(

@@ -201,7 +201,7 @@ class RedisConnection:
 
     @property
     def redis(self) -> ArqRedis:
-        """Client with the serializer of wake-ups; an arq worker can use it as ``redis_pool``."""
+        """Client with the serializer of wake-ups; arq workers use it as ``redis_pool``."""
         return self._redis
 
     async def close(self) -> None:

@@ -151,6 +151,8 @@ class EventKind(enum.Enum):
     """Failed because it used up its attempts."""
     REMOVED = "removed"
     """No instance can have written its record or its result."""
+    WAKE_UPS_REMOVED = "wake_ups_removed"
+    """No instance can have written entries of arq's queues; of no job."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,8 @@ class JobEvent:
     """Reason, if there is one."""
     waited_s: float | None = None
     """For CLAIMED and EXPIRED: seconds in the queue."""
+    entries: int = 0
+    """For WAKE_UPS_REMOVED: their number."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +205,8 @@ class QueueStats:
     """Finished jobs that are kept."""
     timestamp: float
     """Unix seconds of the Redis server."""
+    sweeper: str = ""
+    """Instance that ran the latest sweep of a timer; empty if none did lately."""
 
     @property
     def total_pending(self) -> int:

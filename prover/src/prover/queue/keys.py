@@ -30,6 +30,11 @@ class Keys:
         """Return the name of the arq queue (``queue_name`` of an arq worker): a sorted set of wake-ups."""
         return f"{self.prefix}{queue.value}"
 
+    @property
+    def timer_queue(self) -> str:
+        """Name of the arq queue of the timers."""
+        return f"{self.prefix}timers"
+
     def job(self, job_id: str) -> str:
         """Return the name of the hash with the record of a job."""
         return f"{self.prefix}job:{job_id}"

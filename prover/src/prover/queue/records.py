@@ -155,6 +155,7 @@ def stats(counts: StatsReply) -> QueueStats:
         failed=counts.failed,
         results=counts.results,
         timestamp=counts.now / 1000,
+        sweeper=counts.sweeper,
     )
 
 

@@ -67,10 +67,10 @@ class OutcomeReply(Reply, frozen=True):
 
 
 class SweepReply(Reply, frozen=True):
-    """Answer of sweeps; ``deposed`` when the caller no longer has the role that it named."""
+    """Answer of sweeps: changed jobs, and removed wake-ups that no instance can have written."""
 
     changed: int
-    deposed: bool = False
+    wake_ups: int = 0
 
 
 class HeartbeatReply(Reply, frozen=True):
@@ -101,6 +101,7 @@ class StatsReply(Reply, frozen=True):
     failed: int
     results: int
     now: int
+    sweeper: str = ""
 
 
 @cache

@@ -157,11 +157,14 @@ class JobStore:
         await self._run("cancel", Reply, {"id": job_id})
         return await self.status(job_id)
 
-    async def claim(self, queue: CircuitQueue, owner: str, circuits: frozenset[str] | None) -> Claim | None:
+    async def claim(
+        self, queue: CircuitQueue, owner: str, circuits: frozenset[str] | None, wake_up: str = ""
+    ) -> Claim | None:
         """Claim the next job: round robin over trees, ascending batch index within a tree.
 
         ``circuits`` limits the choice to jobs submitted with one of these circuit names (empty: not known at
-        submission); None takes any. Jobs that waited too long fail on the way.
+        submission); None takes any. ``wake_up`` names the entry of arq that the claim uses up, if any. Jobs that
+        waited too long fail on the way.
         """
         arguments = {
             "queue": queue.value,
@@ -169,6 +172,7 @@ class JobStore:
             "call": secrets.token_hex(8),
             "circuits": None if circuits is None else sorted(circuits),
             "longest_body": _LONGEST_BODY,
+            "wake_up": wake_up,
         }
         while True:
             answer, body = await self._scripts.call("claim", self._with_times(arguments))
@@ -222,36 +226,25 @@ class JobStore:
         """Return exact counts, by reads that do not grow with the number of jobs."""
         return records.stats(await self._run("stats", StatsReply, {}))
 
-    async def sweep(self, kind: SweepKind, role: str = "", owner: str = "") -> int | None:
+    async def sweep(self, kind: SweepKind, sweeper: str = "", hold_s: float = 0) -> int:
         """Run one kind of sweep and return the number of changed jobs; several instances may run it at once.
 
-        With a role and its owner, it stops and returns None once the owner does not hold the role (see ``lead``).
+        Statistics name the ``sweeper`` of the latest STUCK sweep for ``hold_s`` seconds.
         """
         name, arguments = {
-            SweepKind.STUCK: ("sweep_stuck", {}),
+            SweepKind.STUCK: ("sweep_stuck", {"sweeper": sweeper, "hold_ms": math.ceil(hold_s * 1000)}),
             SweepKind.OLD_REQUESTS: ("sweep_requests", {}),
             SweepKind.FAILED: ("sweep_ended", {"index": "failed", "keep_ms": self._times["failure_ms"]}),
             SweepKind.RESULTS: ("sweep_ended", {"index": "results", "keep_ms": self._times["result_ms"]}),
         }[kind]
-        if owner:
-            arguments |= {"role": role, "owner": owner}
         total = 0
         while True:
             swept = await self._run(name, SweepReply, arguments)
-            if swept.deposed:
-                return None
+            if swept.wake_ups:
+                self._observe(JobEvent(EventKind.WAKE_UPS_REMOVED, "", CircuitQueue.of(None), entries=swept.wake_ups))
             if not swept.changed:
                 return total
             total += swept.changed
-
-    async def lead(self, role: str, owner: str, seconds: float) -> bool:
-        """Acquire or renew a role that one process at a time holds, for ``seconds``; False while another holds it."""
-        arguments = {"role": role, "owner": owner, "hold_ms": math.ceil(seconds * 1000), "release": False}
-        return (await self._run("lead", OutcomeReply, arguments)).done
-
-    async def step_down(self, role: str, owner: str) -> None:
-        """Release a role."""
-        await self._run("lead", OutcomeReply, {"role": role, "owner": owner, "release": True})
 
     async def _run(self, script: str, answer: type[Answer], arguments: dict[str, Any], blob: bytes = b"") -> Answer:
         found = self._scripts.read(await self._scripts.call(script, self._with_times(arguments), blob), answer)

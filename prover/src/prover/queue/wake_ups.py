@@ -1,13 +1,12 @@
-"""Entries of the arq queues: each makes one idle worker claim a job.
+"""Entries of the arq queues: wake-ups, each of which makes one idle worker claim a job, and timers.
 
-An entry names no job; ``JobStore.claim`` chooses it. The scripts write entries in the format of arq, together with the
-change that makes them necessary. They use JSON, because the scripts cannot write an empty mapping as msgpack, and
+A wake-up names no job; ``JobStore.claim`` chooses it. The scripts write wake-ups in the format of arq, together with
+the change that makes them necessary. They use JSON, because the scripts cannot write an empty mapping as msgpack, and
 because reading JSON runs no code: the default of arq is pickle.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -28,6 +27,16 @@ class _WakeUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     et: Annotated[int, msgspec.Meta(ge=0, le=_LATEST_MS)]
 
 
+class _Timer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An entry as arq writes it for a cron job."""
+
+    f: Annotated[str, msgspec.Meta(max_length=256)]
+    a: tuple[()]
+    k: _NoArguments
+    t: None
+    et: Annotated[int, msgspec.Meta(ge=0, le=_LATEST_MS)]
+
+
 class _NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An empty mapping of keyword arguments."""
 
@@ -38,11 +47,14 @@ def encode(job: dict[str, Any]) -> bytes:
 
 
 def decode(data: bytes) -> dict[str, Any]:
-    """Return an entry for arq; raises ValueError unless a script can have written it."""
-    entry = msgspec.json.decode(data, type=_WakeUp)
+    """Return a wake-up for arq; raises ValueError unless a script can have written it."""
+    return _for_arq(msgspec.json.decode(data, type=_WakeUp))
+
+
+def decode_timer(data: bytes) -> dict[str, Any]:
+    """Return the entry of a cron job for arq; raises ValueError unless arq can have written it."""
+    return _for_arq(msgspec.json.decode(data, type=_Timer))
+
+
+def _for_arq(entry: _WakeUp | _Timer) -> dict[str, Any]:
     return {"f": entry.f, "a": entry.a, "k": {}, "t": entry.t, "et": entry.et}
-
-
-def is_name(name: bytes, queue_name: str) -> bool:
-    """Return whether an entry of an arq queue has a name that the scripts give."""
-    return re.fullmatch(re.escape(queue_name.encode()) + rb":[0-9]{1,16}", name) is not None

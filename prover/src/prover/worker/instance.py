@@ -6,7 +6,6 @@ import secrets
 import socket
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,11 +18,11 @@ from prover.queue.store import JobStore
 from prover.settings import QueueSettings
 from prover.worker.attempts import Attempts
 from prover.worker.job_slots import JobSlots
-from prover.worker.monitor import QueueMonitor
-from prover.worker.queue_worker import QueueListener
+from prover.worker.monitor import QueueMonitor, count_removed_wake_ups
+from prover.worker.queue_workers import QueueWorkers
 from prover.worker.running import RunningJobs, StopCause
 from prover.worker.supervisor import end_tasks, keep_running
-from prover.worker.sweeper import Sweeper
+from prover.worker.timers import Timers
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -42,26 +41,25 @@ class QueueInstance:
         self._metrics = metrics
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._running = RunningJobs(store, metrics)
-        self._sweeper = Sweeper(store, self._owner, settings, metrics)
-        self._listeners: list[QueueListener] = []
-        self._listening: list[asyncio.Task[None]] = []
+        self._workers: QueueWorkers | None = None
+        self._polling: list[asyncio.Task[None]] = []
         self._background: list[asyncio.Task[None]] = []
         self._attempts: Attempts | None = None
         self._executor: ThreadPoolExecutor | None = None
 
     def start(self) -> None:
         """Start heartbeats, sweeps and metrics; Redis need not be reachable yet."""
-        monitor = QueueMonitor(self._store, self._metrics)
+        monitor = QueueMonitor(self._store, self._owner, self._metrics)
+        timers = Timers(self._connection, self._store, self._owner, self._settings, self._metrics)
         self._background = [
             _supervised("monitor", monitor.run),
             _supervised("heartbeats", partial(self._running.beat, self._settings.heartbeat_s)),
-            _supervised("sweeper", self._sweeper.run),
+            _supervised("timers", timers.run),
         ]
 
     def work(self, service: ProvingService, selection: CircuitSelection, slots: int, total_slots: int) -> None:
         """Prove jobs of the selected circuits: at most ``slots`` of each queue and ``total_slots`` together."""
         queues = queues_of(selection)
-        job_slots = JobSlots(slots, total_slots)
         self._executor = ThreadPoolExecutor(total_slots, thread_name_prefix="job")
         self._attempts = Attempts(
             self._store,
@@ -72,49 +70,46 @@ class QueueInstance:
             self._executor,
             self._settings.job_deadline_s,
         )
-        names = claimable(selection)
+        self._workers = QueueWorkers(
+            self._connection,
+            self._store,
+            self._owner,
+            claimable(selection),
+            JobSlots(queues, slots, total_slots),
+            self._attempts,
+            partial(count_removed_wake_ups, self._metrics),
+        )
         for queue in queues:
-            removed = self._metrics.queue_removals.labels("wake_up").inc
-            listener = QueueListener(queue, self._store, self._owner, names, job_slots, self._attempts.make, removed)
-            listen = partial(listener.listen, self._connection, slots, self._settings.poll_s)
+            run = partial(self._workers.run, queue, self._settings.poll_s)
             restarted = self._metrics.worker_restarts.labels(queue.queue_name).inc
-            self._listeners.append(listener)
-            self._listening.append(_supervised(queue.queue_name, listen, restarted))
+            self._polling.append(_supervised(queue.queue_name, run, restarted))
         queue_names = [queue.queue_name for queue in queues]
         _log.info("workers_started", queues=queue_names, slots=slots, total_slots=total_slots, owner=self._owner)
 
     def leave(self) -> None:
         """Start no more jobs."""
-        for listener in self._listeners:
-            listener.leave()
+        if self._workers is not None:
+            self._workers.leave()
         if self._attempts is not None:
             self._attempts.leave()
 
     async def drain(self, deadline_s: float) -> None:
         """Wait up to ``deadline_s`` seconds for running jobs, then cancel and requeue the rest."""
         self.leave()
-        await end_tasks(self._listening)
-        if self._attempts is None or await self._settled(deadline_s):
+        await end_tasks(self._polling)
+        if self._workers is None or self._attempts is None or await self._workers.settle(deadline_s):
             return
         self._running.stop_all(StopCause.DRAINED)
-        if not await self._settled(_LAST_REPORTS_S):
+        if not await self._workers.settle(_LAST_REPORTS_S):
             self._attempts.give_up()
-            await self._settled(_LAST_REPORTS_S)
+            await self._workers.settle(_LAST_REPORTS_S)
 
     async def close(self) -> None:
         """End all tasks; running jobs are cancelled and requeued."""
         await self.drain(0)
         await end_tasks(self._background)
-        await self._sweeper.step_down()
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
-
-    async def _settled(self, seconds: float) -> bool:
-        everything = asyncio.gather(*(listener.settle() for listener in self._listeners))
-        with suppress(TimeoutError):
-            await asyncio.wait_for(everything, seconds)
-            return True
-        return False
 
 
 def queues_of(selection: CircuitSelection) -> list[CircuitQueue]:

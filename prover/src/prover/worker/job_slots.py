@@ -1,17 +1,19 @@
 """The bound on jobs that an instance proves at once, per circuit queue and in total."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 
 from prover.queue.circuit_queues import CircuitQueue
 
 
 class JobSlots:
-    """Jobs that an instance may prove at once. Belongs to the event loop."""
+    """Jobs that an instance may prove at once; the queues take turns. Belongs to the event loop."""
 
-    def __init__(self, per_queue: int, total: int) -> None:
+    def __init__(self, queues: Iterable[CircuitQueue], per_queue: int, total: int) -> None:
+        self.queues = list(queues)
+        self.total = total
         self._per_queue = per_queue
-        self._total = total
+        self._turns = list(self.queues)
         self._in_use: Counter[CircuitQueue] = Counter()
         self._watchers: list[Callable[[], None]] = []
 
@@ -21,14 +23,20 @@ class JobSlots:
 
     def is_free(self, queue: CircuitQueue) -> bool:
         """Return whether another job of a queue may start."""
-        return self._in_use[queue] < self._per_queue and self._in_use.total() < self._total
+        return self._in_use[queue] < self._per_queue and self._in_use.total() < self.total
 
     def acquire(self, queue: CircuitQueue) -> bool:
         """Acquire a slot; False when none is free."""
         if not self.is_free(queue):
             return False
+        self._turns.remove(queue)
+        self._turns.append(queue)
         self._change(queue, 1)
         return True
+
+    def acquire_next(self, idle: Collection[CircuitQueue]) -> CircuitQueue | None:
+        """Acquire a slot for the queue that had its turn longest ago, except ``idle`` ones; None when none is free."""
+        return next((queue for queue in list(self._turns) if queue not in idle and self.acquire(queue)), None)
 
     def release(self, queue: CircuitQueue) -> None:
         """Release an acquired slot."""

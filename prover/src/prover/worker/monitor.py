@@ -26,8 +26,9 @@ _REMOVED_REMEDY = (
 class QueueMonitor:
     """Periodic update of the gauges of the queue."""
 
-    def __init__(self, store: JobStore, metrics: Metrics) -> None:
+    def __init__(self, store: JobStore, owner: str, metrics: Metrics) -> None:
         self._store = store
+        self._owner = owner
         self._metrics = metrics
         self._up: bool | None = None
 
@@ -38,6 +39,7 @@ class QueueMonitor:
                 stats = await self._store.stats()
             except QueueUnavailable as error:
                 self._note(up=False, reason=error.detail)
+                self._metrics.sweeps_here.set(0)
             else:
                 self._note(up=True)
                 self._show(stats)
@@ -64,8 +66,15 @@ class QueueMonitor:
         for kind, waiting in depth.items():
             metrics.queue_depth.labels(kind).set(waiting)
         metrics.queue_stuck.set(stats.stuck)
+        metrics.sweeps_here.set(stats.sweeper == self._owner)
         metrics.queue_kept.labels("completed").set(stats.results)
         metrics.queue_kept.labels("failed").set(stats.failed)
+
+
+def count_removed_wake_ups(metrics: Metrics, entries: int = 1) -> None:
+    """Count and log wake-ups that were removed because no instance can have written them."""
+    metrics.queue_removals.labels("wake_up").inc(entries)
+    _log.warning("wake_ups_removed", entries=entries, detail="no instance wrote them")
 
 
 def count_event(metrics: Metrics, event: JobEvent) -> None:
@@ -81,6 +90,8 @@ def count_event(metrics: Metrics, event: JobEvent) -> None:
     if event.kind is EventKind.REMOVED:
         metrics.queue_removals.labels("job").inc()
         _log.error("job_removed", job_id=event.job_id, reason=event.detail, remedy=_REMOVED_REMEDY)
+    elif event.kind is EventKind.WAKE_UPS_REMOVED:
+        count_removed_wake_ups(metrics, event.entries)
     elif event.kind is EventKind.EXPIRED:
         metrics.expired_jobs.labels(event.queue.queue_name).inc()
     elif event.kind is EventKind.QUARANTINED:

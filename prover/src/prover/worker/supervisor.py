@@ -7,6 +7,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from prover.errors import QueueUnavailable
 from prover.worker.backoff import backoff_delays
 from shared.logs import get_logger
 
@@ -29,7 +30,7 @@ async def keep_running(
         try:
             await work()
             _log.error("task_ended", task=name)
-        except (RedisError, OSError) as error:
+        except (RedisError, OSError, QueueUnavailable) as error:
             log("task_interrupted", task=name, error=f"{type(error).__name__}: {error}")
         except Exception:  # noqa: BLE001 - the outermost edge: logged with its traceback, restarted
             _log.exception("task_failed", task=name)

@@ -60,14 +60,12 @@ async def live(queue: Queue) -> None:
     await queue.fail(cancelled, "cancelled", deterministic=False)
     await queue.claim(CircuitQueue.APPEND, "worker", frozenset({"another"}))
     await queue.status(done.job_id)
-    await queue.lead("sweeper", "a", 60)
-    await queue.step_down("sweeper", "a")
     queue.client.delete(KEYS.wake_queue(CircuitQueue.APPEND))
     queue.look.age(lost.job_id, 4000)
     queue.look.age_final(done.job_id, 4000)
     queue.look.age_final(failed.job_id, 4000)
     for kind in SweepKind:
-        await queue.sweep(kind)
+        await queue.sweep(kind, "a", 60)
 
 
 async def commands_during(queue: Queue, work: Callable[[Queue], Coroutine[Any, Any, None]]) -> list[list[str]]:

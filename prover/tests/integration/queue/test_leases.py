@@ -149,27 +149,3 @@ async def test_calls__whose_first_answer_was_lost__change_nothing_twice(
     assert await queue.requeue(back, count_attempt=False, reason="pause")
     stats = await queue.stats()
     assert (stats.total_pending, stats.total_active, stats.results, stats.failed) == (2, 0, 1, 1)
-
-
-async def test_role__is_one_process_s_at_a_time(queue: Queue) -> None:
-    assert await queue.lead("sweeper", "a", 60)
-    assert await queue.lead("sweeper", "a", 60)
-    assert not await queue.lead("sweeper", "b", 60)
-    assert await queue.lead("another", "b", 60)
-    await queue.step_down("sweeper", "b")
-    assert not await queue.lead("sweeper", "b", 60)
-    await queue.step_down("sweeper", "a")
-    assert await queue.lead("sweeper", "b", 60)
-
-
-async def test_sweep__of_a_process_that_lost_the_role__changes_nothing(queue: Queue) -> None:
-    submitted = await queue.submit(REQUEST)
-    queue.look.age(submitted.job_id, 3601)
-    assert await queue.lead("sweeper", "a", 60)
-    # As when Redis returns without the role, and another is the first to ask.
-    queue.client.delete(queue.look.key("role:sweeper"))
-    for holder in ("none", "b"):
-        assert [await queue.sweep(kind, "sweeper", "a") for kind in SweepKind] == [None] * len(SweepKind), holder
-        await queue.lead("sweeper", "b", 60)
-    assert (await queue.state(submitted.job_id))[0] is JobState.QUEUED
-    assert await queue.sweep(SweepKind.STUCK, "sweeper", "b") == 1

@@ -215,8 +215,7 @@ async def test_redis__whose_memory_is_full__gets_room_by_sweeps_cancelling_and_j
     ]
     queue.look.age(overdue, 601)
     queue.client.config_set("maxmemory", "1mb")
-    assert await queue.lead("sweeper", "a", 60)
-    assert await queue.sweep(SweepKind.STUCK, "sweeper", "a") == 1
+    assert await queue.sweep(SweepKind.STUCK, "a", 60) == 1
     assert (await queue.state(overdue))[0] is JobState.FAILED
     await queue.cancel(cancelled)
     assert (await queue.state(cancelled))[0] is JobState.FAILED

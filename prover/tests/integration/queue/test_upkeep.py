@@ -106,10 +106,37 @@ async def test_wake_ups__that_got_lost__are_replaced_by_the_sweep(queue: Queue) 
 
 async def test_wake_up__that_a_worker_with_other_circuits_used__is_replaced(queue: Queue) -> None:
     await queue.submit(REQUEST)
-    queue.client.zpopmin(KEYS.wake_queue(CircuitQueue.UPDATE))
-    assert await queue.claim(CircuitQueue.UPDATE, WORKER, frozenset({"another"})) is None
+    (used,) = queue.client.zrange(KEYS.wake_queue(CircuitQueue.UPDATE), 0, -1)
+    for wake_up in (used.decode(), ""):  # without one, none is missing
+        assert await queue.claim(CircuitQueue.UPDATE, WORKER, frozenset({"another"}), wake_up) is None
+        assert (await queue.stats()).queues[CircuitQueue.UPDATE].wake_ups == 2
+        queue.client.delete(queue.look.queue_key(CircuitQueue.UPDATE, "passed_on"))
     assert await queue.claim(CircuitQueue.UPDATE, WORKER, frozenset({REQUEST.circuit})) is not None
-    assert (await queue.stats()).queues[CircuitQueue.UPDATE].wake_ups >= 1
+
+
+async def test_claim__with_or_without_a_wake_up__removes_one(queue: Queue) -> None:
+    for number in range(3):
+        await queue.submit(Submission("update", "", f"{number}".encode()))
+    name = KEYS.wake_queue(CircuitQueue.UPDATE)
+    first, second, third = queue.client.zrange(name, 0, -1)
+    queue.client.set(b"arq:in-progress:" + first, 1)
+    assert await queue.claim(CircuitQueue.UPDATE, WORKER, None, first.decode())
+    assert queue.client.zrange(name, 0, -1) == [second, third]
+    assert queue.client.exists(b"arq:job:" + first) == 0
+    assert await queue.claim(CircuitQueue.UPDATE, WORKER, None)
+    assert queue.client.zrange(name, 0, -1) == [second]
+    queue.client.set(b"arq:in-progress:" + second, 1)  # another worker is about to claim with it
+    assert await queue.claim(CircuitQueue.UPDATE, WORKER, None)
+    assert queue.client.zrange(name, 0, -1) == [second]
+
+
+async def test_sweep__by_an_instance__is_named_in_the_statistics_for_a_while(queue: Queue) -> None:
+    await queue.sweep(SweepKind.STUCK)
+    assert (await queue.stats()).sweeper == ""
+    for kind in SweepKind:
+        await queue.sweep(kind, "a" if kind is SweepKind.STUCK else "b", 60)
+    assert (await queue.stats()).sweeper == "a"
+    assert 50_000 < queue.client.pttl(queue.look.key("sweeper")) <= 60_000
 
 
 async def test_stats__count_trees_types_and_ages(queue: Queue) -> None:
@@ -142,8 +169,7 @@ async def test_signs_of_life__of_an_idle_instance__are_not_written_to_the_disk(r
 
     async def upkeep() -> None:
         assert await queue.heartbeat([]) == []
-        assert await queue.lead("sweeper", "a", 600)
-        assert await queue.sweep(SweepKind.STUCK) == 0
+        assert await queue.sweep(SweepKind.STUCK, "a", 600) == 0
 
     await upkeep()
     before = server.info("persistence")["aof_current_size"]
@@ -155,7 +181,7 @@ async def test_signs_of_life__of_an_idle_instance__are_not_written_to_the_disk(r
     await queue.end()
 
 
-async def test_replica__promoted_without_signs_of_life__goes_on_with_jobs_and_a_free_role(
+async def test_replica__promoted_without_signs_of_life__goes_on_with_jobs_and_sweeps(
     redis_start: StartRedis,
 ) -> None:
     first = redis_start("--repl-diskless-sync-delay", "0")
@@ -166,7 +192,7 @@ async def test_replica__promoted_without_signs_of_life__goes_on_with_jobs_and_a_
         await queue.submit(Submission("update", "", f"{number}".encode()))
     claim = await queue.claimed()
     assert await queue.heartbeat([claim]) == [LeaseState.KEPT]
-    assert await queue.lead("sweeper", "a", 600)
+    assert await queue.sweep(SweepKind.STUCK, "a", 600) == 0
     deadline = time.monotonic() + 60
     while not (queue.client.ping() and queue.client.wait(1, 1000)):  # waits for what was written before the ping
         assert time.monotonic() < deadline, second.log
@@ -175,8 +201,8 @@ async def test_replica__promoted_without_signs_of_life__goes_on_with_jobs_and_a_
     with second.client() as client:
         client.replicaof("NO", "ONE")
     queue = Queue(second, limits)
-    assert await queue.lead("sweeper", "b", 600)
-    assert await queue.sweep(SweepKind.STUCK, "sweeper", "b") == 0
+    assert (await queue.stats()).sweeper == ""
+    assert await queue.sweep(SweepKind.STUCK, "b", 600) == 0
     assert await queue.heartbeat([claim]) == [LeaseState.KEPT]
     assert await queue.finish(claim, b"proof", 1)
     assert (await queue.claimed()).attempt == 1

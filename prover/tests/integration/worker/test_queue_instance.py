@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,6 +26,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue.circuits import circuits_named
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.proving.request import ProofTask
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import JobState
 from prover.worker import attempts, instance
 
@@ -246,6 +248,33 @@ async def test_slots__of_a_queue_and_in_all__are_never_exceeded(
     assert node.service.most == most
 
 
+async def test_queues__that_share_one_slot__take_turns(start: StartNode) -> None:
+    api = start(work=False)
+    for number in range(12):
+        await api.submit(number)
+    append = {"circuit": OTHER.circuit, "circuit_type": "append"}
+    few = [await api.submit(number, OTHER.body, **append) for number in range(3)]
+    begun: list[str] = []
+    start(lambda task, _: begun.append(task.circuit.name), total_slots=1)
+    for job_id in few:
+        assert (await api.ended(job_id)).state is JobState.COMPLETED
+    assert begun[:6].count(OTHER.circuit) == 3
+
+
+async def test_wake_up__of_a_running_job__is_gone(start: StartNode, redis_database: RedisServer) -> None:
+    gate = Gate()
+    node = start(gate)
+    running, waiting = await node.submit(1), await node.submit(2)
+    await node.begun(running)
+    await until(lambda: node.service.running == 1)
+    with redis_database.client() as client:
+        # Scalers read this as the number of waiting jobs.
+        assert client.zcard(node.connection.keys.wake_queue(CircuitQueue.UPDATE)) == 1
+        gate.open()
+        await node.ended(waiting)
+        await until(lambda: client.zcard(node.connection.keys.wake_queue(CircuitQueue.UPDATE)) == 0)
+
+
 async def test_queues__of_one_instance__do_not_wait_for_each_other(start: StartNode) -> None:
     gate = Gate()
 
@@ -267,17 +296,44 @@ def leaders(*nodes: Node) -> int:
     return sum(node.sample("sweeps_here") == 1 for node in nodes)
 
 
-async def test_sweeps__of_several_instances__are_made_by_one_of_them(start: StartNode) -> None:
+def sweeps(*nodes: Node, kind: str = "stuck") -> float:
+    return sum(node.sample("sweeps", kind=kind) for node in nodes)
+
+
+async def test_sweeps__of_several_instances__are_each_made_by_one_of_them(start: StartNode) -> None:
     nodes = [start(work=False) for _ in range(3)]
+    await until(lambda: all(sweeps(*nodes, kind=kind) >= 1 for kind in ("old_requests", "failed", "results")))
     await until(lambda: leaders(*nodes) == 1)
-    first = next(node for node in nodes if node.sample("sweeps_here"))
-    rest = [node for node in nodes if node is not first]
-    await until(lambda: first.sample("sweeps", kind="stuck") >= 3)
-    assert sum(node.sample("sweeps", kind="stuck") for node in rest) == 0
-    assert all(first.sample("sweeps", kind=kind) == 1 for kind in ("old_requests", "failed", "results"))
-    await first.close()
-    await until(lambda: leaders(*rest) == 1)
-    await until(lambda: sum(node.sample("sweeps", kind="stuck") for node in rest) >= 1)
+    started, made = time.monotonic(), sweeps(*nodes)
+    await until(lambda: sweeps(*nodes) >= made + 6)
+    assert time.monotonic() - started > 2.5  # two seconds, if each instance swept every second
+    for node in nodes[:2]:
+        await node.close()
+    made = sweeps(nodes[2])
+    await until(lambda: sweeps(nodes[2]) >= made + 2)
+    await until(lambda: leaders(nodes[2]) == 1)
+
+
+async def test_timers__with_entries_of_nobody_in_their_queue__go_on(
+    start: StartNode, redis_database: RedisServer
+) -> None:
+    node = start(work=False)
+    name = node.connection.keys.timer_queue
+    unreadable: dict[Any, float] = {b"\xff\xfe": 1}
+    never_due: dict[Any, float] = {f"{name}:stuck:5": float("-inf"), "": 0, "x": 2}
+
+    async def goes_on() -> None:
+        made = sweeps(node)
+        await until(lambda: sweeps(node) >= made + 2)
+
+    await goes_on()
+    with redis_database.client() as client:
+        for entries in (unreadable, never_due):
+            client.zadd(name, entries)
+            await goes_on()
+            assert [client.zscore(name, entry) for entry in entries] == [None] * len(entries)
+        client.set(name, "x")
+        await goes_on()
 
 
 async def test_job__that_nobody_begins__expires_without_any_worker(start: StartNode) -> None:
@@ -324,6 +380,25 @@ async def test_redis__restarted_under_a_proof__gets_its_outcome_and_loses_no_job
             assert (await node.ended(job_id)).state is JobState.COMPLETED
         assert node.service.begun == 3
         await until(lambda: node.sample("redis_up") == 1)
+
+
+async def test_drain__of_a_job_begun_before_redis_restarted__waits_for_it(redis_start: StartRedis) -> None:
+    server, gate = redis_start(appendonly=True), Gate()
+    async with nodes_on(server.url) as start:
+        node, other = start(gate, slots=2), start(work=False)  # a worker without a free slot does not poll
+        job_id = await node.submit()
+        await until(lambda: node.service.running == 1)
+        server.kill()
+        await until(lambda: node.sample("worker_restarts", queue="zk_update_queue") >= 1)
+        server.start()
+        await until(lambda: node.sample("redis_up") == 1)
+        draining = asyncio.create_task(node.instance.drain(60))
+        await asyncio.sleep(0.5)  # shows only that it does not end at once
+        assert not draining.done()
+        gate.open()
+        await draining
+        assert (await other.status(job_id)).state is JobState.COMPLETED
+        assert node.service.begun == 1
 
 
 async def test_drain__while_redis_is_away__ends_and_leaves_the_job_to_its_lease(

@@ -67,7 +67,7 @@ async def _sweep(request: web.Request, kind: SweepKind) -> SweepOutcome:
         swept = await queue_of(request).sweep(kind)
     except QueueUnavailable as error:
         return SweepOutcome(success=False, error=error.detail)
-    request.app[STATE].metrics.count_sweep(kind.value, swept or 0)
+    request.app[STATE].metrics.count_sweep(kind.value, swept)
     return SweepOutcome(success=True)
 
 

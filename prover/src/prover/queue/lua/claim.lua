@@ -1,4 +1,5 @@
--- Leases the next job to a worker. Answers "again" after as many expired jobs as one call may end.
+-- Leases the next job to a worker, and removes the wake-up that it used. Answers "again" after as many expired jobs as one
+-- call may end.
 local queue = args.queue
 local answered = root .. 'claim:' .. args.call
 local pending, rings = queue_key(queue, 'pending'), queue_key(queue, 'rings')
@@ -25,18 +26,20 @@ local function choose()
     return chosen
 end
 
+local function missing_wake_ups() return call('ZCARD', pending) - call('ZCARD', root .. queue) end
+
 -- Other workers may be able to prove the jobs that this one cannot: one is woken after a second, at most once a second.
+-- arq removes the wake-up of this claim.
 local function wake_another_worker()
-    local waiting = call('ZCARD', pending) > 0
-    if waiting and call('SET', queue_key(queue, 'passed_on'), '1', 'NX', 'PX', 1000) then
+    local used = args.wake_up ~= '' and 1 or 0
+    if missing_wake_ups() + used > 0 and call('SET', queue_key(queue, 'passed_on'), '1', 'NX', 'PX', 1000) then
         add_wake_up(queue, now + 1000)
     end
 end
 
--- The wake-up of this claim still exists.
-local function replace_wake_ups()
-    local missing = call('ZCARD', pending) + 1 - call('ZCARD', root .. queue)
-    for _ = 1, math.min(missing, 16) do add_wake_up(queue) end
+local function use_wake_up()
+    if args.wake_up ~= '' then remove_wake_up(queue, args.wake_up) else trim_wake_ups(queue, 0) end
+    for _ = 1, math.min(missing_wake_ups(), 16) do add_wake_up(queue) end
 end
 
 local function body_of(id)
@@ -60,7 +63,7 @@ local function take(id, job, body)
     call('ZADD', queue_key(queue, 'leases'), now + args.lease_ms, id)
     call('ZADD', queue_key(queue, 'running'), now, id)
     call('SET', answered, string.format('%d', job.fence) .. '|' .. id, 'PX', args.lease_ms)
-    replace_wake_ups()
+    use_wake_up()
     announce(id)
     report('claimed', id, job, '', now - job.queued)
     return granted(id, job, body)

@@ -45,7 +45,7 @@ local function read(id)
     return job
 end
 
--- Wake-ups: entries of arq's sorted set, each with its arq job. A claim uses one up, so there should be one per waiting
+-- Wake-ups: entries of arq's sorted set, each with its arq job. A claim removes one, so there should be one per waiting
 -- job. arq ignores a score of 0 and one in the future by its own clock; a sequence number is always in the past.
 
 local function add_wake_up(queue, at)
@@ -56,13 +56,16 @@ local function add_wake_up(queue, at)
     call('ZADD', root .. queue, at or number, id)
 end
 
--- Jobs that end unclaimed leave their wake-ups behind; without workers nothing else would remove those.
-local function trim_wake_ups(queue)
-    if call('ZCARD', root .. queue) <= call('ZCARD', queue_key(queue, 'pending')) + WAKE_UPS_TO_SPARE then return end
+local function remove_wake_up(queue, id)
+    call('ZREM', root .. queue, id)
+    call('DEL', 'arq:job:' .. id, 'arq:retry:' .. id)
+end
+
+-- Jobs that end unclaimed, or are claimed without a wake-up, leave their wake-ups behind.
+local function trim_wake_ups(queue, spare)
+    if call('ZCARD', root .. queue) <= call('ZCARD', queue_key(queue, 'pending')) + spare then return end
     local last = call('ZRANGE', root .. queue, -1, -1)[1]
-    if call('EXISTS', 'arq:in-progress:' .. last) == 1 then return end
-    call('ZREM', root .. queue, last)
-    call('DEL', 'arq:job:' .. last, 'arq:retry:' .. last)
+    if call('EXISTS', 'arq:in-progress:' .. last) == 0 then remove_wake_up(queue, last) end
 end
 
 -- Waiting jobs.
@@ -202,7 +205,7 @@ local function expire(id, job, limit)
     dequeue(id, job, false)
     settle(id, job, 'failed', args.failure_ms, false, 'error', error)
     report('expired', id, job, error, waited)
-    trim_wake_ups(job.lane)
+    trim_wake_ups(job.lane, WAKE_UPS_TO_SPARE)
 end
 
 -- Running jobs.
@@ -282,11 +285,6 @@ local function reap(queue)
         end
     end
     return #ended
-end
-
--- Returns whether the caller may sweep: on a timer the current holder of the role, on demand every caller.
-local function may_sweep()
-    return not args.owner or call('GET', root .. 'role:' .. args.role) == args.owner
 end
 
 local function reply(fields)

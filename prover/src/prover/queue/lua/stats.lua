@@ -20,5 +20,6 @@ return reply({
     lanes = queues,
     failed = call('ZCOUNT', root .. 'failed', '(' .. string.format('%d', now - args.failure_ms), '+inf'),
     results = call('ZCOUNT', root .. 'results', '(' .. string.format('%d', now - args.result_ms), '+inf'),
-    now = now
+    now = now,
+    sweeper = call('GET', root .. 'sweeper') or ''
 })

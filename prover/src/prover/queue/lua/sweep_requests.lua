@@ -1,5 +1,4 @@
 -- Ends waiting requests that are older than the limit, and removes queue entries without a waiting job.
-if not may_sweep() then return reply({changed = 0, deposed = true}) end
 local changed = 0
 for _, queue in ipairs(QUEUES) do
     local old = call('ZRANGEBYSCORE', queue_key(queue, 'waiting'), '-inf', now - args.request_ms, 'LIMIT', 0, 200)
