@@ -27,8 +27,8 @@ from prover.proving.request import read_envelope, read_task
 from prover.proving.service import ProvingService
 from prover.queue.jobs import Claim
 from prover.queue.store import JobStore
-from prover.worker.backoff import backoff_delays
 from prover.worker.running import RunningJob, RunningJobs, StopCause
+from prover.worker.supervisor import RETRY_S
 from shared.logs import bind, get_logger
 
 _log = get_logger(__name__)
@@ -175,19 +175,18 @@ class Attempts:
 
     async def _report(self, report: Callable[[], Awaitable[bool]]) -> bool:
         """Report until Redis answers; False when the lease was lost, or this instance has given up reporting."""
-        for delay_s in backoff_delays():
+        while True:
             try:
                 is_accepted = await report()
             except QueueUnavailable as error:
                 if self._gone.is_set():
                     _log.warning("outcome_not_reported", error=error.detail)
                     return False
-                await _sleep_unless(self._gone, delay_s)
+                await _sleep_unless(self._gone, RETRY_S)
             else:
                 if not is_accepted:
                     _log.warning("outcome_ignored", detail=_LEASE_LOST)
                 return is_accepted
-        return False
 
     def _count(self, claim: Claim, status: str, error: ProverError | None = None) -> None:
         self._metrics.requests.labels(_kind(claim), status).inc()

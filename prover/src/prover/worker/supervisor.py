@@ -1,4 +1,4 @@
-"""Endless tasks: restarted when they fail, with growing delays, and reliably ended."""
+"""Endless tasks: restarted when they fail, and reliably ended."""
 
 import asyncio
 import time
@@ -8,11 +8,11 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from prover.errors import QueueUnavailable
-from prover.worker.backoff import backoff_delays
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
+RETRY_S = 0.5
 _HEALTHY_AFTER_S = 30.0
 
 
@@ -23,7 +23,6 @@ async def keep_running(
 
     An unreachable Redis is logged without a traceback, and not for every attempt.
     """
-    delays = backoff_delays()
     log = _log.warning
     while True:
         started = time.monotonic()
@@ -35,10 +34,8 @@ async def keep_running(
         except Exception:  # noqa: BLE001 - the outermost edge: logged with its traceback, restarted
             _log.exception("task_failed", task=name)
         on_failure()
-        log = _log.debug
-        if time.monotonic() - started > _HEALTHY_AFTER_S:
-            delays, log = backoff_delays(), _log.warning
-        await asyncio.sleep(next(delays))
+        log = _log.warning if time.monotonic() - started > _HEALTHY_AFTER_S else _log.debug
+        await asyncio.sleep(RETRY_S)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]], again_s: float = 2.0) -> None:
