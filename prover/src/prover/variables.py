@@ -1,12 +1,12 @@
 """Environment variables: unknown ones with our prefix, and secrets in files that variables name."""
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Set
 from difflib import get_close_matches
 from pathlib import Path
 
 from prover.errors import SettingsInvalid
+from shared.shown_path import shown_path
 
 PREFIX = "PROVER_"
 REFERENCE_VARIABLES = ("PROVER_API_KEY", "PROVER_MAX_CONCURRENCY", "PROVER_TOTAL_MEMORY_GB")
@@ -40,11 +40,6 @@ def with_secret_files(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _file_variable(name: str) -> str:
     return f"{name}_FILE"
-
-
-def shown_path(path: Path) -> str:
-    """Return a path as messages show it: a missing one without its text, which may be a misplaced secret."""
-    return str(path) if os.path.exists(path) else "the file that it names"  # noqa: PTH110 - any text may be given
 
 
 def _secret_in(path: Path, origin: str) -> str:

@@ -6,15 +6,14 @@ replaces the entry that waits. So there are at most as many entries as condition
 
 import asyncio
 from collections import OrderedDict
-from datetime import UTC, datetime
 
 import aiohttp
 
 from forester.alerts.events import EVENTS_URL, Origin, resolve, trigger
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited, RequestRefused
-from forester.limits.backoff import Backoff, jittered, read_retry_after
 from forester.observability.health import HealthBoard, Problem
 from shared.logs import get_logger
+from shared.retries import Backoff, jittered, read_retry_after
 
 _log = get_logger(__name__)
 
@@ -142,7 +141,7 @@ class Pager:
             return
         answer = answer.replace(self._routing_key, "***")
         if status == 429:
-            wanted = read_retry_after(retry_after, datetime.now(UTC))
+            wanted = read_retry_after(retry_after)
             raise RateLimited("the incident service: 429 Too Many Requests", retry_after_s=wanted)
         if status >= 500:
             raise EndpointUnreachable(f"the incident service answered {status}: {answer}")

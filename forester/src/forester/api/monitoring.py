@@ -16,7 +16,6 @@ from forester.api.service_watch import ServiceWatch, service_checks
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
 from forester.compressible.view import CompressibleView
-from forester.limits.backoff import Backoff
 from forester.network_status.fitness import FitnessWatch
 from forester.network_status.snapshot import REFRESH_EVERY_S, SnapshotKeeper, reading
 from forester.network_status.state import NetworkState
@@ -29,6 +28,7 @@ from forester.observability.push_gateway import push_periodically
 from forester.scheduling.eligibility_window import ProcessingResult
 from forester.settings import Settings, given
 from shared.logs import get_logger
+from shared.retries import Backoff
 
 _log = get_logger(__name__)
 

@@ -22,12 +22,11 @@ from forester.errors import (
     RequestRefused,
     is_away,
 )
-from forester.limits.backoff import Backoff
-from forester.limits.log_throttle import LogThrottle
 from forester.limits.retry_after import RetryAfterGate
-from forester.limits.token_bucket import TokenBucket
 from forester.settings import Settings
 from shared.logs import get_logger
+from shared.rate_limits import LogThrottle, TokenBucket
+from shared.retries import Backoff
 
 _log = get_logger(__name__)
 

@@ -1,7 +1,6 @@
 """One JSON-RPC endpoint over HTTP: a call is one request, failures are typed, nothing is retried."""
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,8 +16,8 @@ from forester.errors import (
     RequestRefused,
 )
 from forester.limits.answer_memory import AnswerMemory
-from forester.limits.backoff import read_retry_after
 from forester.redaction import mask
+from shared.retries import read_retry_after
 
 ANSWER_LIMIT_BYTES = 128 * 2**20
 """Longest answer that is read: the largest account of Solana has 14 MiB in base64, and the registrations of all epochs,
@@ -101,7 +100,7 @@ class RpcEndpoint:
     def _result(self, method: str, status: int, body: bytes, retry_after: str | None) -> msgspec.Raw:
         if status == 429:
             text = f"{self.name}: 429 Too Many Requests for {method}"
-            raise RateLimited(text, retry_after_s=read_retry_after(retry_after, datetime.now(UTC)))
+            raise RateLimited(text, retry_after_s=read_retry_after(retry_after))
         if status >= 500:
             raise EndpointUnreachable(f"{self.name} answered {method} with {status}")
         try:

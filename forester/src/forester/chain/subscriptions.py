@@ -18,8 +18,8 @@ from solders.pubkey import Pubkey
 
 from forester.chain.rpc_client import Account, Slot, WireAccount, account_of, memcmp_filters, pubkey_of
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RequestRefused
-from forester.limits.backoff import Backoff
 from shared.logs import get_logger
+from shared.retries import Backoff
 
 _log = get_logger(__name__)
 

@@ -15,13 +15,13 @@ from forester.checks.result import CheckFailed
 from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY, Check, Connections, limit_option, run_checks
-from forester.cli.command import Command
 from forester.cli.options import min_balance_option, output_option, setting_options
 from forester.daemon.discovery import TreeFilter, find_trees
 from forester.daemon.services import journal_path
 from forester.environment import variables
 from forester.settings import given, load_settings
 from forester.settings.sources import unknown_variables
+from shared.command_line import Command
 
 _PROVERS = ("prover_url", "prover_append_url", "prover_update_url", "prover_address_append_url")
 _OPTIONS = (

@@ -15,9 +15,9 @@ import click
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool, read_limit
 from forester.checks.result import CheckResult, run_check
-from forester.limits.backoff import Backoff
-from forester.limits.token_bucket import TokenBucket
 from forester.settings import Settings, load_settings, require
+from shared.rate_limits import TokenBucket
+from shared.retries import Backoff
 
 RETRY = RetryPolicy(4, Backoff(0.2, 2.0))
 LIMIT_S = 20.0

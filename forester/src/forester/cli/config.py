@@ -6,7 +6,6 @@ from typing import Any
 import click
 from pydantic import SecretStr
 
-from forester.cli.command import Command
 from forester.cli.options import output_option, setting_options
 from forester.environment import variables
 from forester.redaction import mask
@@ -14,6 +13,7 @@ from forester.settings import Settings, SigningKey, load_settings
 from forester.settings.model import is_secret
 from forester.settings.reference_only import ignored_variables
 from forester.settings.sources import unknown_variables
+from shared.command_line import Command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -11,7 +11,6 @@ from forester.api.routes import Monitoring
 from forester.api.upstreams import Upstreams
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
-from forester.cli.command import Command
 from forester.cli.options import setting_options
 from forester.daemon.supervisor import Supervisor
 from forester.network_status.snapshot import SnapshotKeeper, reading
@@ -20,6 +19,7 @@ from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.probes import STEPS, Probes
 from forester.settings import Settings, load_settings, require
+from shared.command_line import Command
 from shared.logs import get_logger
 from shared.shutdown import Shutdown
 

@@ -7,9 +7,9 @@ import click
 from forester.checks.balance import check_balance
 from forester.checks.registration import check_registration
 from forester.cli.checking import Check, Connections, limit_option, run_checks
-from forester.cli.command import Command
 from forester.cli.options import BooleanWord, min_balance_option, output_option, setting_options
 from forester.settings import given
+from shared.command_line import Command
 
 _NAMES = ("balance", "registration")
 

@@ -11,7 +11,6 @@ from forester.api.monitoring import watching
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.cli.checking import RETRY
-from forester.cli.command import Command
 from forester.cli.options import output_option, refused_options, setting_options
 from forester.cli.start_checks import run_start_checks
 from forester.daemon.compose import Daemon
@@ -26,6 +25,7 @@ from forester.observability.probes import Probes
 from forester.settings import Settings, given, load_settings, require
 from forester.settings.reference_only import REFERENCE_ONLY, ignored_variables
 from forester.settings.sources import unknown_variables
+from shared.command_line import Command
 from shared.logs import get_logger
 from shared.shutdown import Shutdown
 

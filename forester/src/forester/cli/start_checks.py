@@ -15,9 +15,9 @@ from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY
 from forester.daemon.discovery import TreeFilter, find_trees
 from forester.errors import AccountMissing, ForesterError
-from forester.limits.token_bucket import TokenBucket
 from forester.network_status.fitness import MINIMUM_BALANCE_SOL
 from forester.settings import Settings, given
+from shared.rate_limits import TokenBucket
 
 LIMIT_S = 20.0
 """Maximum seconds of one check; they run concurrently."""

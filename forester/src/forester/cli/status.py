@@ -14,10 +14,8 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.checks.result import CheckResult, run_check
 from forester.checks.tokens import check_tokens
-from forester.cli.command import Command
 from forester.cli.options import output_option, refused_options, setting_options
 from forester.indexer.client import IndexerClient, IndexerTimes
-from forester.limits.backoff import Backoff
 from forester.network_status import text
 from forester.network_status.gauges import set_gauges
 from forester.network_status.reader import read_network
@@ -26,6 +24,8 @@ from forester.network_status.state import NetworkState
 from forester.observability.metrics import Metrics
 from forester.observability.push_gateway import push
 from forester.settings import Settings, load_settings, require
+from shared.command_line import Command
+from shared.retries import Backoff
 
 _SETTINGS = ("rpc_url", "fallback_rpc_url", "rpc_rate_limit", "push_gateway_url")
 _INDEXER_TIMES = IndexerTimes(call_s=8.0, deadline_s=20.0, attempts=3)

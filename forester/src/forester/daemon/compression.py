@@ -17,11 +17,11 @@ from forester.daemon.supervisor import RESTARTS, Supervisor
 from forester.daemon.waiting import first_of
 from forester.errors import InsufficientFunds, TransactionRefused
 from forester.journal.compressible import CompressibleStore
-from forester.limits.backoff import jittered
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.tree_schedule import COMPRESSION_KEY, TreeSchedule
 from forester.settings import given
 from shared.logs import get_logger
+from shared.retries import jittered
 
 _log = get_logger(__name__)
 

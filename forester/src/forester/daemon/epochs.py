@@ -24,13 +24,13 @@ from forester.epoch.machine import DONE, Action, Decision, EpochOnChain, EpochSt
 from forester.epoch.phases import EpochPhases
 from forester.epoch.registration import instruction_of, outcome_of, read_epoch
 from forester.errors import ForesterError, InsufficientFunds, TransactionRefused
-from forester.limits.backoff import jittered
 from forester.network_status.epochs import protocol_times
 from forester.observability.metrics import Metrics
 from forester.scheduling.tree_schedule import Share
 from forester.transactions.confirm import Fate
 from forester.transactions.sender import Sender
 from shared.logs import bind, get_logger
+from shared.retries import jittered
 
 _log = get_logger(__name__)
 

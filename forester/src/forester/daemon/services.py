@@ -17,7 +17,6 @@ from forester.indexer.client import IndexerClient
 from forester.journal.database import Journal
 from forester.journal.signatures import SignatureStore
 from forester.journal.spending import SpendingStore
-from forester.limits.token_bucket import TokenBucket
 from forester.observability.metrics import Metrics
 from forester.pipeline_v2.proof_requests import ProofPermits
 from forester.prover_client.client import ProverClient, ProverTimes
@@ -30,6 +29,7 @@ from forester.transactions.spending import SpendingBudget
 from forester.units import lamports_of
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
+from shared.rate_limits import TokenBucket
 
 _log = get_logger(__name__)
 

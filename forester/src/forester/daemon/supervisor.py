@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from prometheus_client import CollectorRegistry, Counter
 
 from forester.errors import ForesterError
-from forester.limits.backoff import Backoff, jittered
 from shared.logs import get_logger
+from shared.retries import Backoff, run_restarting
 
 _log = get_logger(__name__)
 
@@ -99,20 +99,13 @@ class Supervisor:
             _log.error("task_died", task=name, exc_info=None if task.cancelled() else task.exception())
 
     async def _supervise(self, kind: str, name: str, work: Work) -> None:
-        failures = 0
-        loop = asyncio.get_running_loop()
-        while not self.stopping.is_set():
-            began = loop.time()
-            try:
-                await work()
-                return
-            except Exception as error:  # noqa: BLE001 - any error is reported and the task restarted
-                failures = 1 if loop.time() - began >= STEADY_S else failures + 1
-                pause_s = jittered(self._backoff, failures)
-                self.restarts.labels(kind).inc()
-                _report(name, error, failures, pause_s)
-                self._failed(kind, failures, str(error) or type(error).__name__)
-            await self.pause(pause_s)
+        def failed(error: Exception, failures: int, pause_s: float) -> None:
+            self.restarts.labels(kind).inc()
+            _report(name, error, failures, pause_s)
+            self._failed(kind, failures, str(error) or type(error).__name__)
+
+        if not self.stopping.is_set():
+            await run_restarting(work, self._backoff, failed, steady_s=STEADY_S, pause=self.pause)
 
     async def pause(self, seconds: float) -> bool:
         """Sleep until the time or the end of all tasks is over; return whether the end is requested."""

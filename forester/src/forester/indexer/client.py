@@ -9,7 +9,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -36,11 +35,11 @@ from forester.indexer.types import (
     TokenBalancePage,
     TokenBalances,
 )
-from forester.limits.backoff import Backoff, read_retry_after
-from forester.limits.log_throttle import LogThrottle
 from forester.limits.retry_after import RetryAfterGate
 from forester.urls import shown, under
 from shared.logs import get_logger
+from shared.rate_limits import LogThrottle
+from shared.retries import Backoff, read_retry_after
 
 _T = TypeVar("_T")
 _CONNECT_S = 5.0
@@ -341,7 +340,7 @@ def _require_ok(url: URL, method: str, response: aiohttp.ClientResponse) -> None
     reason = shortened(response.reason or "no reason given")
     answered = f"indexer {shown(url)} answered {method} with {response.status} {reason}"
     if response.status == 429:
-        wait_s = read_retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
+        wait_s = read_retry_after(response.headers.get("Retry-After"))
         raise RateLimited(answered, retry_after_s=wait_s)
     if response.status >= 500 or response.status == 408:
         raise EndpointUnreachable(answered)

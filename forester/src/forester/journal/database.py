@@ -8,7 +8,6 @@ It contains keys of accounts that are about to be created, so only its owner may
 """
 
 import asyncio
-import fcntl
 import os
 import sqlite3
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from forester.errors import ForesterError
+from shared.file_lock import lock
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -167,7 +167,7 @@ def _lock_beside(path: Path) -> int:
     """Acquire the lock of a journal; it is held as long as the descriptor is open."""
     descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor)
     except BlockingIOError:
         os.close(descriptor)
         raise JournalLocked(

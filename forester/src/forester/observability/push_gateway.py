@@ -5,10 +5,10 @@ import asyncio
 import aiohttp
 
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RequestRefused
-from forester.limits.backoff import Backoff, jittered
 from forester.observability.metrics import Metrics
 from forester.redaction import mask
 from shared.logs import get_logger
+from shared.retries import Backoff, jittered
 
 _log = get_logger(__name__)
 

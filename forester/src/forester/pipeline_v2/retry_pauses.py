@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from forester.errors import ForesterError
-from forester.limits.backoff import Backoff, jittered
 from forester.pipeline_v2.failures import RefusedAgain
 from forester.pipeline_v2.proof_scheduler import Link
+from shared.retries import Backoff, jittered
 
 _BACKOFF = Backoff(0.4, 30.0)
 _REFUSALS = 2

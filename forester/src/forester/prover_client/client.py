@@ -13,7 +13,6 @@ import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import aiohttp
 import msgspec
@@ -21,7 +20,6 @@ from yarl import URL
 
 from forester.errors import EndpointUnreachable, ProofTimedOut
 from forester.limits.answer_memory import AnswerMemory
-from forester.limits.backoff import Backoff, read_retry_after
 from forester.prover_client.answers import Accepted, Pending, Proved, read_job, read_submission
 from forester.prover_client.compression import CompressedProof, ProofUnusable, compress_proof
 from forester.prover_client.endpoints import ProverEndpoints
@@ -29,6 +27,7 @@ from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProverR
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
 from shared.proof_wire import ProofRequest, encode_request
+from shared.retries import Backoff, read_retry_after
 
 _ANSWERS = AnswerMemory(each=2**20, total=64 * 2**20)
 _BUSY = (429, 503)
@@ -205,7 +204,7 @@ class _Call:
             async with self._session.request(
                 method, url, data=data, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
-                wait_s = read_retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
+                wait_s = read_retry_after(response.headers.get("Retry-After"))
                 async with _ANSWERS.body(response, f"prover {self.shown}", _too_long) as body:
                     return response.status, body, wait_s
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -41,11 +41,6 @@ def read_key_file(path: Path, *, mounted: bool = False) -> str:
         return file.read().strip()
 
 
-def shown_path(path: Path) -> str:
-    """Return a path for messages, without its text if no file exists, as that may be a key given by mistake."""
-    return str(path) if file_exists(path) else "the file that it names"
-
-
 def file_exists(path: str | Path) -> bool:
     """Return whether a file exists; False for text that cannot be a path."""
     return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for names that are too long

@@ -8,7 +8,8 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 from forester.redaction import remember_secret
-from forester.settings.key_files import file_exists, read_key_file, shown_path
+from forester.settings.key_files import file_exists, read_key_file
+from shared.shown_path import shown_path
 
 _KEY_BYTES = 64
 _PUBKEY_BYTES = 32

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from forester.limits.backoff import Backoff, jittered
+from shared.retries import Backoff, jittered
 
 PAUSES = Backoff(2.0, 30.0)
 

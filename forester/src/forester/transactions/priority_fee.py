@@ -13,9 +13,9 @@ from solders.pubkey import Pubkey
 
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError
-from forester.limits.log_throttle import LogThrottle
 from forester.settings import Settings
 from shared.logs import get_logger
+from shared.rate_limits import LogThrottle
 
 _log = get_logger(__name__)
 

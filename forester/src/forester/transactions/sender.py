@@ -21,7 +21,6 @@ from solders.pubkey import Pubkey
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError, InsufficientFunds, TransactionRefused
 from forester.journal.signatures import SignatureStore
-from forester.limits.backoff import Backoff
 from forester.observability.metrics import Metrics
 from forester.settings import SigningKey
 from forester.transactions.blockhash import Blockhashes
@@ -34,6 +33,7 @@ from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.spending import BudgetExceeded, SpendingBudget, fee_lamports, given_lamports
 from forester.units import sol
 from shared.logs import get_logger
+from shared.retries import Backoff
 
 _log = get_logger(__name__)
 

@@ -20,12 +20,12 @@ from forester.api.app import serving_api
 from forester.api.metrics_json import PrometheusSource
 from forester.api.routes import Monitoring
 from forester.errors import EndpointUnreachable, SettingsInvalid
-from forester.limits.backoff import Backoff
 from forester.network_status.snapshot import SnapshotKeeper
 from forester.network_status.state import NetworkState
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import Settings
+from shared.retries import Backoff
 
 ROUTES = ("/", "/startupz", "/livez", "/health", "/status", "/metrics", "/metrics/json")
 STATUS = {

@@ -22,13 +22,13 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.chain.tree_metadata import TreeMetadata
 from forester.errors import EndpointUnreachable
-from forester.limits.backoff import Backoff
 from forester.observability.health import HealthBoard
 from forester.observability.logs import configure_logs
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import ProcessingResult
 from forester.settings import Settings, load_settings
 from shared.logs import get_logger
+from shared.retries import Backoff
 
 PATIENCE_S = 60
 PAYER = Keypair.from_seed(bytes([9]) * 32)

@@ -28,13 +28,13 @@ from forester.daemon.compose import Daemon
 from forester.daemon.services import open_services
 from forester.daemon.supervisor import Supervisor
 from forester.errors import EndpointTimedOut
-from forester.limits.backoff import Backoff
 from forester.network_status.snapshot import SnapshotKeeper
 from forester.network_status.state import NetworkState
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.probes import Probes
 from forester.settings import Settings, SigningKey
+from shared.retries import Backoff
 from shared.shutdown import Shutdown, StopReason
 
 KEY = SigningKey(Keypair.from_seed(bytes([5]) * 32))

@@ -15,7 +15,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import FailOver, RetryPolicy, RpcPool
 from forester.chain.rpc_transport import NodeRefused
 from forester.errors import EndpointTimedOut, RequestRefused, TransactionRefused
-from forester.limits.backoff import Backoff
+from shared.retries import Backoff
 
 NO_RETRY = RetryPolicy(retries=0)
 FAST = RetryPolicy(3, Backoff(0.001, 0.01))

@@ -26,8 +26,8 @@ from forester.errors import (
     RequestRefused,
     TransactionRefused,
 )
-from forester.limits.backoff import Backoff
-from forester.limits.token_bucket import TokenBucket
+from shared.rate_limits import TokenBucket
+from shared.retries import Backoff
 
 FAST = RetryPolicy(3, Backoff(0.001, 0.01))
 NO_RETRY = RetryPolicy(retries=0)
@@ -205,17 +205,6 @@ async def test_pool__rate_limit__spaces_reads_and_not_sends() -> None:
             await pool.call("sendTransaction", [], str, sends=True)
         await asyncio.gather(*(pool.call("getSlot", [], str) for _ in range(6)))
         assert time.monotonic() - started >= 0.49
-
-
-def test_token_bucket__many_takers__never_exceed_the_rate() -> None:
-    clock = Clock()
-    bucket = TokenBucket(5, burst=3, clock=clock)
-    clock.now += 10
-    assert [round(bucket.reserve(), 6) for _ in range(5)] == [0, 0, 0, 0.2, 0.4]
-    clock.now += 100
-    assert [round(bucket.reserve(), 6) for _ in range(4)] == [0, 0, 0, 0.2]
-    with pytest.raises(ValueError, match="lets no call pass"):
-        TokenBucket(0)
 
 
 ADDRESS = Pubkey(bytes([3]) * 32)

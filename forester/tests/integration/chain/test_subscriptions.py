@@ -18,7 +18,7 @@ from solders.pubkey import Pubkey
 from forester.chain import subscriptions
 from forester.chain.subscriptions import AccountChanged, Event, NotificationsLost, SlotSeen, events
 from forester.errors import RequestRefused
-from forester.limits.backoff import Backoff
+from shared.retries import Backoff
 
 ADDRESS = Pubkey(bytes([4]) * 32)
 QUICK = Backoff(0.01, 0.02)

@@ -17,8 +17,7 @@ from forester.chain import rpc_pool
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.indexer import client as indexer_client
 from forester.indexer.client import IndexerClient, IndexerTimes
-from forester.limits.backoff import Backoff
-from forester.limits.log_throttle import LogThrottle
+from shared.retries import Backoff
 
 FAST = Backoff(0.001, 0.002)
 
@@ -69,11 +68,3 @@ async def test_indexer__limits_calls__is_told_with_the_remedy(monkeypatch: pytes
     assert line["event"] == "indexer_rate_limited"
     assert "429 Too Many Requests" in line["error"]
     assert "--photon-rate-limit" in line["hint"]
-
-
-def test_seldom__many_at_once_and_later__counts_all_of_them() -> None:
-    now = 0.0
-    seldom = LogThrottle(10.0, clock=lambda: now)
-    assert [seldom.due() for _ in range(4)] == [1, 0, 0, 0]
-    now = 10.0
-    assert [seldom.due(), seldom.due()] == [4, 0]

@@ -17,13 +17,13 @@ from aiohttp.test_utils import TestServer
 from shared_vectors import shared_vectors
 
 from forester.errors import EndpointError, EndpointUnreachable, ProofTimedOut
-from forester.limits.backoff import Backoff
 from forester.prover_client import client as client_module
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes, idempotency_key
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProofFailed, ProverRefused
 from shared.circuit_id import CircuitKind
 from shared.proof_wire import BatchAppendRequest, BatchRequest, BatchUpdateRequest
+from shared.retries import Backoff
 
 CASE = shared_vectors("indexer/proof_compression")["cases"][0]
 PROOF = CASE["proof"]

@@ -25,10 +25,10 @@ from forester.daemon.supervisor import Supervisor
 from forester.daemon.trees import TreeTasks
 from forester.epoch.phases import SlotRange
 from forester.errors import EndpointUnreachable, ForesterError, InsufficientFunds, TransactionRefused
-from forester.limits.backoff import Backoff
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.tree_schedule import Share, TreeSchedule
+from shared.retries import Backoff
 
 QUICK = Backoff(0.001, 0.002)
 ALONE = LiveEpoch(PHASES, Share(0, 1, 1))

@@ -9,7 +9,7 @@ import pytest
 from forester.daemon.supervisor import Supervisor
 from forester.daemon.waiting import first_of
 from forester.errors import EndpointTimedOut
-from forester.limits.backoff import Backoff
+from shared.retries import Backoff
 
 QUICK = Backoff(0.001, 0.002)
 

@@ -145,5 +145,5 @@ def test_command_line__key_with_spaces_and_without_quotes__is_not_repeated() -> 
     key = json.dumps(list(bytes(Keypair.from_seed(bytes(range(32))))))
     code, text = run("config", "show", "--payer", *key.split(" "))
     assert code == 2
-    assert "63 unexpected arguments; quote a value that has spaces" in text
+    assert "unexpected arguments: 63; quote a value that has spaces" in text
     assert not shown_parts(key, text)

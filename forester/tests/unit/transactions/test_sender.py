@@ -25,7 +25,6 @@ from forester.errors import EndpointUnreachable, InsufficientFunds, RequestRefus
 from forester.journal.database import Journal
 from forester.journal.signatures import SentTransaction, SignatureStore
 from forester.journal.spending import SpendingStore
-from forester.limits.backoff import Backoff
 from forester.observability.metrics import Metrics
 from forester.settings import Settings, SigningKey
 from forester.transactions.confirm import Confirmations, ConfirmationTimes, Fate, Outcome
@@ -33,6 +32,7 @@ from forester.transactions.expiry_pauses import PAUSES
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
 from forester.transactions.spending import BudgetExceeded, SpendingBudget
+from shared.retries import Backoff
 
 PAYER = SigningKey(Keypair.from_seed(bytes([7]) * 32))
 TREE = b"\x05" * 32

@@ -1,18 +1,17 @@
-"""Commands whose help ends with examples, and whose failures become one line and an exit code."""
+"""Groups of commands whose failures become one line and an exit code."""
 
 import contextlib
 import errno
 import gc
 import os
-import signal
 import sys
-from collections.abc import Iterator, Mapping
-from importlib import import_module
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from prover.errors import DiskFull, ProverError
+from shared.command_line import LazyGroup
 
 _OUTPUT_FAILURES = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors of writing, without EPIPE (a pipe without a reader), for which click ends the process."""
@@ -42,64 +41,13 @@ def _quick_imports() -> Iterator[None]:
                 os.environ[name] = value
 
 
-class Command(click.Command):
-    """A command with examples, which its help prints unchanged."""
+class Group(LazyGroup):
+    """A group of commands that may raise ProverError."""
 
-    def __init__(self, *args: Any, examples: tuple[str, ...] = (), **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.examples = examples
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse surplus arguments without repeating them: they may be parts of a secret with spaces."""
-        ctx.allow_extra_args = True
-        rest = super().parse_args(ctx, args)
-        if rest and not ctx.resilient_parsing:
-            raise click.UsageError(f"unexpected arguments: {len(rest)}; quote a value that has spaces", ctx)
-        return rest
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, then the epilog."""
-        _write_examples(self.examples, formatter)
-        super().format_epilog(ctx, formatter)
-
-
-class Group(click.Group):
-    """A group of commands that may raise ProverError, and that has examples itself.
-
-    ``modules`` maps names of commands to their summaries and to modules that hold them under that name (``-`` as
-    ``_``), or under another one: ``module:name``. A module is imported when its command is used, so that a quick
-    command does not wait for the imports of a server.
-    """
-
-    def __init__(
-        self, *args: Any, modules: Mapping[str, tuple[str, str]], examples: tuple[str, ...] = (), **kwargs: Any
-    ) -> None:
-        super().__init__(*args, **kwargs)
-        self.modules = modules
-        self.examples = examples
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the names of all commands, in the order of the table."""
-        return list(self.modules)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import a command."""
-        if cmd_name not in self.modules:
-            return None
-        module, _, name = self.modules[cmd_name][0].partition(":")
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command, so that a quick one does not wait for the imports of a server."""
         with _quick_imports():
-            command: click.Command = getattr(import_module(module), name or cmd_name.replace("-", "_"))
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the names and summaries of the table, without importing commands."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in self.modules.items()])
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, then the epilog."""
-        _write_examples(self.examples, formatter)
-        super().format_epilog(ctx, formatter)
+            return super().get_command(ctx, cmd_name)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line, including help; unwritable output gives one line and the exit code of DiskFull."""
@@ -115,18 +63,12 @@ class Group(click.Group):
             sys.exit(DiskFull.exit_code)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; a ProverError ends the process with its exit code, Ctrl-C with that of the signal."""
-        if os.getpid() == 1:  # the first process of a container
-            from shared.shutdown import end_by_sigterm
-
-            end_by_sigterm()
+        """Run the command; a ProverError ends the process with its exit code."""
         try:
             return super().invoke(ctx)
         except ProverError as error:
             click.echo(f"error: {error.detail}", err=True)
             sys.exit(error.exit_code)
-        except KeyboardInterrupt:
-            sys.exit(128 + signal.SIGINT)
 
 
 def _drop_output() -> None:
@@ -135,11 +77,3 @@ def _drop_output() -> None:
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, sys.stdout.fileno())
         os.close(sink)
-
-
-def _write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) -> None:
-    if not examples:
-        return
-    with formatter.section("Examples"):
-        for example in examples:
-            formatter.write(f"{'':>{formatter.current_indent}}{example}\n")

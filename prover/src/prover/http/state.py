@@ -17,7 +17,7 @@ from prover.http.requests.body import BodyBudget
 from prover.http.requests.idempotency import IdempotentAnswers
 from prover.http.requests.proofs_in_progress import ProofsInProgress
 from prover.http.server.heartbeat import LoopHeartbeat
-from prover.http.server.log_throttle import LogThrottle
+from prover.http.server.log_throttle import LogThrottles
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.store.key_store import KeyStore
 from prover.observability.memory import memory_limit_bytes
@@ -51,7 +51,7 @@ class ServerState:
     api_keys: ApiKeys
     rate_limiter: RateLimiter
     failed_keys: FailedKeys
-    log_throttle: LogThrottle
+    log_throttle: LogThrottles
     heartbeat: LoopHeartbeat
     missing_required: Callable[[], list[str]]
     """Returns a reason for each key that must be preloaded and is not in memory."""
@@ -106,7 +106,7 @@ class ServerState:
             api_keys=ApiKeys(http),
             rate_limiter=RateLimiter(http.rate_limit_per_s, http.rate_burst),
             failed_keys=FailedKeys(),
-            log_throttle=LogThrottle(metrics.suppressed_log_lines),
+            log_throttle=LogThrottles(metrics.suppressed_log_lines),
             heartbeat=LoopHeartbeat(),
             missing_required=missing_required,
             loop=asyncio.get_running_loop(),

@@ -1,7 +1,6 @@
 """Endless tasks: restarted when they fail, and reliably ended."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -9,6 +8,7 @@ from redis.exceptions import RedisError
 
 from prover.errors import QueueUnavailable
 from shared.logs import get_logger
+from shared.retries import Backoff, run_restarting
 
 _log = get_logger(__name__)
 
@@ -19,23 +19,24 @@ _HEALTHY_AFTER_S = 30.0
 async def keep_running(
     name: str, work: Callable[[], Awaitable[None]], on_failure: Callable[[], None] = lambda: None
 ) -> None:
-    """Run ``work`` until cancelled, again after every failure.
+    """Run ``work``, which has no end, until cancelled, again after every failure.
 
     An unreachable Redis is logged without a traceback, and not for every attempt.
     """
-    log = _log.warning
-    while True:
-        started = time.monotonic()
-        try:
-            await work()
-            _log.error("task_ended", task=name)
-        except (RedisError, OSError, QueueUnavailable) as error:
+
+    async def endless() -> None:
+        await work()
+        raise RuntimeError(f"{name} has ended")
+
+    def failed(error: Exception, failures: int, _: float) -> None:
+        if isinstance(error, (RedisError, OSError, QueueUnavailable)):
+            log = _log.warning if failures == 1 else _log.debug
             log("task_interrupted", task=name, error=f"{type(error).__name__}: {error}")
-        except Exception:  # noqa: BLE001 - the outermost edge: logged with its traceback, restarted
-            _log.exception("task_failed", task=name)
+        else:
+            _log.error("task_failed", task=name, exc_info=error)
         on_failure()
-        log = _log.warning if time.monotonic() - started > _HEALTHY_AFTER_S else _log.debug
-        await asyncio.sleep(RETRY_S)
+
+    await run_restarting(endless, Backoff(RETRY_S, RETRY_S), failed, steady_s=_HEALTHY_AFTER_S)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]], again_s: float = 2.0) -> None:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from prover.cli.command import Command
 from prover.cli.options.files import EXISTING_FILE, threads_option
 from prover.cli.work import load_key, run_cancellable
 from prover.errors import SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.files.atomic_file import atomic_file
+from shared.command_line import Command
 
 
 @click.command(

@@ -5,9 +5,9 @@ import secrets
 import click
 
 from prover.circuits.catalogue import CircuitSizeInvalid, CircuitTooLarge, check_size
-from prover.cli.command import Command
 from prover.cli.made_up_requests import MadeUpRequests
 from shared.circuit_id import CircuitId, CircuitKind
+from shared.command_line import Command
 from shared.indexed_merkle_tree import HEIGHTS
 from shared.merkle_tree import TreeFull
 from shared.proof_wire import encode_request

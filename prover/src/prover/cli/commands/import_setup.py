@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from prover.cli.command import Command
 from prover.cli.compiling import compiled_system
 from prover.cli.options.circuit import LATEST_GENERATION, circuit_from, circuit_options
 from prover.cli.options.files import EXISTING_FILE, NEW_FILE, force_option, require_free_outputs, threads_option
@@ -17,6 +16,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, KeyInfo
 from prover.keys.files.key_description import is_gnark_08_proving_key
 from prover.keys.setup.trusted_setup import Outputs, assemble_key
+from shared.command_line import Command
 
 
 @click.command(

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from prover.cli.command import Command
 from prover.cli.options.files import EXISTING_FILE, output_option, threads_option
 from prover.cli.verifying_key import is_proving_key
 from prover.cli.work import load_key, run_cancellable
@@ -17,6 +16,7 @@ from prover.keys.files.key_description import describe
 from prover.keys.files.provenance import record_of
 from prover.keys.files.verifying_keys import load_verifying_key
 from prover.keys.setup.trusted_setup import INSECURE
+from shared.command_line import Command
 
 _WARNINGS = {
     True: "INSECURE: made from a seed; anyone who knows the seed can forge proofs",

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from prover.cli.command import Command
 from prover.cli.compiling import compiled_system
 from prover.cli.meter import meter
 from prover.cli.options.files import threads_option
@@ -19,6 +18,7 @@ from prover.keys.files.key_description import circuit_of
 from prover.keys.files.provenance import MANIFEST, KeyRecord, read_manifest, record_of, write_manifest
 from prover.keys.setup.trusted_setup import Outputs, make_key
 from shared.circuit_id import CircuitId
+from shared.command_line import Command
 from shared.logs import get_logger
 
 _log = get_logger(__name__)

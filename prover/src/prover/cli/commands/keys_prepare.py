@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from prover.cli.command import Command
 from prover.cli.meter import meter
 from prover.cli.options.files import EXISTING_FILE, threads_option
 from prover.cli.options.keys import (
@@ -26,6 +25,7 @@ from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.files.key_folder import MISSING_REMEDY, check_name, installed_keys
 from prover.keys.prepared import fold_checkpoint, folding, prepared_keys
 from shared.circuit_id import CircuitId
+from shared.command_line import Command
 
 _PERMILLE = 1000
 _MEBIBYTE = 2**20

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from prover.cli.command import Command
 from prover.cli.options.files import output_option, threads_option
 from prover.cli.options.keys import (
     circuit_option,
@@ -28,6 +27,7 @@ from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.files.key_folder import MISSING_REMEDY, UNREADABLE_REMEDY, keys_of_folder
 from prover.keys.prepared.prepared_keys import FOLDER
 from prover.keys.verify import KeyReport, Verdict, known_files, verify_key
+from shared.command_line import Command
 
 _FILE_COLUMN = 31
 """Characters of the longest published name."""

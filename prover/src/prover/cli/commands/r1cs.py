@@ -7,12 +7,12 @@ import click
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.gnark_release import GNARK_RELEASES
 from prover.circuits.output.constraint_system import write_constraint_system
-from prover.cli.command import Command
 from prover.cli.options.circuit import circuit_from, circuit_options, generation_option
 from prover.cli.options.files import NEW_FILE, force_option, require_free_outputs
 from prover.cli.work import progress, run_cancellable
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.files.atomic_file import atomic_file, explained
+from shared.command_line import Command
 
 
 @click.command(

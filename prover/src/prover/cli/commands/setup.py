@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from prover.cli.command import Command
 from prover.cli.compiling import compiled_system
 from prover.cli.meter import meter
 from prover.cli.options.circuit import circuit_from, circuit_options, generation_option
@@ -16,6 +15,7 @@ from prover.kernel.engine import Engine
 from prover.kernel.setup import SetupProgress
 from prover.keys.files.provenance import KeyRecord, record_path
 from prover.keys.setup.trusted_setup import INSECURE, Outputs, make_key, require_name_for_seed
+from shared.command_line import Command
 
 
 @click.command(

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from prover.cli.command import Command
 from prover.cli.options.files import expected_circuit_option, is_named, key_option, output_option
 from prover.cli.verifying_key import is_proving_key, open_verifying_key
 from prover.cli.work import load_key, run_cancellable
@@ -17,6 +16,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, VerifyingKey
 from prover.keys.files.key_description import circuit_of
 from prover.proving.proof_encoding import read_proof
+from shared.command_line import Command
 from shared.field import InvalidNumber, parse_scalar
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from prover.cli.command import Command
+from shared.command_line import Command
 
 _TRUE = frozenset({"true", "1", "t"})
 _FALSE = frozenset({"false", "0", "f"})

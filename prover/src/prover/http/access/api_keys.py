@@ -13,8 +13,8 @@ from pathlib import Path
 
 from prover.errors import SettingsInvalid
 from prover.settings import HttpSettings
-from prover.variables import shown_path
 from shared.logs import get_logger
+from shared.shown_path import shown_path
 
 _log = get_logger(__name__)
 

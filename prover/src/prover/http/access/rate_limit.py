@@ -1,28 +1,11 @@
-"""Token buckets, and the requests per second of each API key."""
+"""Requests per second of each API key."""
 
 import time
+from collections.abc import Callable
 from math import ceil
 
 from prover.errors import RateLimited
-
-
-class TokenBucket:
-    """``burst`` tokens, refilled by ``rate`` per second."""
-
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate = rate
-        self._burst = self._tokens = burst
-        self._since = time.monotonic()
-
-    def take(self) -> float:
-        """Take a token and return 0, or take none and return the seconds until there is one."""
-        now = time.monotonic()
-        self._tokens = min(self._burst, self._tokens + (now - self._since) * self._rate)
-        self._since = now
-        if self._tokens < 1:
-            return (1 - self._tokens) / self._rate
-        self._tokens -= 1
-        return 0
+from shared.rate_limits import TokenBucket
 
 
 class RateLimiter:
@@ -31,9 +14,10 @@ class RateLimiter:
     Names come from the configured keys, so their number is bounded.
     """
 
-    def __init__(self, rate: float, burst: int) -> None:
+    def __init__(self, rate: float, burst: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
         self._burst = burst
+        self._clock = clock
         self._buckets: dict[str, TokenBucket] = {}
 
     def take(self, name: str) -> None:
@@ -42,7 +26,7 @@ class RateLimiter:
             return
         bucket = self._buckets.get(name)
         if bucket is None:
-            bucket = self._buckets[name] = TokenBucket(self._rate, self._burst)
+            bucket = self._buckets[name] = TokenBucket(self._rate, self._burst, clock=self._clock)
         wait_s = bucket.take()
         if wait_s:
             raise RateLimited(

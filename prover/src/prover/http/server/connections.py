@@ -9,7 +9,7 @@ from contextlib import suppress
 from prover.errors import HeaderTooSlow, TryAgainLater
 from prover.http.access.clients import peer_network
 from prover.http.server.framing import raw_answer
-from prover.http.server.log_throttle import LogThrottle
+from prover.http.server.log_throttle import LogThrottles
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
 from shared.logs import get_logger
@@ -38,7 +38,7 @@ class ConnectionGuards:
         make_handler: Callable[[], asyncio.Protocol],
         settings: HttpSettings,
         metrics: Metrics,
-        log_throttle: LogThrottle,
+        log_throttle: LogThrottles,
     ) -> None:
         self._make_handler = make_handler
         self.limit = allowed_connections(settings.connection_limit)

@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
 from prover.errors import HeaderTooLarge, MalformedRequest, ProverError, TargetTooLong
-from prover.http.server.log_throttle import LogThrottle
+from prover.http.server.log_throttle import LogThrottles
 from prover.http.server.responses import SERVER_NAME, problem_response
 from prover.http.server.tracing import REQUEST_ID_HEADER, request_id
 from prover.observability.metrics import Metrics
@@ -34,7 +34,9 @@ class ProblemProtocol(web.RequestHandler):
 
     __slots__ = ("_log_throttle", "_metrics")
 
-    def __init__(self, server: web.Server, settings: HttpSettings, metrics: Metrics, log_throttle: LogThrottle) -> None:
+    def __init__(
+        self, server: web.Server, settings: HttpSettings, metrics: Metrics, log_throttle: LogThrottles
+    ) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),

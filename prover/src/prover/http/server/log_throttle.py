@@ -1,14 +1,14 @@
-"""Limit on log lines that any client can cause: a maximum per reason, and a count of the suppressed ones."""
+"""Limits of log lines that any client can cause, one for each reason, and a count of the suppressed lines."""
 
 from prometheus_client import Counter
 
-from prover.http.access.rate_limit import TokenBucket
+from shared.rate_limits import LogThrottle
 
 _BURST = 20
-_LINES_PER_S = 1
+_APART_S = 1.0
 
 
-class LogThrottle:
+class LogThrottles:
     """Limits per reason: 20 log lines at once, then one per second.
 
     Reasons come from closed sets, such as error codes, so their number is bounded.
@@ -16,17 +16,13 @@ class LogThrottle:
 
     def __init__(self, suppressed: Counter) -> None:
         self._metric = suppressed
-        self._buckets: dict[str, TokenBucket] = {}
-        self._suppressed: dict[str, int] = {}
+        self._throttles: dict[str, LogThrottle] = {}
 
     def admit(self, reason: str) -> dict[str, int] | None:
         """Return fields for the line to write, with the number of lines suppressed before it; None for no line."""
-        bucket = self._buckets.get(reason)
-        if bucket is None:
-            bucket = self._buckets[reason] = TokenBucket(_LINES_PER_S, _BURST)
-        if bucket.take():
-            self._suppressed[reason] = self._suppressed.get(reason, 0) + 1
+        throttle = self._throttles.setdefault(reason, LogThrottle(_APART_S, _BURST))
+        events = throttle.due()
+        if not events:
             self._metric.labels(reason).inc()
             return None
-        suppressed = self._suppressed.pop(reason, 0)
-        return {"suppressed": suppressed} if suppressed else {}
+        return {"suppressed": events - 1} if events > 1 else {}

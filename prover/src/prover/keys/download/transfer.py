@@ -1,10 +1,8 @@
 """One attempt to download a file over HTTP, resumed where the last one ended and checked against its digest."""
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
 from urllib.request import getproxies
 
 import aiohttp
@@ -13,6 +11,7 @@ from yarl import URL
 from prover.keys.catalogue.published_digests import ExpectedFile
 from prover.keys.download.partial_file import PartialFile
 from prover.keys.files.memory_budget import gibibytes
+from shared.retries import read_retry_after
 
 _LARGEST_BYTES = 2**36
 """Maximum size of a file of unknown size."""
@@ -75,7 +74,9 @@ def require_status(response: aiohttp.ClientResponse, *accepted: int) -> None:
         return
     answer = f"the server answers {status} {response.reason or ''}".rstrip()
     if status in _TRANSIENT or status >= 500:
-        raise TransferInterrupted(answer, _retry_after_s(response))
+        raise TransferInterrupted(
+            answer, read_retry_after(response.headers.get("Retry-After"), longest_s=_MAX_RETRY_AFTER_S) or 0
+        )
     if status in (404, 410):
         raise TransferFailed(answer, "check --download-url, and whether the key is published there")
     if status in (401, 403, 407):
@@ -198,14 +199,3 @@ def _explained_disk() -> Iterator[None]:
         raise TransferFailed(
             f"the file cannot be written: {error.strerror}", "check disk space and permissions of the keys directory"
         ) from error
-
-
-def _retry_after_s(response: aiohttp.ClientResponse) -> float:
-    """Return the pause in seconds that the server requests as seconds or a date; 0 without a usable request."""
-    value = response.headers.get("Retry-After", "")
-    if value.isascii() and value.isdigit():
-        return min(float(value), _MAX_RETRY_AFTER_S)
-    try:
-        return max(0.0, min(parsedate_to_datetime(value).timestamp() - time.time(), _MAX_RETRY_AFTER_S))
-    except (TypeError, ValueError):
-        return 0.0

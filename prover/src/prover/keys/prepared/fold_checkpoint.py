@@ -7,7 +7,6 @@ disk would end the process. Without space or locks no checkpoint is saved, which
 
 import contextlib
 import errno
-import fcntl
 import glob
 import mmap
 import os
@@ -19,6 +18,7 @@ from prover.errors import UnsupportedKey
 from prover.kernel.engine import LoadedKey
 from prover.kernel.prepared import FoldCheckpoint, fold_checkpoint_bytes, fold_checkpoint_permille
 from prover.keys.files.file_owner import untrusted_reason
+from shared.file_lock import lock, try_lock
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -88,12 +88,9 @@ def _is_in_use(file: Path) -> bool:
     except OSError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return try_lock(descriptor) is not True
     finally:
         os.close(descriptor)
-    return False
 
 
 def _checkpoints_of(path: Path) -> list[Path]:
@@ -107,7 +104,7 @@ def _resume(own: Path, key: LoadedKey, source_sha256: bytes, size: int) -> mmap.
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor)
         reason = _refusal_reason(os.fstat(descriptor), size)
         if reason is None:
             os.posix_fallocate(descriptor, 0, size)  # a copy may have holes
@@ -138,7 +135,7 @@ def _create(own: Path, size: int) -> mmap.mmap:
         raise OSError(errno.ENOSPC, f"no room for {size} bytes on a disk where {_RESERVED_DISK_BYTES} stay free")
     descriptor = os.open(own, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor)
         os.posix_fallocate(descriptor, 0, size)
         return mmap.mmap(descriptor, size)
     except BaseException:

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from shared.rate_limits import LogThrottle, TokenBucket
+
+
+class Clock:
+    """A clock that tests set."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_token_bucket__reservations__never_exceed_the_rate() -> None:
+    clock = Clock()
+    bucket = TokenBucket(5, burst=3, clock=clock)
+    assert [round(bucket.reserve(), 6) for _ in range(5)] == [0, 0, 0, 0.2, 0.4]
+    clock.now += 100
+    assert [round(bucket.reserve(), 6) for _ in range(4)] == [0, 0, 0, 0.2]
+    with pytest.raises(ValueError, match="lets no call pass"):
+        TokenBucket(0)
+
+
+def test_token_bucket__refused_takers__use_no_pass() -> None:
+    clock = Clock()
+    bucket = TokenBucket(5, burst=2, clock=clock)
+    assert [round(bucket.take(), 6) for _ in range(4)] == [0, 0, 0.2, 0.2]
+    clock.now += 0.3
+    assert [round(bucket.take(), 6) for _ in range(2)] == [0, 0.1]
+
+
+def test_log_throttle__events_at_once_and_later__counts_all_of_them() -> None:
+    clock = Clock()
+    throttle = LogThrottle(10.0, clock=clock)
+    assert [throttle.due() for _ in range(4)] == [1, 0, 0, 0]
+    clock.now = 10.0
+    assert [throttle.due(), throttle.due()] == [4, 0]
+
+
+def test_log_throttle__burst__comes_before_the_first_suppressed_line() -> None:
+    clock = Clock()
+    throttle = LogThrottle(1.0, 3, clock=clock)
+    assert [throttle.due() for _ in range(5)] == [1, 1, 1, 0, 0]
+    clock.now = 1.0
+    assert throttle.due() == 3
