@@ -143,55 +143,55 @@ fuzz: native ## Run the fuzz targets for a bounded time (FUZZ_SECONDS=30 each)
 bench: native reference-fixtures ## Measure proofs of small circuits, alternately with the reference (a part of bench-compare)
 	@$(PYTHON_BIN) shared/bench/bench.py compare --small --only latency $(OPTIONS)
 
-bench-kernel: native ## Measure products, additions, multi-scalar multiplications and transforms, next to gnark-crypto's rates (OPTIONS=--help)
+bench-kernel: native ## Measure products, additions, multi-scalar multiplications and transforms (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py kernel $(OPTIONS)
 
 bench-circuits: native reference-fixtures ## Measure witness, latency by threads, throughput, loading and memory of each circuit alone (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py circuits $(OPTIONS)
 
 bench-backends: native reference-fixtures ## Measure proofs by each backend of the kernel, alternately (OPTIONS=--help)
-	@$(PYTHON_BIN) shared/bench/bench.py backends $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py circuits --only backends $(OPTIONS)
 
 bench-load: native reference-fixtures ## Measure loading of keys, from their source and prepared, alternately with the reference (OPTIONS=--help)
-	@$(PYTHON_BIN) shared/bench/bench.py load $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py circuits --only load $(OPTIONS)
 
 bench-compare: native reference-fixtures reference-batch-keys ## Run all comparisons with the reference, and draw the chart of the history (an hour; OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py compare $(OPTIONS)
 
 bench-growth: native ## Measure time and memory of a proof by batch size and CPUs (minutes; OPTIONS=--help)
-	@$(PYTHON_BIN) shared/bench/bench.py growth $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py circuits --only growth --cores 1 2 --rounds 10 $(OPTIONS)
 
-bench-service: native reference-fixtures ## Measure throughput and latency of 1 to 8 clients, alternately with the reference (OPTIONS=--help)
-	@$(PYTHON_BIN) shared/bench/bench.py service $(OPTIONS)
+bench-service: native reference-fixtures ## Measure throughput of 1 to 8 clients, alternately with the reference (OPTIONS=--help)
+	@$(PYTHON_BIN) shared/bench/bench.py compare --small --only throughput --clients 1 2 4 8 --proofs 16 $(OPTIONS)
 
 bench-queue: native reference-fixtures redis-server ## Measure the queue with 10,000 waiting jobs and 64 clients: latency, memory of Redis, load of the API (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py queue $(OPTIONS)
 
 bench-forester: setup reference-fixtures ## Measure planning and staging at 10^8 leaves, RPC calls per light slot of a forester (OPTIONS=--help)
-	@$(PYTHON_BIN) shared/bench/bench.py forester-scale $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py forester scale $(OPTIONS)
 
 soak: native reference-batch-keys redis-server ## Send 10,000 good and broken requests, requests of hostile clients, and 200 jobs through a failing queue (minutes)
-	@$(PYTHON_BIN) shared/bench/bench.py soak-http
-	@$(PYTHON_BIN) shared/bench/bench.py soak-hostile
-	@$(PYTHON_BIN) shared/bench/bench.py soak-queue
+	@$(PYTHON_BIN) shared/bench/bench.py soak http
+	@$(PYTHON_BIN) shared/bench/bench.py soak hostile
+	@$(PYTHON_BIN) shared/bench/bench.py soak queue
 
 forester-soak: native reference-fixtures ## Run three foresters with 100 kills, one forester with every fault, and one for a simulated day (45 minutes)
-	@$(PYTHON_BIN) shared/bench/bench.py forester-shared --kills 100 --epochs 8
-	@$(PYTHON_BIN) shared/bench/bench.py forester-faults
-	@$(PYTHON_BIN) shared/bench/bench.py forester-lies
-	@$(PYTHON_BIN) shared/bench/bench.py forester-day
+	@$(PYTHON_BIN) shared/bench/bench.py forester shared --kills 100 --epochs 8
+	@$(PYTHON_BIN) shared/bench/bench.py forester faults
+	@$(PYTHON_BIN) shared/bench/bench.py forester lies
+	@$(PYTHON_BIN) shared/bench/bench.py forester day
 
 forester-shared: native reference-fixtures ## Run three foresters on one network under traffic, kills and faults, and check their work (OPTIONS=--help)
-	@$(PYTHON_BIN) shared/bench/bench.py forester-shared $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py forester shared $(OPTIONS)
 
 forester-faults: native reference-fixtures ## Inject one fault after another into a forester's services: calls, log lines, recovery (OPTIONS=--help)
-	@$(PYTHON_BIN) shared/bench/bench.py forester-faults $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py forester faults $(OPTIONS)
 
 forester-lies: native reference-fixtures ## Measure what a node that lies about fees, rent, expiry and heights costs a forester (OPTIONS=--help)
-	@$(PYTHON_BIN) shared/bench/bench.py forester-lies $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py forester lies $(OPTIONS)
 
 forester-day: native reference-fixtures ## Run a forester for 24 simulated hours: memory, threads, files, journal (OPTIONS="--chart memory.svg")
-	@$(PYTHON_BIN) shared/bench/bench.py forester-day $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py forester day $(OPTIONS)
 
 ##@ Keys
 

@@ -12,16 +12,14 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import fault_proxy
 from fault_proxy import Fault, FaultProxy, Lie
-from forester_fleet import Member
-from localnet_process import Localnet
+from fleet import Member
+from network import Network
+from solders.pubkey import Pubkey
 
 from forester.chain.programs.addresses import SYSTEM, forester_epoch_address
-from forester.chain.rpc_client import RpcClient
-from forester.epoch.phases import ProtocolTimes
 
 FAR_SLOTS = 3000
 DAY_S = 86_400
@@ -32,12 +30,12 @@ _PHASE_DEADLINE_S = 300.0
 
 @dataclass(frozen=True)
 class HostClock:
-    """The clock of a process's machine, set by ``clock_skew.c``; ``folder`` is for its files."""
+    """The clock of a process's machine, as ``clock_skew.c`` shows it; ``folder`` is for its files."""
 
     folder: Path
 
     def environment(self) -> dict[str, str]:
-        """Return variables for a process whose clock can be set; compile the shim."""
+        """Variables for a process whose clock can be set; compiles the shim."""
         shim = self.folder / "clock_skew.so"
         compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
         subprocess.run([os.environ.get("CC", compiler), "-O2", "-shared", "-fPIC", "-o", shim, _SHIM], check=True)
@@ -45,7 +43,7 @@ class HostClock:
         return {"LD_PRELOAD": str(shim), "CLOCK_SKEW": str(self._file)}
 
     def set(self, seconds: int) -> None:
-        """Set the clock ahead by this number of seconds from now on."""
+        """Let the clock be so many seconds ahead from now on."""
         with self._file.open("r+b" if self._file.exists() else "wb") as file:
             file.write(struct.pack("=q", seconds))
 
@@ -58,34 +56,31 @@ class HostClock:
 class Stage:
     """A network with fault-injecting proxies in front of its services, and its forester."""
 
-    net: Localnet
-    rpc: RpcClient
+    network: Network
     member: Member
-    times: ProtocolTimes
     proxies: dict[str, FaultProxy]
     host: HostClock
     skipped: set[int] = field(default_factory=set)
-    """Epochs for which a jump of the clock left no time."""
+    """Epochs that a jump of the clock left no time for."""
     awaited: int | None = None
-    """An epoch for which the forester must be registered to count as recovered."""
+    """An epoch for which we must be registered before all is well again."""
 
-    async def call(self, method: str, *params: Any) -> Any:
-        """Return the result of a method of localnet."""
-        return await asyncio.to_thread(self.net.call, method, *params)
+    def registration_of(self, epoch: int) -> Pubkey:
+        """Return the address of the forester's account of an epoch."""
+        return forester_epoch_address(self.member.derivation.pubkey(), epoch)
 
-    async def registered(self, epoch: int) -> bool:
+    async def is_registered(self, epoch: int) -> bool:
         """Return True if the forester has an account of an epoch."""
-        place = forester_epoch_address(self.member.derivation.pubkey(), epoch)
-        return (await self.rpc.accounts([place]))[0] is not None
+        return (await self.network.rpc.accounts([self.registration_of(epoch)]))[0] is not None
 
     async def next_registered(self) -> int:
-        """Wait until the forester is registered for the next epoch, whose registration is open; return its number."""
-        ends = time.monotonic() + _PHASE_DEADLINE_S
+        """Wait until we are registered for the coming epoch, whose registration is open; return its number."""
+        times, ends = self.network.times, time.monotonic() + _PHASE_DEADLINE_S
         while time.monotonic() < ends:
-            slot = await self.rpc.slot()
-            epoch = self.times.registering_epoch(slot)
-            open_for = self.times.phases(epoch).registration.remaining(slot)
-            if open_for > self.times.registration_phase_length // 4 and await self.registered(epoch):
+            slot = await self.network.rpc.slot()
+            epoch = times.registering_epoch(slot)
+            open_for = times.phases(epoch).registration.remaining(slot)
+            if open_for > times.registration_phase_length // 4 and await self.is_registered(epoch):
                 return epoch
             await asyncio.sleep(_POLL_S)
         raise TimeoutError("no registration phase was found open")
@@ -95,7 +90,7 @@ class Stage:
         for each in self.proxies.values():
             each.behave()
         self.host.set(0)
-        self.net.call("localnet_faults", {"indexerLag": 0})
+        self.network.net.call("localnet_faults", {"indexerLag": 0})
         if self.member.process is not None:
             self.member.process.send_signal(signal.SIGCONT)
 
@@ -114,7 +109,7 @@ class Case:
 
 
 def at_proxy(service: str, *, fault: Fault | None = None, lie: Callable[[], Lie] | None = None) -> Begin:
-    """Return a case's beginning: a service misbehaves."""
+    """A service that misbehaves."""
 
     async def begin(stage: Stage) -> None:
         stage.proxies[service].show(fault=fault, lie=lie() if lie is not None else None)
@@ -123,42 +118,41 @@ def at_proxy(service: str, *, fault: Fault | None = None, lie: Callable[[], Lie]
 
 
 async def lagging(stage: Stage) -> None:
-    """Keep the indexer 40 slots behind, as it reports."""
-    await stage.call("localnet_faults", {"indexerLag": 40})
+    """An indexer that is 40 slots behind, and says so."""
+    await stage.network.call("localnet_faults", {"indexerLag": 40})
 
 
 async def host_is_ahead(stage: Stage) -> None:
-    """Set the machine's clock a day ahead, and at the end back again."""
+    """The machine's clock jumps a day ahead, and at the end back again."""
     stage.host.set(DAY_S)
 
 
 async def frozen(stage: Stage) -> None:
-    """Stop the machine's process, as when a virtual machine is moved or suspended."""
-    assert stage.member.process is not None  # noqa: S101 - it was started
-    stage.member.process.send_signal(signal.SIGSTOP)
+    """The machine stands, as one that is moved or suspended."""
+    os.kill(stage.member.pid, signal.SIGSTOP)
 
 
 async def jumps_over_an_epoch(stage: Stage) -> None:
-    """Jump from the registration of an epoch into its active phase: the previous epoch's report is due at once."""
+    """From the registration of an epoch into its active phase: the report of the one before is due at once."""
     epoch = await stage.next_registered()
-    await stage.call("localnet_warp", stage.times.phases(epoch).active.first + 5)
+    await stage.network.call("localnet_warp", stage.network.times.phases(epoch).active.first + 5)
 
 
 async def jumps_far(stage: Stage) -> None:
-    """Jump over many epochs: no earlier registration can be reported any more."""
-    slot = await stage.rpc.slot()
-    landing = stage.times.registering_epoch(slot + FAR_SLOTS)
-    first = stage.times.live_epochs(slot)[0]
+    """Many epochs pass in no time; whatever was registered cannot be reported any more."""
+    slot = await stage.network.rpc.slot()
+    landing = stage.network.times.registering_epoch(slot + FAR_SLOTS)
+    first = stage.network.times.live_epochs(slot)[0]
     stage.skipped |= set(range(first, landing))
     stage.awaited = landing
-    await stage.call("localnet_warp", stage.times.phases(landing).registration.first)
+    await stage.network.call("localnet_warp", stage.network.times.phases(landing).registration.first)
 
 
 async def registration_vanishes(stage: Stage) -> None:
-    """Remove the account of our registration, as after a fork; the case ends when it exists again."""
+    """The account of our registration is gone, as after a fork; ends when it is there again."""
     epoch = stage.awaited = await stage.next_registered()
-    place = forester_epoch_address(stage.member.derivation.pubkey(), epoch)
-    await stage.call("localnet_setAccount", str(place), {"lamports": 0, "owner": str(SYSTEM), "data": ""})
+    empty = {"lamports": 0, "owner": str(SYSTEM), "data": ""}
+    await stage.network.call("localnet_setAccount", str(stage.registration_of(epoch)), empty)
 
 
 CASES: tuple[Case, ...] = (

@@ -1,4 +1,4 @@
-"""A fault-injecting proxy: refuses, stays silent, loses and falsifies answers of a service, and counts the calls."""
+"""A fault-injecting proxy: refuses, stays silent, loses and falsifies answers of a service, and records the calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import copy
 import hashlib
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +21,9 @@ from solders.transaction import VersionedTransaction
 
 MAX_BODY_BYTES = 64 << 20
 _REMEMBERED_CALLS = 100_000
+_OF_ONE_CONNECTION = frozenset(
+    {"host", "connection", "keep-alive", "transfer-encoding", "content-length", "accept-encoding"}
+)
 _PROOFS = ("getMultipleCompressedAccountProofs", "getMultipleNewAddressProofsV2")
 
 
@@ -45,6 +48,9 @@ Fault = Callable[[Call], Awaitable[web.StreamResponse | None]]
 Lie = Callable[[Call, Any], None]
 """Changes the result of a method in place."""
 
+Observer = Callable[[Call, float, int], None]
+"""Gets each call that was passed on, the time of its arrival in Unix seconds, and the status of its answer."""
+
 
 @dataclass
 class FaultProxy:
@@ -52,6 +58,7 @@ class FaultProxy:
 
     fault: Fault | None = None
     lie: Lie | None = None
+    observe: Observer | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
     times: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_CALLS))
 
@@ -66,7 +73,11 @@ class FaultProxy:
 
     def calls(self, began: float, ended: float) -> int:
         """Return the number of calls between two times, Unix seconds."""
-        return sum(began <= at <= ended for at, _ in self.times)
+        return self.methods(began, ended).total()
+
+    def methods(self, began: float, ended: float) -> Counter[str]:
+        """Return the number of calls between two times by method."""
+        return Counter(method for at, method in self.times if began <= at <= ended)
 
     @contextlib.asynccontextmanager
     async def before(self, url: str) -> AsyncIterator[str]:
@@ -75,12 +86,14 @@ class FaultProxy:
 
             async def come(request: web.Request) -> web.StreamResponse:
                 raw = await request.read()
-                call = Call(request, _json(raw), self.over)
-                self.times.append((time.time(), call.method))
+                call, came = Call(request, _json(raw), self.over), time.time()
+                self.times.append((came, call.method))
                 answered = await self.fault(call) if self.fault is not None else None
-                if answered is not None:
-                    return answered
-                return await self._pass_on(session, url, call, raw)
+                if answered is None:
+                    answered = await self._pass_on(session, url, call, raw)
+                    if self.observe is not None:
+                        self.observe(call, came, answered.status)
+                return answered
 
             app = web.Application(client_max_size=MAX_BODY_BYTES)
             app.router.add_route("*", "/{path:.*}", come)
@@ -96,12 +109,14 @@ class FaultProxy:
 
     async def _pass_on(self, session: aiohttp.ClientSession, url: str, call: Call, raw: bytes) -> web.Response:
         target, lie = f"{url.rstrip('/')}{call.request.rel_url}", self.lie
-        headers = {"Content-Type": call.request.content_type}
+        headers = {
+            name: value for name, value in call.request.headers.items() if name.lower() not in _OF_ONE_CONNECTION
+        }
         try:
             async with session.request(call.request.method, target, data=raw, headers=headers) as answer:
                 content, status, kind = await answer.read(), answer.status, answer.content_type
         except aiohttp.ClientError:
-            return web.Response(status=502)
+            return await cut(call)
         if lie is not None and status == 200 and "result" in (answered_json := _json(content)):
             lie(call, answered_json["result"])
             content = json.dumps(answered_json).encode()

@@ -14,23 +14,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
-import json
 import struct
-import sys
-import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from bench_report import Report
 from fault_cases import Stage
 from fault_proxy import Call, Fault, Lie
-from fault_runs import BEGINNING, TRAFFIC, say, seed, staged
+from fault_runs import TRAFFIC, staged
+from network import BEGINNING, say
 from proof_ledger import Ledger
-from rich.console import Console
-from rich.table import Table
 
 from forester.chain.tree_metadata import BATCHED_TREE_DISCRIMINATOR
 from forester.epoch.machine import Action
@@ -68,27 +65,27 @@ dear_rent = answering(getMinimumBalanceForRentExemption=lambda call: 100 * (128 
 
 
 def no_status(call: Call, result: Any) -> None:
-    """Claim that nothing has landed."""
+    """Nothing has landed."""
     if call.method == "getSignatureStatuses":
         result["value"] = [None] * len(result["value"])
 
 
 def expired(call: Call, result: Any) -> None:
-    """Claim that every blockhash has expired, and nothing has landed."""
+    """Every blockhash has expired, and nothing has landed."""
     no_status(call, result)
     if call.method == "getEpochInfo":
         result["blockHeight"] += _FAR
 
 
 def past_heights(call: Call, result: Any) -> None:
-    """Claim that new blockhashes expired long ago, and nothing has landed."""
+    """New blockhashes expired long ago, and nothing has landed."""
     no_status(call, result)
     if call.method == "getLatestBlockhash":
         result["value"]["lastValidBlockHeight"] = 1
 
 
 def full_trees(call: Call, result: Any) -> None:
-    """Claim that all V2 trees are full, and every account is rich."""
+    """All V2 trees are full, and everybody is rich."""
     if call.method == "getBalance":
         result["value"] = _RICH
     if call.method != "getMultipleAccounts":
@@ -130,17 +127,6 @@ class Cost:
     sol: float
 
 
-@dataclass
-class Report:
-    """The whole run; amounts in SOL."""
-
-    budget: float
-    costs: list[Cost] = field(default_factory=list)
-    total: float = 0.0
-    exhausted: bool = False
-    missed: list[str] = field(default_factory=list)
-
-
 class LyingRun:
     """Lies one after another before one process."""
 
@@ -150,30 +136,30 @@ class LyingRun:
         self._signed: set[str] = set()
 
     async def report(self) -> Report:
-        """Inject all lies; return the report."""
-        report, options = Report(self._options.budget), self._options
-        before = await self._balance()
+        """Tell all lies, and compare what happened with what must be."""
+        report, options, before = Report(), self._options, await self._balance()
         for counts in (BEGINNING, *TRAFFIC):
-            await seed(self._stage, counts)
+            await self._stage.network.seed(counts)
         self._show(CASES[0])
-        if not await self._until(self._works, _BEGIN_DEADLINE_S):
-            report.missed.append("the forester does not work before the lies")
+        ends = time.monotonic() + _BEGIN_DEADLINE_S
+        while not (works := self._works()) and time.monotonic() < ends:  # noqa: ASYNC110 - another process works
+            await asyncio.sleep(0.25)
+        report.require("the forester works before the lies", works, works)
+        costs = []
         for case in CASES:
-            report.costs.append(await self._told(case, options.hold))
+            costs.append(await self._told(case, options.hold))
             self._show(CASES[0])
             await asyncio.sleep(options.rest if case.lie is not None else 0)
         if options.exhaust:
-            report.costs.append(await self._exhausted())
-            report.exhausted = self._stopped()
+            costs.append(await self._exhausted())
             red = any(line["condition"] == "budget" for line in self._events("unhealthy"))
-            if not (report.exhausted and red and self._events("spending_budget_exceeded")):
-                report.missed.append("the forester did not stop sending, or did not say so")
-        report.total = sol(before - await self._balance())
-        if report.total > options.budget:
-            report.missed.append(f"{report.total:g} SOL were spent, the budget is {options.budget:g}")
-        process = self._stage.member.process
-        if process is None or process.poll() is not None:
-            report.missed.append("the process ended")
+            stopped = self._stopped() and red and bool(self._events("spending_budget_exceeded"))
+            report.require("the forester stops sending, and says so", stopped, stopped)
+        total = sol(before - await self._balance())
+        report.require(f"at most the budget of {options.budget:g} SOL is spent", total <= options.budget, f"{total:g}")
+        _ = self._stage.member.pid  # the process that was started
+        report.tables["costs"] = [asdict(cost) for cost in costs]
+        report.figures["sol"] = total
         return report
 
     def _show(self, case: LyingCase) -> None:
@@ -190,7 +176,7 @@ class LyingRun:
         while (remaining_s := began + hold_s - time.monotonic()) > 0:
             for counts in TRAFFIC:
                 if time.monotonic() < began + hold_s:
-                    await seed(self._stage, counts)
+                    await self._stage.network.seed(counts)
             await asyncio.sleep(min(remaining_s, 1.0))
         seconds = round(time.monotonic() - began, 1)
         cost = Cost(case.name, seconds, len(self._signed) - signed, sol(balance - await self._balance()))
@@ -219,37 +205,18 @@ class LyingRun:
         return any("spending budget exceeded" in reason for reason in reasons)
 
     async def _balance(self) -> int:
-        """Return the payer's balance on the network itself."""
-        return await self._stage.rpc.balance(self._stage.member.payer.pubkey())
+        """The payer's balance at the network itself."""
+        return await self._stage.network.rpc.balance(self._stage.member.payer.pubkey())
 
     def _events(self, event: str) -> list[dict[str, Any]]:
         return [line for line in self._stage.member.lines() if line["event"] == event]
 
-    async def _until(self, true: Callable[[], bool], within_s: float) -> bool:
-        ends = time.monotonic() + within_s
-        while not true():
-            if time.monotonic() > ends:
-                return False
-            await asyncio.sleep(0.25)
-        return True
-
 
 async def run(options: argparse.Namespace, folder: Path) -> Report:
-    """Run all lies; return the report."""
+    """Run all lies."""
     spending = {"ENABLE_PRIORITY_FEES": "true", "SPENDING_BUDGET_SOL_PER_HOUR": f"{options.budget:.9f}"}
     async with staged(options, folder, Ledger(), spending) as stage:
         return await LyingRun(stage, options).report()
-
-
-def show(report: Report, console: Console) -> None:
-    """Print a table."""
-    table = Table("node lies about", "s", "transactions", "SOL", title="a lying node")
-    for cost in report.costs:
-        table.add_row(cost.lie, f"{cost.seconds:g}", str(cost.signed), f"{cost.sol:.6f}")
-    console.print(table)
-    console.print(f"{report.total:.6f} SOL of a budget of {report.budget:g} SOL per hour")
-    for text in report.missed:
-        console.print(f"[red]MISSED[/red] {text}")
 
 
 def positive_sol(text: str) -> float:
@@ -261,25 +228,10 @@ def positive_sol(text: str) -> float:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
+    """Add the options."""
     add = parser.add_argument
     add("--hold", type=float, default=30, help="seconds that each lie lasts (30)")
     add("--rest", type=float, default=30, help="seconds of honesty after each lie about the chain (30)")
     add("--budget", type=positive_sol, default=1, help="spending budget of the forester, SOL per hour (1)")
     add("--exhaust", action="store_true", help="lie about fees at last until the budget is spent")
     add("--slot-ms", type=float, default=400, help="milliseconds per slot, as a cluster has them (400)")
-    add("--logs", type=Path, help="folder in which log and journal stay")
-    add("--json", action="store_true", help="print one JSON object, no table")
-
-
-def main(options: argparse.Namespace) -> int:
-    """Run; return 0 if every bound was kept."""
-    with tempfile.TemporaryDirectory(prefix="lying-node-") as temporary:
-        folder = options.logs or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        report = asyncio.run(run(options, folder.resolve()))
-    if options.json:
-        print(json.dumps({"passed": not report.missed, **asdict(report)}, indent=2))
-    else:
-        show(report, Console(width=None if sys.stdout.isatty() else 200))
-    return int(bool(report.missed))

@@ -1,4 +1,4 @@
-"""The verdict on a run of several foresters: figures, bounds, tables."""
+"""The verdict on a run of several foresters: figures and bounds."""
 
 from __future__ import annotations
 
@@ -9,74 +9,40 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from forester_fleet import Member, moment
+from bench_report import Report
+from fleet import Member, moment
+from network import has_reported, waiting
 from proof_ledger import Entry, Ledger
-from rich.console import Console
-from rich.table import Table
 
 from forester.epoch.phases import ProtocolTimes, SlotRange
-from forester.network_status.state import NetworkState, TreeState
+from forester.network_status.state import NetworkState
 
 DUPLICATE_PERCENT = 2.0
 _DONE_ALREADY = re.compile(r"\b(6015|9003|13006|10010|110\d\d)\b")
-"""Codes with which the programs refuse work that is already done: no such element, another root or index."""
+"""Codes with which the programs refuse work that is done: the element is gone, the root or the index is another."""
 _WORK = frozenset({"v2_batches", "nullify", "update_address"})
 
-
 Span = tuple[float, float]
-"""First and last moment, Unix seconds."""
-
+"""From when to when, Unix seconds."""
 
 REACTION_S = 10.0
-"""Seconds of readiness in a phase up to which a forester need not have sent anything in it."""
+"""A forester that was ready for less than this in a phase need not have sent anything in it."""
 
 UNREADY_PERCENT = 10.0
-"""With more, kills follow one another more quickly than the machine starts processes: the run proves little."""
+"""With more, kills follow one another more quickly than the machine starts processes: the run says little."""
 
 
 @dataclass(frozen=True)
 class SlotTimes:
-    """The phases of epochs, and the times of slots in their order, Unix seconds."""
+    """The phases of epochs, and when slots were seen, Unix seconds, in their order."""
 
     times: ProtocolTimes
     seen: Sequence[tuple[float, int]]
 
     def span(self, slots: SlotRange) -> Span:
-        """Return the times of the first and the last slot."""
+        """From when to when the slots passed."""
         inside = [at for at, slot in self.seen if slot in slots]
         return (inside[0], inside[-1]) if inside else (0.0, 0.0)
-
-
-@dataclass
-class Check:
-    """A bound and whether the run kept it."""
-
-    name: str
-    kept: bool
-    found: str
-
-
-@dataclass
-class Verdict:
-    """Figures and checks of a run."""
-
-    checks: list[Check] = field(default_factory=list)
-    figures: dict[str, Any] = field(default_factory=dict)
-    members: list[dict[str, Any]] = field(default_factory=list)
-
-    def require(self, name: str, kept: bool, found: str) -> None:
-        """Add a bound and what was found."""
-        self.checks.append(Check(name, kept, found))
-
-    @property
-    def passed(self) -> bool:
-        """Return True if every bound was kept."""
-        return all(check.kept for check in self.checks)
-
-    def as_object(self) -> dict[str, Any]:
-        """Return the verdict for --json."""
-        checks = [{"check": item.name, "kept": item.kept, "found": item.found} for item in self.checks]
-        return {"passed": self.passed, "checks": checks, "figures": self.figures, "foresters": self.members}
 
 
 @dataclass
@@ -101,66 +67,49 @@ class Transactions:
         return counted
 
 
-def waiting(state: NetworkState) -> dict[str, int]:
-    """Return the elements that wait although they fill a batch, by tree and queue."""
-    return {
-        f"{tree.kind.label} {str(tree.tree.address)[:8]} {label}": count
-        for tree in state.trees
-        for label, count in tree.pending.items()
-        if count >= batch_of(tree)
-    }
-
-
-def batch_of(tree: TreeState) -> int:
-    """Return the size of the tree's batches; 1 for V1, whose elements are processed one by one."""
-    return tree.batched.queue.zkp_batch_size if tree.batched is not None else 1
-
-
 def judge(
     members: list[Member],
     ledger: Ledger,
     state: NetworkState,
-    roots: dict[str, tuple[str, str]],
+    different: dict[str, tuple[str, str]],
     epochs: list[int],
     troubles: list[Span],
     slots: SlotTimes,
-) -> Verdict:
+) -> Report:
     """Compare what happened with what must be; ``troubles`` are the times in which faults were shown."""
-    verdict = Verdict()
+    report = Report()
     left = waiting(state)
-    verdict.require("every queue holds less than a batch", not left, str(left) if left else "drained")
-    different = {tree: pair for tree, pair in roots.items() if pair[0] != pair[1]}
-    found = ", ".join(f"{tree}: {pair}" for tree, pair in different.items())
-    verdict.require("roots of the chain are the indexer's", not different, found or f"{len(roots)} trees agree")
-    _duplicate_transactions(verdict, members)
-    _duplicate_proofs(verdict, members, ledger, troubles)
-    _after_restarts(verdict, members, ledger)
-    _reports(verdict, members, state, epochs, slots)
+    report.require("every queue holds less than a batch", not left, left or "drained")
+    report.require("roots of the chain are the indexer's", not different, different)
+    _duplicate_transactions(report, members)
+    _duplicate_proofs(report, members, ledger, troubles)
+    _after_restarts(report, members, ledger)
+    _reports(report, members, state, epochs, slots)
     crashes = sum(line["event"] == "task_crashed" for member in members for line in member.lines())
-    verdict.require("no task crashed", crashes == 0, str(crashes))
-    _recovery(verdict, members)
-    _members(verdict, members, ledger, state, epochs)
-    return verdict
+    report.require("no task crashed", crashes == 0, crashes)
+    _recovery(report, members)
+    _members(report, members, ledger, state, epochs)
+    return report
 
 
-def _duplicate_transactions(verdict: Verdict, members: list[Member]) -> None:
+def _duplicate_transactions(report: Report, members: list[Member]) -> None:
     counted = [Transactions.of(member.lines()) for member in members]
     failed, done = sum(item.done_already for item in counted), sum(item.confirmed for item in counted)
     reasons = sum((item.reasons for item in counted), Counter[str]())
     percent = _percent(failed, failed + done)
-    verdict.figures["transactions"] = {"confirmed": done, "done_already": failed, "percent": percent}
-    verdict.figures["failed_transactions"] = dict(reasons.most_common())
+    report.figures["transactions"] = {"confirmed": done, "done_already": failed, "percent": percent}
+    report.figures["failed_transactions"] = dict(reasons.most_common())
     name = f"transactions for work that was done: at most {DUPLICATE_PERCENT:g} %"
-    verdict.require(name, percent <= DUPLICATE_PERCENT, f"{failed} of {failed + done} ({percent:g} %)")
+    report.require(name, percent <= DUPLICATE_PERCENT, f"{failed} of {failed + done} ({percent:g} %)")
 
 
-def _duplicate_proofs(verdict: Verdict, members: list[Member], ledger: Ledger, troubles: list[Span]) -> None:
-    """Check duplicate proofs: a lost transaction or a killed process makes another process prove again."""
+def _duplicate_proofs(report: Report, members: list[Member], ledger: Ledger, troubles: list[Span]) -> None:
+    """A proof whose transaction was lost, or that was made by a process that was killed, is made again by another."""
     made, repeated = len(ledger.entries), ledger.repeated()
     died = {member.number: [life.killed for life in member.lives if life.killed is not None] for member in members}
     free = [pair for pair in repeated if not _forced(*pair, died=died[pair[0].member], troubles=troubles)]
     percent = _percent(len(free), made)
-    verdict.figures["proofs"] = {
+    report.figures["proofs"] = {
         "made": made,
         "made_again": len(repeated),
         "of_these_after_a_kill_or_fault": len(repeated) - len(free),
@@ -168,9 +117,9 @@ def _duplicate_proofs(verdict: Verdict, members: list[Member], ledger: Ledger, t
         "percent": _percent(len(repeated), made),
         "percent_without_kill_or_fault": percent,
     }
-    verdict.figures["failed_proof_requests"] = {str(status): count for status, count in ledger.failures.items()}
+    report.figures["failed_proof_requests"] = {str(status): count for status, count in ledger.failures.items()}
     name = f"proofs made again without kill or fault: at most {DUPLICATE_PERCENT:g} %"
-    verdict.require(name, percent <= DUPLICATE_PERCENT, f"{len(free)} of {made} ({percent:g} %)")
+    report.require(name, percent <= DUPLICATE_PERCENT, f"{len(free)} of {made} ({percent:g} %)")
 
 
 def _forced(first: Entry, second: Entry, *, died: Sequence[float], troubles: Sequence[Span]) -> bool:
@@ -183,8 +132,8 @@ def _percent(part: int, whole: int) -> float:
     return round(100 * part / max(1, whole), 2)
 
 
-def _after_restarts(verdict: Verdict, members: list[Member], ledger: Ledger) -> None:
-    """Count proofs that were in the journal when a process died, and were made again by the next one."""
+def _after_restarts(report: Report, members: list[Member], ledger: Ledger) -> None:
+    """Proofs that were in the journal when a process died, and were made again by the next one."""
     again = lost = 0
     for member in members:
         mine = [entry for entry in ledger.entries if entry.member == member.number]
@@ -195,41 +144,35 @@ def _after_restarts(verdict: Verdict, members: list[Member], ledger: Ledger) -> 
             again += len(later & life.kept)
             before = {entry.link for entry in mine if life.began <= entry.answered <= life.killed}
             lost += len(later & (before - life.kept))
-    verdict.figures["answers_lost_in_kills"] = lost
-    verdict.require("kept proofs computed again after a restart", again == 0, str(again))
+    report.figures["answers_lost_in_kills"] = lost
+    report.require("kept proofs computed again after a restart", again == 0, again)
 
 
-def _reports(verdict: Verdict, members: list[Member], state: NetworkState, epochs: list[int], slots: SlotTimes) -> None:
+def _reports(report: Report, members: list[Member], state: NetworkState, epochs: list[int], slots: SlotTimes) -> None:
     excused = 0
     for epoch in epochs:
-        registered = {item.authority: item for item in state.registrations.get(epoch, ())}
-        mine = [registered.get(member.payer.pubkey()) for member in members]
-        missing, down, phases = list[str](), list[str](), slots.times.phases(epoch)
-        for member, item in zip(members, mine, strict=True):
-            if item is None or not item.has_reported_work:
-                phase = slots.span(phases.registration if item is None else phases.report_work)
-                (missing if member.ready_seconds(phase) >= REACTION_S else down).append(member.name)
+        missing, down, phases = list[int](), list[int](), slots.times.phases(epoch)
+        for member in members:
+            reported = has_reported(state, epoch, member)
+            if not reported:
+                phase = slots.span(phases.registration if reported is None else phases.report_work)
+                (missing if member.ready_seconds(phase) >= REACTION_S else down).append(member.number)
         excused += len(down)
-        work = " + ".join(str(item.work_counter) if item is not None else "-" for item in mine)
-        found = f"no report of {', '.join(missing)}" if missing else f"work {work}"
-        found += f"; hardly ready in the phase: {', '.join(down)}" if down else ""
-        verdict.require(f"epoch {epoch} reported by every forester", not missing, found)
+        found = f"no report of {missing or 'none'}; hardly ready in the phase: {down or 'none'}"
+        report.require(f"epoch {epoch} reported by every forester", not missing, found)
     percent = _percent(excused, len(epochs) * len(members))
     name = f"reports of foresters that were hardly ready: at most {UNREADY_PERCENT:g} % missed"
-    verdict.require(name, percent <= UNREADY_PERCENT, f"{excused} of {len(epochs) * len(members)} ({percent:g} %)")
+    report.require(name, percent <= UNREADY_PERCENT, f"{excused} of {len(epochs) * len(members)} ({percent:g} %)")
 
 
-def _recovery(verdict: Verdict, members: list[Member]) -> None:
+def _recovery(report: Report, members: list[Member]) -> None:
+    report.figures["kills"] = sum(life.killed is not None for member in members for life in member.lives)
     ready = [seconds for member in members for seconds in member.recoveries()]
-    kills = sum(life.killed is not None for member in members for life in member.lives)
-    verdict.figures["kills"] = kills
-    if ready:
-        spread = {"median": round(statistics.median(ready), 2), "max": round(max(ready), 2)}
-        verdict.figures["seconds_from_start_to_ready"] = spread
-    first = [seconds for member in members for seconds in _until_first_success(member)]
-    if first:
-        spread = {"median": round(statistics.median(first), 2), "max": round(max(first), 2)}
-        verdict.figures["seconds_from_kill_to_next_confirmed_transaction"] = spread
+    moved = [seconds for member in members for seconds in _until_first_success(member)]
+    for name, found in (("start_to_ready", ready), ("kill_to_next_confirmed_transaction", moved)):
+        if found:
+            spread = {"median": round(statistics.median(found), 2), "max": round(max(found), 2)}
+            report.figures[f"seconds_from_{name}"] = spread
 
 
 def _until_first_success(member: Member) -> list[float]:
@@ -238,45 +181,20 @@ def _until_first_success(member: Member) -> list[float]:
     return [min(later) - at for at in killed if (later := [done for done in confirmed if done > at])]
 
 
-def _members(verdict: Verdict, members: list[Member], ledger: Ledger, state: NetworkState, epochs: list[int]) -> None:
+def _members(report: Report, members: list[Member], ledger: Ledger, state: NetworkState, epochs: list[int]) -> None:
+    rows: list[dict[str, Any]] = []
     for member in members:
         counted = Transactions.of(member.lines())
-        work = sum(
-            item.work_counter
-            for epoch in epochs
-            for item in state.registrations.get(epoch, ())
-            if item.authority == member.payer.pubkey()
-        )
-        verdict.members.append(
+        items = [item for epoch in epochs for item in state.registrations.get(epoch, ())]
+        rows.append(
             {
                 "forester": member.number,
                 "weight": member.weight,
                 "kills": sum(life.killed is not None for life in member.lives),
-                "work_counted": work,
+                "work_counted": sum(i.work_counter for i in items if i.authority == member.payer.pubkey()),
                 "transactions": counted.confirmed,
                 "done_already": counted.done_already,
                 "proofs": sum(entry.member == member.number for entry in ledger.entries),
             }
         )
-
-
-def show(verdict: Verdict, console: Console) -> None:
-    """Print tables."""
-    foresters = Table(*verdict.members[0], title="foresters")
-    for row in verdict.members:
-        foresters.add_row(*map(str, row.values()))
-    console.print(foresters)
-    figures = Table("figure", "value", title="figures")
-    for name, value in verdict.figures.items():
-        figures.add_row(name.replace("_", " "), _text(value))
-    console.print(figures)
-    checks = Table("bound", "", "found", title="bounds")
-    for check in verdict.checks:
-        checks.add_row(check.name, "kept" if check.kept else "[red]MISSED[/red]", check.found)
-    console.print(checks)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return "\n".join(f"{name}: {item}" for name, item in value.items()) or "none"
-    return str(value)
+    report.tables["foresters"] = [*rows]

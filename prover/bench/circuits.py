@@ -1,105 +1,236 @@
-"""Time and memory of each circuit alone: witness, latency by threads, throughput, loading.
+"""Each circuit alone: time and memory by CPUs, backend and batch size, and the loading of its key.
 
-Prepares the published keys of three small circuits (with --batch also development keys of the batches of 10) as
-`prover keys prepare` does by default, folded and without tables. Measures each in its own process, pinned to 1, 2, 4, …
-CPUs. Prints a table and one line of JSON with machine and commit, which is appended to a history. Names in it:
-witness_, prove_…_{threads}t (p50, p95), prove_tput_, key_load_ (cold and warm) and rss_.
+- `alone`: witness, latency, throughput, loading and memory on 1, 2, 4, … CPUs, each in a process of its own. Keys are
+  those of three small circuits, with --batch also of the batches of 10, prepared as `prover keys prepare` does.
+- `backends`: one proof on one thread by each backend that this CPU supports, alternately. Keys are read from their
+  source, so each backend has the points in its own representation.
+- `growth`: batch append at height 32 with development keys of --sizes, not folded, and the exponents that fit: 1 means
+  that twice the constraints take twice as long. A batch of 100 takes a minute of setup and 2 GB of disk.
+- `load`: loading of keys by the reference, whose binary prints a line before and after each, by our prover from the
+  same files, and from prepared files; alternately, with a warm page cache. Exit status 1 below 50 times the reference.
+
+Prints a table for each part and appends the rows to a history, with machine and commit. Linux only.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
+import math
 import os
+import re
+import statistics
+import subprocess
 import sys
+import tempfile
+import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
-import key_preparation
 import reference_batch_keys
 import reference_fixtures
+from bench_report import Report
+from key_preparation import add_preparation, key_of, preparing
 from machine import keep, machine_facts
-from proof_requests import BATCH_CASES, CASES, REQUESTS
-from prove_alone import Alone, measure
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
+from proof_requests import BATCH_CASES, BATCH_MODE, CASES, MODE, REQUESTS
+from prove_alone import Figures, measure, milliseconds
+from prover_server import OURS, START_DEADLINE_S, free_port, start_command
 
-MIB = 2**20
+from prover.errors import ProverError
+from prover.kernel.engine import STAGES, Backend, Engine
+from prover.keys.prepared import prepared_keys
+
 HISTORY = Path(__file__).with_name("circuits_history.jsonl")
+SIZES = (2, 10, 50, 100)
+REQUIRED_RATIO = 50.0
+ALTERNATIONS = 3
+PREPARED_LOADS = 5
+"""Loads per round; one alone is too short to time."""
+BEGIN = re.compile(r"Reading proving system from file (\S+\.key)")
+END = re.compile(r"Read \w*ProvingSystem")
+SERVING = "prover server started"
+ALONE = (
+    *("p50_ms", "p95_ms", "cpu_ms", "witness_ms", "proofs_per_s"),
+    *("load_cold_ms", "load_warm_ms", "proof_mib", "peak_mib"),
+)
+GROWTH = ("constraints", "p50_ms", "cpu_ms", "witness_ms", "proof_mib", "peak_mib")
+
+Rows = list[dict[str, Any]]
 
 
-def powers_of_two(most: int) -> Iterator[int]:
-    """Yield 1, 2, 4, … below ``most``, and ``most``."""
-    cores = 1
-    while cores < most:
-        yield cores
-        cores *= 2
-    yield most
+def sources(options: argparse.Namespace) -> Iterator[tuple[dict[str, str], Path]]:
+    """Yield names of circuits and the folder of their keys."""
+    yield CASES, reference_fixtures.proving_keys_dir()
+    if options.batch:
+        yield BATCH_CASES, reference_batch_keys.batch_keys_dir()
 
 
-def records(circuit: str, runs: Sequence[Alone]) -> Iterator[dict[str, object]]:
-    """Yield the named measurements of one circuit; milliseconds, proofs per second, seconds, MiB."""
-    for run in runs:
-        times = {"p50_ms": round(run.p50 * 1e3, 2), "p95_ms": round(run.p95 * 1e3, 2)}
-        yield {"name": f"prove_{circuit}_{run.cores}t", **times, "processor_ms": round(run.processor * 1e3, 2)}
-    last = runs[-1]
-    yield {"name": f"prove_tput_{circuit}", "threads": last.cores, "proofs_per_s": round(last.proofs_per_s, 3)}
-    yield {"name": f"witness_{circuit}", "ms": round(last.witness * 1e3, 3), "threads": last.cores}
-    yield {"name": f"key_load_{circuit}", "cold_s": round(last.load_cold, 4), "warm_s": round(last.load_warm, 4)}
-    memory = {"loaded": last.loaded_bytes, "proof": last.scratch_bytes, "peak": last.peak_resident_bytes}
-    yield {"name": f"rss_{circuit}", **{f"{what}_mib": round(size / MIB, 1) for what, size in memory.items()}}
+def cpu_counts(options: argparse.Namespace) -> Sequence[int]:
+    """Return --cores, or 1, 2, 4, … and the number of our CPUs."""
+    own = len(os.sched_getaffinity(0))
+    return options.cores or sorted({*(2**n for n in range(own.bit_length())), own})
 
 
-def show(found: dict[str, list[Alone]]) -> None:
-    """Print one row per circuit and number of CPUs."""
-    table = Table(title="Each circuit alone, key resident (ms; memory in MiB)")
-    headings = ("threads", "p50", "p95", "CPU", "witness", "proofs/s", "load cold", "warm", "a proof", "peak")
-    table.add_column("circuit")
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for circuit, runs in found.items():
-        for run in runs:
-            times = (run.p50, run.p95, run.processor, run.witness)
-            cells = [f"{seconds * 1e3:.1f}" for seconds in times]
-            loads = [f"{seconds * 1e3:.1f}" for seconds in (run.load_cold, run.load_warm)]
-            memory = [f"{size / MIB:.0f}" for size in (run.scratch_bytes, run.peak_resident_bytes)]
-            table.add_row(circuit, str(run.cores), *cells, f"{run.proofs_per_s:.2f}", *loads, *memory)
-    Console(width=None if sys.stdout.isatty() else 130).print(table)
+def alone(options: argparse.Namespace, report: Report) -> Rows:
+    """Measure each circuit on each number of CPUs."""
+    rows = []
+    with preparing(options) as preparation:
+        for cases, keys in sources(options):
+            folder = preparation.prepare(keys, cases.values())
+            for circuit, name in cases.items():
+                for cores in cpu_counts(options):
+                    request = REQUESTS / f"{name}.json"
+                    found = measure(key_of(keys, name), folder, request, cores, options.rounds)
+                    rows.append({"circuit": circuit, "cpus": cores, **_columns(found, ALONE)})
+        report.figures |= {"prepared": " ".join(preparation.words), "folded": preparation.folded}
+    return rows
+
+
+def supported_backends() -> Iterator[Backend]:
+    """Yield the backends that this CPU supports."""
+    for backend in Backend:
+        with contextlib.suppress(ProverError), Engine(1, backend):
+            if backend is not Backend.AUTO:
+                yield backend
+
+
+def backends(options: argparse.Namespace, report: Report) -> Rows:  # noqa: ARG001 - the signature of a part
+    """Measure one proof on one thread by each backend; the CPU time is the minimum, stages are of that run."""
+    rows = []
+    for cases, keys in sources(options):
+        for circuit, name in cases.items():
+            request, fastest = REQUESTS / f"{name}.json", dict[str, Figures]()
+            for _ in range(ALTERNATIONS):
+                for backend in supported_backends():
+                    found = measure(key_of(keys, name), None, request, 1, options.rounds, backend.name)
+                    best = fastest.setdefault(backend.name.lower(), found)
+                    if found["fastest_cpu_ms"] < best["fastest_cpu_ms"]:
+                        fastest[backend.name.lower()] = found
+            columns = ("fastest_cpu_ms", *(f"{stage}_ms" for stage in STAGES))
+            rows += [{"circuit": circuit, "backend": name, **_columns(best, columns)} for name, best in fastest.items()]
+    return rows
+
+
+def growth(options: argparse.Namespace, report: Report) -> Rows:
+    """Measure batches of several sizes, and fit exponents."""
+    rows: Rows = []
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
+        for size in options.sizes:
+            key, request = _development_key(Path(folder), size)
+            for cores in cpu_counts(options):
+                found = measure(key, Path(folder), request, cores, options.rounds)
+                rows.append({"batch": size, "cpus": cores, **_columns(found, GROWTH)})
+            for path in Path(folder).iterdir():
+                path.unlink()
+    for cores in cpu_counts(options) if len(options.sizes) > 1 else ():
+        own = [row for row in rows if row["cpus"] == cores]
+        for name in ("p50_ms", "peak_mib"):
+            fitted = exponent([(row["constraints"], row[name]) for row in own])
+            report.figures[f"{name} on {cores} CPUs grows as constraints to the power of"] = round(fitted, 2)
+    return rows
+
+
+def _development_key(folder: Path, size: int) -> tuple[Path, Path]:
+    """Make and prepare a key of one batch size; return it and a request."""
+    key, request = folder / f"batch_append_32_{size}.key", folder / f"{size}.json"
+    sizes = ("--append-tree-height", "32", "--append-batch-size", str(size))
+    outputs = ("--output", str(key), "--output-vkey", str(key.with_suffix(".vkey")))
+    subprocess.run([OURS, "setup", "--circuit", "append", *sizes, *outputs], check=True, stdout=subprocess.DEVNULL)
+    made_up = [OURS, "gen-test-params", "--circuit", "append", "--batch-size", str(size), "--seed", "growth"]
+    request.write_bytes(subprocess.run(made_up, check=True, stdout=subprocess.PIPE).stdout)
+    with Engine() as engine:
+        prepared_keys.prepare(engine, key, folder)
+    return key, request
+
+
+def exponent(points: Sequence[tuple[float, float]]) -> float:
+    """Return b of y = a x^b by least squares of the logarithms."""
+    logs = [(math.log(x), math.log(y)) for x, y in points]
+    return statistics.linear_regression(*zip(*logs, strict=True)).slope
+
+
+def load(options: argparse.Namespace, report: Report) -> Rows:
+    """Load all keys in the three ways alternately; medians."""
+    mode = BATCH_MODE if options.batch else MODE
+    keys = reference_batch_keys.batch_keys_dir() if options.batch else reference_fixtures.proving_keys_dir()
+    times: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    with tempfile.TemporaryDirectory(dir=keys.parent) as folder, Engine() as engine:
+        for _ in range(options.starts):
+            for name, theirs_ms in _reference_loads(keys, mode).items():
+                source, own = keys / name, times[name]
+                prepared_keys.prepare(engine, source, Path(folder))
+                own["reference_ms"].append(theirs_ms)
+                own["source_ms"].append(
+                    milliseconds(lambda source=source: prepared_keys.load_source(engine, source).close())  # type: ignore[misc]
+                )
+                for _ in range(PREPARED_LOADS):
+                    own["prepared_ms"].append(
+                        milliseconds(lambda source=source: prepared_keys.load(engine, source, Path(folder)).close())  # type: ignore[misc]
+                    )
+    rows = []
+    for name, measured in times.items():
+        medians = {way: statistics.median(found) for way, found in measured.items()}
+        ratio = medians["reference_ms"] / medians["prepared_ms"]
+        rows.append({"key": name, **medians, "times_faster": ratio})
+        report.require(f"{name}: {REQUIRED_RATIO:g} times the reference", ratio >= REQUIRED_RATIO, f"{ratio:.0f}")
+    return rows
+
+
+def _reference_loads(keys_dir: Path, mode: tuple[str, ...]) -> dict[str, float]:
+    """Return milliseconds per key of one start of the reference. Exits if it loads no key."""
+    binary = str(reference_fixtures.prover_binary())
+    arguments = start_command(binary, keys_dir, free_port(), free_port(), *mode)
+    found: dict[str, float] = {}
+    deadline = time.monotonic() + START_DEADLINE_S
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder) as process,
+    ):
+        name, begun = "", 0.0
+        for line in cast("Any", process.stdout):
+            now = time.perf_counter()
+            if begin := BEGIN.search(line):
+                name, begun = Path(begin[1]).name, now
+            elif name and END.search(line):
+                found[name] = (now - begun) * 1e3
+                name = ""
+            if SERVING in line or time.monotonic() > deadline:
+                break
+        process.kill()
+    return found or sys.exit("the reference loaded no key")
+
+
+def _columns(found: Figures, names: Sequence[str]) -> Figures:
+    return {name: round(found[name], 3) for name in names}
+
+
+PARTS = {"alone": alone, "backends": backends, "growth": growth, "load": load}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    parser.add_argument(
+        "--only", choices=PARTS, nargs="+", default=("alone",), help="parts to measure (default: alone)"
+    )
     parser.add_argument("--batch", action="store_true", help="also the batches of 10 (keys of hundreds of MB)")
     parser.add_argument("--rounds", type=int, default=20, help="measured proofs of each (default 20)")
-    key_preparation.add_preparation(parser)
+    parser.add_argument("--cores", type=int, nargs="+", help="numbers of CPUs (default: 1, 2, 4, … of this machine)")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=SIZES, help="batch sizes of growth (default 2 10 50 100)"
+    )
+    parser.add_argument("--starts", type=int, default=3, help="starts of the reference for its loads (default 3)")
+    parser.add_argument("--scratch", type=Path, help="folder for the keys of growth (default: the system's)")
+    add_preparation(parser)
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
 
 
 def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
-    facts = machine_facts()
-    words = key_preparation.preparation(options)
-    cores = list(powers_of_two(len(os.sched_getaffinity(0))))
-    found: dict[str, list[Alone]] = {}
-    folded: dict[str, bool] = {}
-    with key_preparation.prepared_folders(options) as (small, batch):
-        sources = [(CASES, reference_fixtures.proving_keys_dir(), small)]
-        if options.batch:
-            sources.append((BATCH_CASES, reference_batch_keys.batch_keys_dir(), batch))
-        for cases, keys, folder in sources:
-            key_preparation.prepare(cases.values(), keys, folder, *words)
-            folded |= key_preparation.folded_keys(keys, folder)
-            for name in track(cases.values(), "circuits", console=Console(stderr=True)):
-                request = REQUESTS / f"{name}.json"
-                circuit = name.removeprefix("v2_").replace("-", "_")
-                key = key_preparation.key_of(keys, name)
-                found[circuit] = [measure(key, folder, request, count, options.rounds) for count in cores]
-    show(found)
-    results = [record for circuit, runs in found.items() for record in records(circuit, runs)]
-    settings = {"table_mib": options.table_memory, "folded": folded, "rounds": options.rounds}
-    record = {**facts, **settings, "results": results}
-    print(key_preparation.description(folded, words))
-    print(json.dumps(record))
-    keep(options.history, record)
-    return 0
+    facts, report = machine_facts(), Report()
+    for name in options.only:
+        report.tables[name] = [*PARTS[name](options, report)]
+    report.write(as_json=False)
+    keep(options.history, {**facts, "rounds": options.rounds, "figures": report.figures, "results": report.tables})
+    return 0 if report.passed else 1

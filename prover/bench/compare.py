@@ -1,9 +1,10 @@
 """All comparisons with the reference prover in one run.
 
-Measures latency over HTTP of three small circuits and the three batches of 10, throughput with four clients, the first
+Measures latency over HTTP of three small circuits and the three batches of 10, throughput with --clients, the first
 proof after a start, resident memory with all published keys, and trusted setup. Both programs run alternately on the
-same keys; medians are printed next to the required ratio and the aim, and memory and CPU time of both servers below
-them. The reference is the binary of the npm package 0.27.0. Our latencies include the verification of each proof.
+same keys; medians are printed next to the required ratio and the aim, with memory and CPU time of both servers. The
+reference is the binary of the npm package 0.27.0; --before takes another build of our prover in its place. Our
+latencies include the verification of each proof.
 
 Our keys are prepared as `prover keys prepare` does by default, folded and without tables (--no-fold and --table-memory
 are its options). On two CPUs folding takes three minutes for the published keys and ten with the batches of 10;
@@ -16,25 +17,28 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-import key_preparation
 import reference_batch_keys
 import reference_fixtures
-from bench_server import OURS, ServerProcess, running
-from history_chart import draw, read_history
+from bench_report import Report
+from key_preparation import add_preparation, mapped_bytes, preparing
+from line_chart import Point, draw
 from machine import keep, machine_facts
+from process_figures import MIB
 from proof_requests import BATCH_CASES, BATCH_MODE, CASES, MODE, REQUESTS, bodies, for_reference, one_round, timed
-from rich.console import Console
-from rich.table import Table
+from prover_server import OURS, ServerProcess, running
 
 from prover.cli.made_up_requests import MadeUpRequests
 from prover.cpu.cpu_count import available_cpus
@@ -44,31 +48,14 @@ from prover.observability.memory import memory_limit_bytes
 from shared.proof_wire import encode_request
 
 HISTORY = Path(__file__).with_name("history.jsonl")
-CLIENTS = 4
+CLIENTS = (4,)
 PARTS = ("latency", "throughput", "start", "setup")
-MIB = 2**20
 WARM_UP_ROUNDS = 1
+WARM_UP_PROOFS = 3
 RESIDENT_KEYS = 18
-RESIDENT_DEADLINE_S = 300.0
 FIRST_PROOF = "inclusion 32/1"
 PREPARED = re.compile(r"\S+\.prepared$", re.MULTILINE)
-
-
-WARM_UP_PROOFS = 3
 SETUP_SIZES = ("--append-tree-height=32", "--append-batch-size=10")
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Seconds per proof: medians, minima, and reference / ours by medians."""
-
-    circuit: str
-    rounds: int
-    reference_median_s: float
-    ours_median_s: float
-    reference_min_s: float
-    ours_min_s: float
-    ratio: float
 
 
 @dataclass(frozen=True)
@@ -119,7 +106,7 @@ class Bench:
             yield theirs, ours
 
     def reference(self) -> contextlib.AbstractContextManager[ServerProcess]:
-        """Run the reference's server."""
+        """Run the server of the reference, or of the other build."""
         return running(self.binary, self.keys_dir, *self.mode)
 
     def ours(self, *extra: str) -> contextlib.AbstractContextManager[ServerProcess]:
@@ -128,7 +115,7 @@ class Bench:
         return running(OURS, self.keys_dir, *extra, variables=variables)
 
 
-def throughputs(bench: Bench, cases: dict[str, str], proofs: int) -> Iterator[Row]:
+def throughputs(bench: Bench, cases: dict[str, str], clients: int, proofs: int) -> Iterator[Row]:
     """Yield proofs per second with several clients in closed loops."""
     with bench.both() as servers:
         for circuit, name in cases.items():
@@ -137,12 +124,14 @@ def throughputs(bench: Bench, cases: dict[str, str], proofs: int) -> Iterator[Ro
             sources = (map(for_reference, bodies(request)), bodies(request))
             for number in range(bench.rounds + WARM_UP_ROUNDS):
                 for server, source, found in zip(servers, sources, rates, strict=True):
-                    seconds, latencies, refused = asyncio.run(one_round(server.port, CLIENTS, proofs, source))
+                    seconds, latencies, refused = asyncio.run(
+                        one_round(server.port, clients, max(proofs, clients), source)
+                    )
                     if refused and number >= WARM_UP_ROUNDS:
                         print(f"{circuit}: {refused} of {proofs} requests were refused", file=sys.stderr)
                     if number >= WARM_UP_ROUNDS:
                         found.append(len(latencies) / seconds)
-            yield row(f"{CLIENTS} clients: {circuit}", "proofs/s", rates[0], rates[1], FASTER, larger=True)
+            yield row(f"{clients} clients: {circuit}", "proofs/s", rates[0], rates[1], FASTER, larger=True)
 
 
 def first_proofs(bench: Bench) -> Iterator[Row]:
@@ -175,11 +164,7 @@ def preloaded(bench: Bench) -> Iterator[ServerProcess]:
     """Run our server; enter the block once all published keys are loaded, before any proof."""
     circuits = ",".join(circuit.name for circuit in installed_keys(bench.keys_dir))
     with bench.ours("--preload-circuits", circuits) as ours:
-        deadline = time.monotonic() + RESIDENT_DEADLINE_S
-        while not ours.is_ready():
-            if time.monotonic() > deadline:
-                sys.exit("our server did not load all keys")
-            time.sleep(0.1)
+        ours.wait_until_ready()
         if len(set(PREPARED.findall(ours.maps))) != RESIDENT_KEYS:
             sys.exit(f"our server did not map {RESIDENT_KEYS} keys")
         yield ours
@@ -213,147 +198,118 @@ def setup(binary: str, rounds: int) -> Row:
     return row("setup: batch append 32/10", "s", seconds[0], seconds[1], SETUP)
 
 
-@dataclass(frozen=True)
-class Footprint:
-    """Memory of both servers in MiB, and CPU seconds of their proofs of ``circuits``."""
-
-    circuits: str
-    prepared_mib: float
-    reference_resident_mib: float
-    our_resident_mib: float
-    reference_peak_mib: float
-    our_peak_mib: float
-    reference_processor_s: float
-    our_processor_s: float
-
-
 def footprint(
     bench: Bench, cases: dict[str, str], servers: Sequence[ServerProcess], before: Sequence[float]
-) -> Footprint:
-    """Return the figures of the servers; ``before`` is their CPU time in seconds at the first proof."""
-    resident = [server.resident_bytes / MIB for server in servers]
-    peak = [server.peak_resident_bytes / MIB for server in servers]
-    processor = [server.processor_s - start for server, start in zip(servers, before, strict=True)]
-    prepared = key_preparation.mapped_bytes(bench.prepared) / MIB
-    return Footprint(", ".join(cases), *(round(number, 2) for number in (prepared, *resident, *peak, *processor)))
+) -> dict[str, Any]:
+    """Return memory of both servers in MiB, and CPU seconds since ``before``, the reference first."""
+    return {
+        "circuits": ", ".join(cases),
+        "prepared_mib": round(mapped_bytes(bench.prepared) / MIB),
+        "resident_mib": [round(server.resident_bytes / MIB) for server in servers],
+        "peak_mib": [round(server.peak_resident_bytes / MIB) for server in servers],
+        "cpu_s": [round(server.cpu_s - start, 1) for server, start in zip(servers, before, strict=True)],
+    }
 
 
-def one_latency(circuit: str, name: str, rounds: int, ports: Sequence[int]) -> Comparison:
-    """Send one request to both servers alternately; return seconds per proof."""
-    body = (REQUESTS / f"{name}.json").read_bytes()
-    theirs: list[float] = []
-    ours: list[float] = []
-    for _ in range(rounds + WARM_UP_PROOFS):
-        theirs.append(timed(ports[0], for_reference(body)))
-        ours.append(timed(ports[1], body))
-    del theirs[:WARM_UP_PROOFS], ours[:WARM_UP_PROOFS]
-    medians = statistics.median(theirs), statistics.median(ours)
-    return Comparison(circuit, rounds, *medians, min(theirs), min(ours), round(medians[0] / medians[1], 3))
-
-
-def latencies(bench: Bench, cases: dict[str, str]) -> tuple[list[Comparison], list[Row], Footprint]:
-    """Return seconds per proof of each circuit, for the history and as rows, and the servers' footprint."""
+def latencies(bench: Bench, cases: dict[str, str], report: Report) -> Iterator[Row]:
+    """Yield seconds per proof: one request to both servers alternately. Adds the servers' footprint to the report."""
     with bench.both() as servers:
-        before = [server.processor_s for server in servers]
-        ports = [server.port for server in servers]
-        found = [one_latency(circuit, name, bench.rounds, ports) for circuit, name in cases.items()]
-        taken = footprint(bench, cases, servers, before)
-    rows = [row(f"latency: {one.circuit}", "s", [one.reference_median_s], [one.ours_median_s], FASTER) for one in found]
-    return found, [Row(**{**asdict(one), "rounds": bench.rounds}) for one in rows], taken
+        before = [server.cpu_s for server in servers]
+        for circuit, name in cases.items():
+            body = (REQUESTS / f"{name}.json").read_bytes()
+            theirs, ours = list[float](), list[float]()
+            for _ in range(bench.rounds + WARM_UP_PROOFS):
+                theirs.append(timed(servers[0].port, for_reference(body)))
+                ours.append(timed(servers[1].port, body))
+            yield row(f"latency: {circuit}", "s", theirs[WARM_UP_PROOFS:], ours[WARM_UP_PROOFS:], FASTER)
+        report.tables.setdefault("footprints", []).append(footprint(bench, cases, servers, before))
 
 
-def configuration(table_memory: int, folded: dict[str, bool]) -> dict[str, object]:
+def draw_history(lines: Iterable[str]) -> str:
+    """Return a chart of the recorded latencies, a panel for each circuit. Raises ValueError for a line without results.
+
+    A line joins the runs of one CPU model and backend, since times of different machines cannot be compared.
+    """
+    panels: dict[str, dict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
+    for number, line in enumerate(filter(str.strip, lines)):
+        record = json.loads(line)
+        if not isinstance(record, dict) or "results" not in record:
+            raise ValueError(f"line {number + 1} has no results")
+        machine = f"{record.get('processor', 'unknown CPU')}, {record.get('backend', 'backend not recorded')}"
+        label = f"{str(record.get('time', ''))[:10]} {str(record.get('commit', ''))[:7]}".strip()
+        for found in record["results"]:
+            ours, theirs = float(found["ours_median_s"]), float(found["reference_median_s"])
+            title = f"{label}: {ours:.3f} s ({theirs / ours:.2f} times faster than the reference)"
+            panels[f"{found['circuit']}, seconds per proof"][machine].append(Point(number, ours, label, title))
+    return draw(dict(panels))
+
+
+def settings_of(options: argparse.Namespace) -> dict[str, object]:
     """Return the settings of our server that affect its speed and memory."""
     return {
-        "table_mib": table_memory,
-        "folded": folded,
+        "table_mib": options.table_memory,
         "kernel_threads": available_cpus(),
         "key_budget_mib": key_budget_bytes(0.0) // MIB,
         "proof_memory_mib": memory_limit_bytes() // 2 // MIB,
     }
 
 
-def show(rows: list[Row]) -> None:
-    """Print the table."""
-    table = Table(title="Ours and the reference (gnark 0.8 in Go, 0.27.0), alternately; medians")
-    for heading in ("what", "unit", "rounds", "reference", "ours", "times better", "required", "aim", ""):
-        table.add_column(heading, justify="left" if heading in ("what", "unit", "") else "right")
-    for one in rows:
-        values = f"{one.reference:.3f}", f"{one.ours:.3f}", f"{one.ratio:.2f}", f"{one.required:g}", f"{one.aim:g}"
-        verdict = "" if one.ratio >= one.required else "below"
-        table.add_row(one.what, one.unit, str(one.rounds), *values, verdict)
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
-
-
-def show_footprint(settings: dict[str, object], preparation: str, found: Sequence[Footprint]) -> None:
-    """Print the settings, and memory and CPU time of the servers."""
-    print("ours: " + ", ".join(f"{name} {value}" for name, value in settings.items() if name != "folded"))
-    print(preparation)
-    for one in found:
-        sizes = f"resident {one.reference_resident_mib:.0f} / {one.our_resident_mib:.0f} MiB"
-        peaks = f"peak {one.reference_peak_mib:.0f} / {one.our_peak_mib:.0f} MiB"
-        times = f"CPU time {one.reference_processor_s:.1f} / {one.our_processor_s:.1f} s"
-        print(f"{one.circuits}: prepared keys {one.prepared_mib:.0f} MiB, {sizes}, {peaks}, {times}")
-
-
-@dataclass
-class Results:
-    """Results of a run."""
-
-    results: list[Comparison] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-    footprints: list[Footprint] = field(default_factory=list)
-
-    def measure(self, bench: Bench, cases: dict[str, str], proofs: int, parts: Sequence[str]) -> None:
-        """Add latencies and throughputs of some circuits, if ``parts`` has them."""
-        if "latency" in parts:
-            results, rows, taken = latencies(bench, cases)
-            self.results += results
-            self.rows += rows
-            self.footprints.append(taken)
-        if "throughput" in parts:
-            self.rows += throughputs(bench, cases, proofs)
+def rows_of(bench: Bench, cases: dict[str, str], options: argparse.Namespace, report: Report) -> Iterator[Row]:
+    """Yield latencies and throughputs of some circuits, if --only has them."""
+    if "latency" in options.only:
+        yield from latencies(bench, cases, report)
+    if "throughput" in options.only:
+        for clients in options.clients:
+            yield from throughputs(bench, cases, clients, options.proofs)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.add_argument("--rounds", type=int, default=10, help="measured rounds of every row (default 10)")
-    parser.add_argument("--proofs", type=int, default=8, help="proofs in a round of throughput (default 8)")
-    key_preparation.add_preparation(parser)
+    parser.add_argument("--proofs", type=int, default=8, help="minimum proofs in a round of throughput (default 8)")
+    parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, help="numbers of clients (default 4)")
     parser.add_argument("--small", action="store_true", help="omit the batches of 10 and the setup")
     parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="rows to measure (default: all)")
+    parser.add_argument(
+        "--before", type=Path, metavar="PROVER", help="the prover command of another build, without the setup"
+    )
     parser.add_argument("--history", type=Path, default=HISTORY, help="JSON-lines file to append to")
+    add_preparation(parser)
 
 
 def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
-    binary = str(reference_fixtures.prover_binary())
-    words = key_preparation.preparation(options)
-    facts = machine_facts()
-    found = Results()
-    folded: dict[str, bool] = {}
-    with key_preparation.prepared_folders(options) as (small, batch):
-        bench = Bench(binary, reference_fixtures.proving_keys_dir(), MODE, small, options.rounds)
-        if "start" in options.only:
-            key_preparation.prepare_all(bench.keys_dir, bench.prepared, *words)
-        elif {"latency", "throughput"} & set(options.only):
-            key_preparation.prepare(CASES.values(), bench.keys_dir, bench.prepared, *words)
-        if set(options.only) != {"setup"}:
-            folded |= key_preparation.folded_keys(bench.keys_dir, bench.prepared)
-        found.measure(bench, CASES, options.proofs, options.only)
-        if "start" in options.only:
-            found.rows += [*first_proofs(bench), resident_in_use(bench)]
-        if not options.small and {"latency", "throughput"} & set(options.only):
+    binary = str(options.before.resolve() if options.before else reference_fixtures.prover_binary())
+    facts, report, rows = machine_facts(), Report(), list[Row]()
+    proves = {"latency", "throughput"} & set(options.only)
+    with preparing(options) as preparation:
+        keys_dir = reference_fixtures.proving_keys_dir()
+        if proves or "start" in options.only:
+            prepared = preparation.prepare(keys_dir, () if "start" in options.only else CASES.values())
+            bench = Bench(binary, keys_dir, () if options.before else MODE, prepared, options.rounds)
+            rows += rows_of(bench, CASES, options, report)
+            if "start" in options.only:
+                rows += [*first_proofs(bench), resident_in_use(bench)]
+        if proves and not options.small:
             keys_dir = reference_batch_keys.batch_keys_dir()
-            bench = Bench(binary, keys_dir, BATCH_MODE, batch, options.rounds)
-            key_preparation.prepare(BATCH_CASES.values(), bench.keys_dir, bench.prepared, *words)
-            folded |= key_preparation.folded_keys(bench.keys_dir, bench.prepared)
-            found.measure(bench, BATCH_CASES, CLIENTS, options.only)
-        if not options.small and "setup" in options.only:
-            found.rows.append(setup(binary, options.rounds))
-    show(found.rows)
-    settings = configuration(options.table_memory, folded)
-    show_footprint(settings, key_preparation.description(folded, words), found.footprints)
-    keep(options.history, {**facts, **settings, **asdict(found)})
-    options.history.with_suffix(".svg").write_text(draw(read_history(options.history.read_text().splitlines())))
-    return 1 if any(one.ratio < one.required for one in found.rows) else 0
+            prepared = preparation.prepare(keys_dir, BATCH_CASES.values())
+            bench = Bench(binary, keys_dir, () if options.before else BATCH_MODE, prepared, options.rounds)
+            rows += rows_of(bench, BATCH_CASES, options, report)
+        if "setup" in options.only and not options.small and not options.before:
+            rows.append(setup(binary, options.rounds))
+    if not options.before:
+        for one in rows:
+            report.require(one.what, one.ratio >= one.required, f"{one.ratio:.2f}, {one.required:g} required")
+    report.tables["alternately, medians"] = [asdict(one) for one in rows]
+    report.figures = {"prepared": " ".join(preparation.words), "folded": preparation.folded, **settings_of(options)}
+    report.write(as_json=False)
+    if not options.before:
+        results = [
+            {"circuit": one.what.partition(": ")[2], "reference_median_s": one.reference, "ours_median_s": one.ours}
+            for one in rows
+            if one.what.startswith("latency")
+        ]
+        found = {"results": results, "rows": [asdict(one) for one in rows], **report.tables}
+        keep(options.history, {**facts, **report.figures, **found})
+        options.history.with_suffix(".svg").write_text(draw_history(options.history.read_text().splitlines()))
+    return 0 if report.passed else 1

@@ -114,7 +114,7 @@ stage_build() {
 }
 
 stage_keys() {
-    "$python" prover/bench/gpu_keys.py "$keys" "$@"
+    "$python" shared/bench/bench.py gpu keys "$keys" "$@"
 }
 
 # each_key <command>: the command with every key and its inputs.
@@ -199,7 +199,7 @@ measure_service() {
     local key=$keys/$1.key how
     if [ ! -e "$key" ] || [ ! -e "$keys/$1.json" ]; then return; fi
     for how in latency throughput; do
-        measure "gpu_service_${how}_$1" "$python" prover/bench/gpu_service.py --cuda-library "$library" "$how" "$key" "$keys/$1.json"
+        measure "gpu_service_${how}_$1" "$python" shared/bench/bench.py gpu service --cuda-library "$library" "$how" "$key" "$keys/$1.json"
     done
 }
 
@@ -234,7 +234,7 @@ stage_bench() {
 
 # compare <group or transform> <log2>: numbers and times of ours, then those of the other program, in turn.
 compare() {
-    piece "peer_$1_$2.jsonl" "$python" prover/bench/gpu_peer.py --rounds "$PEER_ROUNDS" "$build/gpu_bench" "$PEER" "$1" "$2"
+    piece "peer_$1_$2.jsonl" "$python" shared/bench/bench.py gpu peer --rounds "$PEER_ROUNDS" "$build/gpu_bench" "$PEER" "$1" "$2"
 }
 
 stage_peer() {

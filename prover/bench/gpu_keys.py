@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench_server import OURS
+from prover_server import OURS
 
 from prover.proving.request import read_envelope, read_task
 
@@ -81,17 +81,15 @@ def make(name: str, folder: Path) -> None:
     print(f"made {key}: {key.stat().st_size} bytes, {time.monotonic() - started:.0f} s", file=sys.stderr)
 
 
-def main() -> int:
-    """Make what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", default=SMALL, metavar="NAME", help=f"default: {' '.join(SMALL)}")
-    arguments = parser.parse_args()
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    for name in arguments.names:
-        make(name, arguments.folder)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make what is missing."""
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name in options.names:
+        make(name, options.folder)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""One multi-scalar multiplication or transform of gpu_bench, alternately with another program on the same numbers.
+"""One multi-scalar multiplication or transform of gpu_bench beside another program on the same numbers, in turn.
 
 gpu_bench writes its numbers and its result to a folder, and PEER is called as `PEER msm_g1|msm_g2|ntt FOLDER`. It reads
 
@@ -7,10 +7,10 @@ gpu_bench writes its numbers and its result to a folder, and PEER is called as `
 - ntt: `coefficients` of a polynomial, lowest degree first, a power of two of them;
 
 and writes to `peer` what `ours` has: the sum, affine; or the polynomial's values on all roots of unity of that order,
-in any order. Elements of fields are 32 bytes, little-endian, in Montgomery form with R = 2^256. The point at infinity
-is zeros. It prints one JSON object with `ms`, the median of ten runs after three that do not count, with all numbers on
-the GPU; or `host_ms`, with scalars or coefficients from the host's memory and results copied there; or both. Start-up
-and one-time uploads are not included, as here.
+in any order. Elements of fields are 32 bytes, little-endian, in Montgomery form with R = 2^256. The infinite point is
+zeros. It prints one JSON object with `ms`, the median of ten runs after three that do not count, with all numbers on
+the GPU, or `host_ms`, with scalars, or coefficients, that come from the host's memory and results that go there, or
+both. Start-up and one-time uploads are to be left out, as they are here.
 
 Prints one JSON object: our and the peer's medians over the rounds, and how many times faster ours is (`ratio`,
 `host_ratio`). Exit status 1 when the results differ.
@@ -34,8 +34,8 @@ KINDS = ("ms", "host_ms")
 Times = dict[str, list[float]]
 
 
-def run(*words: str) -> dict[str, float]:
-    """Return the output of a program; exit if the program failed."""
+def printed(*words: str) -> dict[str, float]:
+    """What a program printed; ends the program when it failed."""
     answer = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
     try:
         found = json.loads(answer.stdout)
@@ -47,7 +47,7 @@ def run(*words: str) -> dict[str, float]:
 
 
 def is_equal(what: str, folder: Path) -> bool:
-    """Return whether both results are the same: bit for bit, values of a transform in any order."""
+    """Whether both results are the same: bit for bit, values of a transform in any order."""
     ours, theirs = ((folder / name).read_bytes() if (folder / name).exists() else b"" for name in ("ours", "peer"))
     if what != "ntt" or len(ours) != len(theirs):
         return ours == theirs
@@ -59,16 +59,16 @@ def is_equal(what: str, folder: Path) -> bool:
 
 
 def compare(bench: Path, peer: Path, what: str, log2: int, rounds: int) -> dict[str, object]:
-    """Run both alternately."""
+    """Let both compute in turn."""
     ours: Times = defaultdict(list)
     theirs: Times = defaultdict(list)
     equal = True
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as name:
-            mine = run(str(bench), what, str(log2), "0", "0", "1", name)
+            mine = printed(str(bench), what, str(log2), "0", "0", "1", name)
             ours["ms"].append(mine[OURS_MS[what]])
             ours["host_ms"].append(mine["host_ms"])
-            found = run(str(peer), what, name)
+            found = printed(str(peer), what, name)
             for kind in KINDS:
                 if kind in found:
                     theirs[kind].append(found[kind])
@@ -84,21 +84,17 @@ def compare(bench: Path, peer: Path, what: str, log2: int, rounds: int) -> dict[
     return result
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="of both, in turn (default 3)")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--rounds", type=int, choices=range(1, 100), default=3, metavar="N", help="of both (default 3)")
     parser.add_argument("bench", type=Path, metavar="GPU_BENCH", help="our program")
     parser.add_argument("peer", type=Path, metavar="PEER", help="the other one")
     parser.add_argument("what", choices=tuple(OURS_MS))
     parser.add_argument("log2", type=int, metavar="LOG2", help="of the number of points, or coefficients")
-    options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error("--rounds takes a number from 1")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare, print, and return the exit status."""
     result = compare(options.bench.resolve(), options.peer.resolve(), options.what, options.log2, options.rounds)
     print(json.dumps(result))
     return 0 if result["equal"] else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

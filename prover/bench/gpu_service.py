@@ -1,10 +1,10 @@
-"""A prover on a GPU, measured by a client: from a request's JSON over HTTP to the proof's JSON.
+"""A prover on a GPU as a client sees it: from a request's JSON over HTTP to the proof's JSON, with witness and check.
 
-Starts `prover start --device cuda` with one KEY and sends REQUEST (KEY with the ending .json) repeatedly, never in
+Starts `prover start --device cuda` over one KEY and sends REQUEST (KEY with the ending .json) again and again, never in
 the same bytes, so that no proof is shared. `latency`: one client, one request after another. `throughput`: as many
 clients at once as fill two launches of a small circuit, or --clients. Prints one JSON object; times in milliseconds,
-`ms` is the median; `witness_ms` is CPU time of a proof. Exit status 1 when a request was refused, when a proof was not
-made by a GPU, or when the last proof is invalid.
+`ms` is the median; `witness_ms` is processor time of a proof. Exit status 1 when a request was refused, when a proof
+was not made by a GPU, or when the last one does not hold.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ import argparse
 import asyncio
 import contextlib
 import http.client
-import itertools
 import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench_server import OURS, START_DEADLINE_S, ServerProcess, running
 from prometheus_client.parser import text_string_to_metric_families
-from proof_requests import REQUEST_DEADLINE_S, one_round
+from proof_requests import REQUEST_DEADLINE_S, bodies, one_round
+from prover_server import OURS, ServerProcess, running
 
 from prover.keys.prepared.prepared_keys import FOLDER, SUFFIX
 from prover.proving.request import read_envelope, read_task
@@ -34,19 +32,13 @@ WARM_UPS = 3
 CLIENTS_OF_SMALL, CLIENTS_OF_BATCHES = 128, 4
 
 
-def bodies(request: bytes) -> Iterator[bytes]:
-    """Yield the same request repeatedly, never in the same bytes."""
-    for number in itertools.count():
-        yield b'{"unknown":%d,' % number + request.lstrip()[1:]
-
-
 def circuit_of(request: bytes) -> CircuitId:
-    """Return the circuit of a request."""
+    """The circuit that a request is for."""
     return read_task(read_envelope(request), None).circuit
 
 
 def keys_folder(folder: Path, key: Path, circuit: CircuitId) -> Path:
-    """Return a folder in which a server finds the key and its prepared keys under the circuit's name."""
+    """A folder in which a server finds the key, and its prepared forms, under the circuit's name."""
     prepared = folder / FOLDER
     prepared.mkdir()
     (folder / circuit.key_file).symlink_to(key.resolve())
@@ -57,7 +49,7 @@ def keys_folder(folder: Path, key: Path, circuit: CircuitId) -> Path:
 
 @contextlib.contextmanager
 def serving(key: Path, circuit: CircuitId, library: Path, waiting: int) -> Iterator[ServerProcess]:
-    """Run a server with the key on its GPU."""
+    """A server with the key on its GPU."""
     variables = {
         "PROVER_KEYS__PREPARE": "false",
         "PROVER_PROVING__MERKLE_DEADLINE_S": str(REQUEST_DEADLINE_S),
@@ -70,16 +62,12 @@ def serving(key: Path, circuit: CircuitId, library: Path, waiting: int) -> Itera
             OURS, keys_folder(Path(folder), key, circuit), *words, "--waiting-limit", str(waiting), variables=variables
         ) as server,
     ):
-        deadline = time.monotonic() + START_DEADLINE_S
-        while not server.is_ready():
-            if time.monotonic() > deadline:
-                sys.exit(f"{key} was not on the GPU after {START_DEADLINE_S:.0f} s")
-            time.sleep(0.1)
+        server.wait_until_ready()
         yield server
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
-    """Return one answer; exit unless it is 200."""
+    """One answer; ends the program unless it is 200."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REQUEST_DEADLINE_S)
     with contextlib.closing(connection):
         connection.request(method, path, body)
@@ -99,29 +87,29 @@ class Counters:
         self._samples = [(sample.name, sample.labels, float(sample.value)) for sample in samples]
 
     def total(self, name: str, **labels: str) -> float:
-        """Return the sum over all samples of a name with these labels."""
+        """The sum over all samples of a name with these labels."""
         return sum(
             value for own, with_labels, value in self._samples if own == name and labels.items() <= with_labels.items()
         )
 
     @property
     def by_processor(self) -> float:
-        """Number of proofs that no GPU made."""
+        """Proofs that no GPU made."""
         return self.total("prover_device_proofs_total", device="cpu")
 
     @property
     def by_gpus(self) -> float:
-        """Number of proofs that a GPU made."""
+        """Proofs that some GPU made."""
         return self.total("prover_device_proofs_total") - self.by_processor
 
 
 def percentile_ms(ascending: list[float], percent: int) -> float:
-    """Return a percentile by nearest rank in milliseconds; 0 without values."""
+    """Nearest rank, seconds to milliseconds; 0 of nothing."""
     return round(1e3 * ascending[min(len(ascending) - 1, len(ascending) * percent // 100)], 3) if ascending else 0.0
 
 
 def verifies(key: Path, request: bytes, proof: bytes) -> bool:
-    """Return whether a proof is valid for the request's public input, by `prover verify`."""
+    """Whether a proof holds for the request's public input, by the command for it."""
     verifying = key.with_suffix(".vkey")
     file = verifying if verifying.exists() else key
     words = [OURS, "verify", "--key", str(file), "--public-input", json.loads(request)["publicInputHash"]]
@@ -132,7 +120,7 @@ def verifies(key: Path, request: bytes, proof: bytes) -> bool:
 def measure(
     server: ServerProcess, source: Iterator[bytes], clients: int, proofs: int, seconds: float
 ) -> dict[str, object]:
-    """Warm up, then let the clients send at least ``proofs`` requests for about ``seconds``; return rates and times."""
+    """Warm up, then let the clients send at least so many requests, for about so many seconds; rates and times."""
     warming, latencies, refused = asyncio.run(one_round(server.port, clients, max(clients, WARM_UPS), source))
     count = max(proofs, int(seconds * len(latencies) / warming))
     before = Counters(server)
@@ -157,21 +145,21 @@ def measure(
     }
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("what", choices=("latency", "throughput"))
     parser.add_argument(
-        "key", type=Path, metavar="KEY", help="a key file; its prepared keys are in `prepared` next to it"
+        "key", type=Path, metavar="KEY", help="a key file, with its prepared forms in `prepared` beside it"
     )
     parser.add_argument("request", type=Path, nargs="?", metavar="REQUEST", help="default: KEY with the ending .json")
     parser.add_argument("--cuda-library", type=Path, required=True, metavar="FILE", help="libgroth16_cuda.so")
-    parser.add_argument("--clients", type=int, help="concurrent clients of `throughput` (default 128, for batches 4)")
-    parser.add_argument("--proofs", type=int, default=20, help="minimum number of measured proofs (default 20)")
-    parser.add_argument(
-        "--seconds", type=float, default=10.0, help="approximate duration of `throughput` in seconds (default 10)"
-    )
-    options = parser.parse_args()
+    parser.add_argument("--clients", type=int, help="at once, of `throughput` (default 128, of batches 4)")
+    parser.add_argument("--proofs", type=int, default=20, help="to measure at least (default 20)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="to measure about, of `throughput` (default 10)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
     request = (options.request or options.key.with_suffix(".json")).read_bytes()
     circuit = circuit_of(request)
     source = bodies(request)
@@ -187,7 +175,3 @@ def main() -> int:
     header = {"name": f"gpu_service_{options.what}", "key": options.key.name, "device": gpu["model"]}
     print(json.dumps({**header, "verified": verified, **found}))
     return 0 if verified and not found["refused"] and not on_processor and found["by_gpu"] == found["proofs"] else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

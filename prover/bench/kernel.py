@@ -2,12 +2,10 @@
 
 Builds native/bench/kernel_bench.c for the backend that this CPU runs (or --backend) and prints medians of --rounds
 rounds in CPU time, as a table and as one line of JSON with machine and commit, which is appended to a history.
-Additions are counted; "of bound" is the part of the time that their field products would take alone. The columns
-"peer" and "ratio" (peer / ours) hold gnark-crypto's rates on one core of a Zen 3 at 3.2 GHz, measured in July 2026;
-"rapidsnark" holds that prover's on the same core.
+Additions are counted; "of bound" is the part of the time that their field products would take alone.
 
-With --peer the first two hold the rates of a program that runs here, alternately with ours. To build gnark-crypto's:
-`cd prover/bench/peers/gnark_crypto && go mod tidy && go build -o kernelbench`. The peer may also be an earlier build of
+With --peer another program runs alternately with ours, and "ratio" is peer / ours. To build gnark-crypto's: `cd
+prover/bench/peers/gnark_crypto && go mod tidy && go build -o kernelbench`. The peer may also be an earlier build of
 native/bench (`prover/scripts/native bench BACKEND` prints its path); --gate PERCENT then fails when a median is longer
 by more than that. The names of sums over tables of precomputed bases end with `_f` and a factor: the memory that they
 take, in multiples of the bases. `make bench-kernel`; takes minutes.
@@ -26,15 +24,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench_report import Report
 from machine import keep, machine_facts
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
 HISTORY = Path(__file__).with_name("kernel_history.jsonl")
 BACKENDS = ("portable", "adx", "avx2", "avx512", "ifma")
-COLUMNS = ("name", "ns", "ms", "ns_per_point", "ns_per_butterfly", "additions", "ns_per_addition", "of_bound")
+COLUMNS = (
+    *("name", "ns", "ms", "ns_per_point", "ns_per_butterfly", "additions", "ns_per_addition", "of_bound"),
+    *("peer", "ratio"),
+)
 TIMES = ("ms", "ns")
 IN_LANES = {"fp8_mul_tput": "fp_mul_tput", "fp8_sqr_tput": "fp_sqr_tput"}
 """The measurements of a peer without lanes that are compared with these."""
@@ -42,22 +43,6 @@ OF_THE_MACHINE = ("clock", "fp_mul_bound")
 """Measurements of the machine, not of a program."""
 FACTOR = re.compile(r"_f\d+$")
 """Suffix of a sum over tables; it is compared with the plain sum of a peer without tables."""
-G1_US = {10: 10.4, 12: 8.7, 14: 6.0, 15: 5.4, 16: 4.9, 18: 4.3}
-G2_US = {10: 24.7, 12: 20.6, 14: 12.6, 15: 11.7, 16: 11.0, 18: 10.9}
-"""gnark-crypto, microseconds per point by the logarithm of their number; see the docstring of the file."""
-PUBLISHED = {
-    "fp_mul_tput": 19.6,
-    "fp_sqr_tput": 19.3,
-    "fp_inv": 1460.0,
-    **{f"msm_g1_{log2}": us * 2**log2 / 1e3 for log2, us in G1_US.items()},
-    **{f"msm_g2_{log2}": us * 2**log2 / 1e3 for log2, us in G2_US.items()},
-    "ntt_16": 11.9,
-    "ntt_18": 58.2,
-}
-"""The same as our records have it: nanoseconds of fields, milliseconds of sums and transforms (1.2, 1.4)."""
-RAPIDSNARK = {"msm_g1_16": 425.0, "msm_g1_17": 804.0, "msm_g2_16": 1689.0, "ntt_16": 21.6, "ntt_17": 35.1}
-"""rapidsnark's, milliseconds (1.2)."""
-
 Round = dict[str, dict[str, float]]
 
 
@@ -133,22 +118,8 @@ def joined(ours: Round, peer: dict[str, float]) -> list[dict[str, float | str]]:
     for name, numbers in ours.items():
         theirs = peer_time(peer, name)
         beside = {"peer": theirs, "ratio": round(theirs / time_of(numbers), 2)} if theirs else {}
-        if name in RAPIDSNARK:
-            beside["rapidsnark"] = RAPIDSNARK[name]
         records.append({"name": name, **numbers, **beside})
     return records
-
-
-def show(results: list[dict[str, float | str]], title: str) -> None:
-    """Print the records as a table."""
-    table = Table(title=title)
-    columns = (*COLUMNS, "peer", "ratio", "rapidsnark")
-    for column in columns:
-        table.add_column(column, justify="left" if column == "name" else "right")
-    for result in results:
-        cells = (result.get(column, "") for column in columns)
-        table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) and cell < 10_000 else str(cell) for cell in cells))
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -192,15 +163,14 @@ def main(options: argparse.Namespace) -> int:
                 measured = process.measure()
                 if number:
                     rounds.append(measured)
-    peer = {name: time_of(record) for name, record in medians(found[1]).items()} if len(found) > 1 else PUBLISHED
+    peer = {name: time_of(record) for name, record in medians(found[1]).items()} if options.peer else {}
     ours = medians(found[0])
     results = joined(ours, peer)
-    beside = (
-        f"{options.peer.resolve().parent.name}, in turn" if len(found) > 1 else "gnark-crypto on a Zen 3, published"
-    )
-    show(results, f"kernel, backend {backend}, one thread; peer: {beside}")
+    beside = options.peer.resolve().parent.name if options.peer else "none"
+    columns = [name for name in COLUMNS if any(name in result for result in results)]
+    title = f"kernel, backend {backend}, one thread; peer: {beside}"
+    Report({title: [{name: result.get(name, "") for name in columns} for result in results]}).write(as_json=False)
     record = {**facts, "backend": backend, "rounds": options.rounds, "peer": beside, "results": results}
-    print(json.dumps(record))
     keep(options.history, record)
     worse = slower(ours, peer, options.gate) if options.gate is not None else []
     if worse:

@@ -6,14 +6,15 @@ import argparse
 import contextlib
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench_server import OURS
+from prover_server import OURS
 
 from prover.kernel.engine import Engine
 from prover.keys.files.key_folder import find_key
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from shared.circuit_id import CircuitId
 
 
@@ -23,22 +24,6 @@ def key_of(folder: Path, name: str) -> Path:
     if circuit is None:
         raise ValueError(f"no circuit is called {name}")
     return find_key(folder, circuit)
-
-
-def prepare(names: Iterable[str], keys_dir: Path, folder: Path, *options: str) -> None:
-    """Prepare the keys of the named circuits."""
-    prepare_all(keys_dir, folder, *(word for name in names for word in ("--circuit", name)), *options)
-
-
-def prepare_all(keys_dir: Path, folder: Path, *options: str) -> None:
-    """Prepare all keys of a folder, or those that the options name."""
-    command = [OURS, "keys", "prepare", "--keys-dir", str(keys_dir), "--prepared-dir", str(folder), *options]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-
-def mapped_bytes(folder: Path) -> int:
-    """Return the size of a folder's prepared keys in bytes."""
-    return sum(path.stat().st_size for path in folder.glob(f"*{prepared.SUFFIX}"))
 
 
 def add_preparation(parser: argparse.ArgumentParser) -> None:
@@ -54,35 +39,38 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@dataclass
+class Preparation:
+    """Prepared keys below a folder; ``folded`` says of each whether it is folded."""
+
+    folder: Path
+    words: tuple[str, ...]
+    folded: dict[str, bool] = field(default_factory=dict)
+
+    def prepare(self, keys_dir: Path, names: Iterable[str] = ()) -> Path:
+        """Prepare the named keys of a folder, all without names; return the folder of the prepared keys."""
+        folder = self.folder / keys_dir.name
+        chosen = (word for name in names for word in ("--circuit", name))
+        places = ("--keys-dir", str(keys_dir), "--prepared-dir", str(folder))
+        subprocess.run([OURS, "keys", "prepare", *places, *chosen, *self.words], check=True, stdout=subprocess.DEVNULL)
+        with Engine(threads=1) as engine:
+            for key in sorted(keys_dir.glob("*.key")):
+                prepared = prepared_keys.open_existing(engine, key, folder)
+                if prepared is not None:
+                    with prepared:
+                        self.folded[key.stem] = prepared.info.fold_bytes > 0
+        return folder
+
+
 @contextlib.contextmanager
-def prepared_folders(options: argparse.Namespace) -> Iterator[tuple[Path, Path]]:
-    """Yield folders for prepared keys of small circuits and of batches, in --prepared-dir or a temporary folder."""
+def preparing(options: argparse.Namespace) -> Iterator[Preparation]:
+    """Yield a preparation in --prepared-dir or in a temporary folder."""
+    words = ("--table-memory", str(options.table_memory), *(["--no-fold"] if options.no_fold else []))
     with contextlib.ExitStack() as stack:
         folder = options.prepared_dir or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        yield folder / "small", folder / "batch"
+        yield Preparation(folder, words)
 
 
-def preparation(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the options for `prover keys prepare`."""
-    return ("--table-memory", str(options.table_memory), *(["--no-fold"] if options.no_fold else []))
-
-
-def folded_keys(keys_dir: Path, folder: Path) -> dict[str, bool]:
-    """Return which keys have a prepared file, and for each whether it is folded."""
-    found = {}
-    with Engine(threads=1) as engine:
-        for key in sorted(keys_dir.glob("*.key")):
-            form = prepared.open_existing(engine, key, folder)
-            if form is not None:
-                with form:
-                    found[key.stem] = form.info.fold_bytes > 0
-    return found
-
-
-def description(folded: dict[str, bool], words: Sequence[str]) -> str:
-    """Return a sentence that says how keys were prepared and which are folded."""
-    plain = [name for name, is_folded in folded.items() if not is_folded]
-    ways = (
-        f"keys prepared by `prover keys prepare {' '.join(words)}`: {len(folded) - len(plain)} of {len(folded)} folded"
-    )
-    return ways + (f", plain {', '.join(plain)}" if plain else "")
+def mapped_bytes(folder: Path) -> int:
+    """Return the size of a folder's prepared keys in bytes."""
+    return sum(path.stat().st_size for path in folder.glob(f"*{prepared_keys.SUFFIX}"))

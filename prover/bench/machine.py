@@ -37,13 +37,6 @@ def keep(history: Path, record: Mapping[str, object]) -> None:
         out.write(json.dumps(record) + "\n")
 
 
-def newest_here(history: Path) -> dict[str, object] | None:
-    """Return the last run of a history on this CPU model."""
-    lines = history.read_text().splitlines() if history.exists() else []
-    records: list[dict[str, object]] = [json.loads(line) for line in lines]
-    return next((record for record in reversed(records) if record.get("processor") == _processor()), None)
-
-
 def _processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []

@@ -10,72 +10,52 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from prover.kernel.engine import STAGES, Engine, LoadedKey
+from process_figures import MIB, ProcessFigures
+
+from prover.kernel.engine import STAGES, Backend, Engine, LoadedKey
 from prover.keys.prepared import prepared_keys
 from prover.proving.request import read_envelope, read_task
 
 WARM_UPS = 3
 LOADS = 5
 
-
-@dataclass(frozen=True)
-class Alone:
-    """Measurements of one process; times in seconds, medians unless named otherwise."""
-
-    cores: int
-    constraints: int
-    domain_size: int
-    points_a: int
-    points_b: int
-    points_k: int
-    points_z: int
-    p50: float
-    p95: float
-    processor: float
-    stages: dict[str, float]
-    proofs_per_s: float
-    load_cold: float
-    load_warm: float
-    loaded_bytes: int
-    scratch_bytes: int
-    peak_resident_bytes: int
-
-    @property
-    def witness(self) -> float:
-        """Return the wall-clock seconds of the witness."""
-        return self.stages["witness"]
+Figures = dict[str, float]
+"""Measurements of one process: milliseconds, MiB, proofs per second; medians unless named otherwise."""
 
 
-def measure(key: Path, folder: Path, request: Path, cores: int, rounds: int) -> Alone:
-    """Measure in a new process; ``folder`` has the prepared file of ``key``."""
-    words = [sys.executable, __file__, str(key), str(folder), str(request), str(cores), str(rounds)]
-    answer = subprocess.run(words, check=True, stdout=subprocess.PIPE)
-    return Alone(**json.loads(answer.stdout))
+def measure(key: Path, prepared: Path | None, request: Path, cores: int, rounds: int, backend: str = "AUTO") -> Figures:
+    """Measure in a new process; ``prepared`` has the prepared file of ``key``, None reads the source."""
+    words = [key, prepared or "", request, cores, rounds, backend]
+    paths = os.pathsep.join(sys.path)
+    answer = subprocess.run(
+        [sys.executable, __file__, *map(str, words)],
+        check=True,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+    figures: Figures = json.loads(answer.stdout)
+    return figures
 
 
-def _timed(work: Callable[[], object]) -> float:
+def milliseconds(work: Callable[[], object]) -> float:
+    """Return the time of a call."""
     start = time.perf_counter()
     work()
-    return time.perf_counter() - start
+    return (time.perf_counter() - start) * 1e3
 
 
-def _status_bytes(name: str) -> int:
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(status[name].split()[0]) * 1024
-
-
-def _loads(engine: Engine, key: Path, folder: Path) -> tuple[float, float]:
-    """Return the seconds of a load with the file dropped from the page cache, and the median of warm loads."""
+def _loads(engine: Engine, key: Path, folder: Path) -> Figures:
+    """Return the time of a load with the file dropped from the page cache, and the median of warm loads."""
 
     def load() -> None:
         prepared_keys.load(engine, key, folder).close()
 
     with prepared_keys.path_of(engine, key, folder).open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    return _timed(load), statistics.median(_timed(load) for _ in range(LOADS))
+    cold = milliseconds(load)
+    return {"load_cold_ms": cold, "load_warm_ms": statistics.median(milliseconds(load) for _ in range(LOADS))}
 
 
 def _throughput(key: LoadedKey, inputs: bytes, callers: int, rounds: int) -> float:
@@ -92,48 +72,44 @@ def _throughput(key: LoadedKey, inputs: bytes, callers: int, rounds: int) -> flo
         return callers * rounds / (time.perf_counter() - start)
 
 
-def prove_here(key_path: Path, folder: Path, request: Path, cores: int, rounds: int) -> Alone:
+def prove_here(
+    key_path: Path, folder: Path | None, request: Path, cores: int, rounds: int, backend: Backend
+) -> Figures:
     """Measure in this process."""
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
     body = request.read_bytes()
     inputs = read_task(read_envelope(body), None).assignment.inputs
-    before = _status_bytes("VmRSS")
-    with Engine(cores) as engine:
-        cold, warm = _loads(engine, key_path, folder)
-        key = prepared_keys.load(engine, key_path, folder)
-        loaded = _status_bytes("VmRSS") - before
+    with Engine(cores, backend) as engine:
+        loads = {} if folder is None else _loads(engine, key_path, folder)
+        if folder is None:
+            key = prepared_keys.load_source(engine, key_path)
+        else:
+            key = prepared_keys.load(engine, key_path, folder)
         for _ in range(min(WARM_UPS, rounds)):
             key.prove(inputs)
         seconds, processor, stages = [], [], []
         for _ in range(rounds):
             wall, cpu = time.perf_counter(), time.process_time()
             stages.append(key.prove(inputs).stage_seconds)
-            seconds.append(time.perf_counter() - wall)
-            processor.append(time.process_time() - cpu)
-        info = key.info
-        found = Alone(
-            cores=cores,
-            constraints=info.constraints,
-            domain_size=info.domain_size,
-            points_a=info.points_a,
-            points_b=info.points_b,
-            points_k=info.points_k,
-            points_z=info.points_z,
-            p50=statistics.median(seconds),
-            p95=sorted(seconds)[max(0, -(-95 * rounds // 100) - 1)],
-            processor=statistics.median(processor),
-            stages={stage: statistics.median(one[stage] for one in stages) for stage in STAGES},
-            proofs_per_s=_throughput(key, inputs, cores, max(2, rounds // 2)),
-            load_cold=cold,
-            load_warm=warm,
-            loaded_bytes=loaded,
-            scratch_bytes=key.scratch_bytes,
-            peak_resident_bytes=_status_bytes("VmHWM"),
-        )
+            seconds.append((time.perf_counter() - wall) * 1e3)
+            processor.append((time.process_time() - cpu) * 1e3)
+        found = {
+            "constraints": key.info.constraints,
+            "p50_ms": statistics.median(seconds),
+            "p95_ms": sorted(seconds)[max(0, -(-95 * rounds // 100) - 1)],
+            "cpu_ms": statistics.median(processor),
+            "fastest_cpu_ms": min(processor),
+            **{f"{stage}_ms": statistics.median(one[stage] for one in stages) * 1e3 for stage in STAGES},
+            "proofs_per_s": _throughput(key, inputs, cores, max(2, rounds // 2)),
+            **loads,
+            "proof_mib": key.scratch_bytes / MIB,
+            "peak_mib": ProcessFigures(os.getpid()).peak_resident_bytes / MIB,
+        }
         key.close()
     return found
 
 
 if __name__ == "__main__":
-    _key, _folder, _request, _cores, _rounds = sys.argv[1:]
-    print(json.dumps(asdict(prove_here(Path(_key), Path(_folder), Path(_request), int(_cores), int(_rounds)))))
+    _key, _folder, _request, _cores, _rounds, _backend = sys.argv[1:]
+    _prepared = Path(_folder) if _folder else None
+    print(json.dumps(prove_here(Path(_key), _prepared, Path(_request), int(_cores), int(_rounds), Backend[_backend])))

@@ -12,26 +12,22 @@ import asyncio
 import gc
 import os
 import random
-import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import reference_fixtures
+from bench_report import Report
+from process_figures import ProcessFigures
 from proof_requests import REQUESTS
 from queue_fleet import Member, running_fleet
 from redis_server import RedisServer, running_redis
-from rich.console import Console
-from rich.table import Table
 
 TREES = 20
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-MIB = 2**20
-CAPTION = "API, Redis: CPU load; the last three columns are per request: CPU time, and commands and bytes of Redis"
 GROWTH = 1.5
 """Tolerated growth of counts per request with ten times the jobs; periodic work adds to the counts."""
 
@@ -59,13 +55,22 @@ class Phase:
         return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
     @property
-    def row(self) -> list[str]:
-        """Return the cells of the printed row."""
+    def row(self) -> dict[str, Any]:
+        """Return the printed row; the last three columns are per request."""
         count = len(self.latencies_s)
-        times = [f"{1000 * self.percentile(percent):.1f}" for percent in (50, 99)]
-        load = [f"{100 * busy / self.seconds:.0f} %" for busy in (self.api_s, self.redis_s)]
-        per_request = [f"{1000 * self.api_s / count:.2f}", f"{self.commands:.1f}", f"{self.sent_bytes:.0f}"]
-        return [self.name, str(self.waiting), str(count), f"{count / self.seconds:.0f}", *times, *load, *per_request]
+        return {
+            "requests": self.name,
+            "waiting": self.waiting,
+            "count": count,
+            "per_s": round(count / self.seconds),
+            "p50_ms": round(1000 * self.percentile(50), 1),
+            "p99_ms": round(1000 * self.percentile(99), 1),
+            "api_load_percent": round(100 * self.api_s / self.seconds),
+            "redis_load_percent": round(100 * self.redis_s / self.seconds),
+            "api_ms": round(1000 * self.api_s / count, 2),
+            "redis_commands": round(self.commands, 1),
+            "redis_bytes_sent": round(self.sent_bytes),
+        }
 
 
 class Load:
@@ -122,14 +127,14 @@ class Load:
             raise SystemExit(f"a status was answered {response.status} {answer}")
         return elapsed
 
-    async def _measure(self, name: str, latencies: list[float], work: Callable[[], Awaitable[None]]) -> Phase:
+    async def _measure(self, name: str, latencies: list[float], work: Callable[[], Coroutine[Any, Any, None]]) -> Phase:
         pids = (self._api.pid, self._redis.pid)
         asking = self._counts()[1], self._counts()[1]
         gc.freeze()  # the clients' own full collections are no latency of the service
-        before, busy, started = self._counts(), [processor_seconds(pid) for pid in pids], time.perf_counter()
+        before, busy, started = self._counts(), [ProcessFigures(pid).cpu_s for pid in pids], time.perf_counter()
         await work()
         seconds = time.perf_counter() - started
-        api_s, redis_s = (processor_seconds(pid) - earlier for pid, earlier in zip(pids, busy, strict=True))
+        api_s, redis_s = (ProcessFigures(pid).cpu_s - earlier for pid, earlier in zip(pids, busy, strict=True))
         after = self._counts()
         count = len(latencies)
         commands, sent = (after[0] - before[0]) / count, (after[1] - before[1] - (asking[1] - asking[0])) / count
@@ -142,20 +147,10 @@ class Load:
         return ran, self._redis.info("stats")["total_net_output_bytes"]
 
 
-async def _together(client: Callable[[], Awaitable[None]], count: int) -> None:
+async def _together(client: Callable[[], Coroutine[Any, Any, None]], count: int) -> None:
     async with asyncio.TaskGroup() as group:
         for _ in range(count):
-            group.create_task(_run(client))
-
-
-async def _run(client: Callable[[], Awaitable[None]]) -> None:
-    await client()
-
-
-def processor_seconds(pid: int) -> float:
-    """Return user and system time of a process in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+            group.create_task(client())
 
 
 async def measure(options: argparse.Namespace, api: Member, redis: RedisServer) -> tuple[list[Phase], float]:
@@ -191,16 +186,15 @@ def used_memory(redis: RedisServer) -> int:
     return int(redis.info("memory")["used_memory"])
 
 
-def growing(phases: list[Phase]) -> Iterator[str]:
-    """Yield the counts per request that grow with the number of waiting jobs."""
+def require_constant_cost(report: Report, phases: list[Phase]) -> None:
+    """Require that the counts per request do not grow with the number of waiting jobs."""
     half = len(phases) // 2
     for few, many in zip(phases[:half], phases[half:], strict=True):
         for what, less, more in (
             ("commands", few.commands, many.commands),
             ("bytes sent", few.sent_bytes, many.sent_bytes),
         ):
-            if more > less * GROWTH:
-                yield f"{few.name}: {what} per request grew from {less:.1f} to {more:.1f} with the number of jobs"
+            report.require(f"{few.name}: {what} per request", more <= less * GROWTH, f"{less:.1f}, then {more:.1f}")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -230,19 +224,12 @@ def main(options: argparse.Namespace) -> int:
         running_fleet(Path(folder), keys_dir, redis.url, variables, workers=0) as ([api], _),
     ):
         phases, job_bytes = asyncio.run(measure(options, api, redis))
-    table = Table("requests", "waiting", "count", "per s", "p50 ms", "p99 ms", "API", "Redis", caption=CAPTION)
-    for column in ("API ms", "commands", "bytes sent"):
-        table.add_column(column)
-    for phase in phases:
-        table.add_row(*phase.row)
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(table)
-    body_bytes = (REQUESTS / f"{options.vector}.json").stat().st_size
-    console.print(f"Redis memory per job: {job_bytes / 1024:.1f} KiB for a body of {body_bytes / 1024:.1f} KiB")
-    found = list(growing(phases))
-    slowest = max(phase.percentile(99) * 1000 for phase in phases if phase.name.startswith("status"))
-    if 0 < options.p99_ms < slowest:
-        found.append(f"p99 of a status is {slowest:.1f} ms")
-    for fault in found:
-        print(f"fault: {fault}", file=sys.stderr)
-    return 1 if found else 0
+    body_kib = (REQUESTS / f"{options.vector}.json").stat().st_size / 1024
+    report = Report({"requests": [phase.row for phase in phases]})
+    report.figures = {"redis KiB per job": round(job_bytes / 1024, 1), "KiB of its body": round(body_kib, 1)}
+    require_constant_cost(report, phases)
+    slowest_ms = max(phase.percentile(99) * 1000 for phase in phases if phase.name.startswith("status"))
+    if options.p99_ms:
+        report.require(f"p99 of a status: {options.p99_ms:g} ms", slowest_ms <= options.p99_ms, f"{slowest_ms:.1f} ms")
+    report.write(as_json=False)
+    return 0 if report.passed else 1

@@ -16,7 +16,6 @@ import multiprocessing
 import random
 import socket
 import statistics
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,10 +24,9 @@ from multiprocessing.synchronize import Event
 
 import aiohttp
 import reference_fixtures
-from bench_server import OURS, ServerProcess, running
+from bench_report import Report
 from proof_requests import CASES, REQUEST_DEADLINE_S, REQUESTS
-from rich.console import Console
-from rich.table import Table
+from prover_server import OURS, ServerProcess, running
 
 REQUEST = json.loads((REQUESTS / f"{CASES['inclusion 32/1']}.json").read_text())
 PROBES = ("/livez", "/readyz")
@@ -170,28 +168,22 @@ def percentile(values: list[float], percent: int) -> float:
     return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
 
-def report(alone: Latencies, hostile: Latencies, done: Counter[str], console: Console) -> None:
-    """Print percentiles without and with hostile clients."""
-    table = Table("request", "count", "p50 ms", "with", "p99 ms", "with", "times")
+def judge(alone: Latencies, hostile: Latencies, done: Counter[str], failures: Counter[str], ratio: float) -> Report:
+    """Return percentiles without and with hostile clients, and what they must be; a ratio of 0 ignores latencies."""
+    report = Report({"latencies": []}, {"hostile connections": dict(done)})
+    report.require("honest requests and probes are answered", not failures, dict(failures))
+    missing = [kind for kind in HOSTILE_CLIENTS if not done[kind]]
+    report.require("every kind of hostile client connects", not missing, missing or "all")
     for name, quiet in alone.items():
         loud = hostile[name]
-        p99 = percentile(quiet, 99), percentile(loud, 99)
-        medians = f"{1000 * statistics.median(quiet):.1f}", f"{1000 * statistics.median(loud):.1f}"
-        shown = f"{1000 * p99[0]:.1f}", f"{1000 * p99[1]:.1f}", f"{p99[1] / p99[0]:.2f}"
-        table.add_row(name, f"{len(quiet)} + {len(loud)}", *medians, *shown)
-    console.print(table)
-    console.print("hostile connections: " + ", ".join(f"{count} of {kind}" for kind, count in sorted(done.items())))
-
-
-def faults(alone: Latencies, hostile: Latencies, done: Counter[str], failures: Counter[str], ratio: float) -> list[str]:
-    """Return the faults found; a ratio of 0 ignores latencies."""
-    found = [f"{what} ({count} times)" for what, count in failures.items()]
-    found += [f"no hostile client of kind {kind}" for kind in HOSTILE_CLIENTS if not done[kind]]
-    for name, quiet in alone.items():
-        before, after = percentile(quiet, 99), percentile(hostile[name], 99)
-        if ratio and after > max(ratio * before, before + NOISE_S):
-            found.append(f"{name}: p99 {1000 * after:.1f} ms, {after / before:.2f} times that without hostile clients")
-    return found
+        p50, p50_with = statistics.median(quiet), statistics.median(loud)
+        p99, p99_with = percentile(quiet, 99), percentile(loud, 99)
+        row = {"p50_ms": p50, "p50_ms_with": p50_with, "p99_ms": p99, "p99_ms_with": p99_with}
+        counts = {"request": name, "count": len(quiet), "count_with": len(loud)}
+        report.tables["latencies"].append(counts | {column: round(1000 * s, 1) for column, s in row.items()})
+        kept = not ratio or p99_with <= max(ratio * p99, p99 + NOISE_S)
+        report.require(f"{name}: p99 at most {ratio:g} times that without", kept, f"{p99_with / p99:.2f}")
+    return report
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -201,8 +193,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ratio", type=float, default=1.5, help="tolerated growth of p99, 0 for any (default 1.5)")
 
 
-def main(options: argparse.Namespace) -> int:
-    """Measure, print, and return the exit status."""
+def run(options: argparse.Namespace) -> Report:
+    """Measure alternately without and with hostile clients."""
     alone: Latencies = defaultdict(list)
     hostile: Latencies = defaultdict(list)
     done: Counter[str] = Counter()
@@ -217,8 +209,4 @@ def main(options: argparse.Namespace) -> int:
             for name, values in latencies.items():
                 hostile[name] += values
             done += connected
-    report(alone, hostile, done, Console(width=None if sys.stdout.isatty() else 120))
-    found = faults(alone, hostile, done, failures, options.ratio)
-    for fault in found:
-        print(f"fault: {fault}", file=sys.stderr)
-    return 1 if found else 0
+    return judge(alone, hostile, done, failures, options.ratio)

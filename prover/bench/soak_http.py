@@ -13,7 +13,6 @@ import contextlib
 import json
 import random
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -21,15 +20,15 @@ from dataclasses import dataclass, field
 
 import aiohttp
 import reference_fixtures
-from bench_server import OURS, ServerProcess, running
+from bench_report import Report
+from process_figures import MIB
 from proof_requests import CASES, REQUEST_DEADLINE_S, REQUESTS
+from prover_server import OURS, ServerProcess, running
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 REQUEST = json.loads((REQUESTS / f"{CASES['inclusion 32/1']}.json").read_text())
 SAMPLES = 40
-MIB = 2**20
 
 
 @dataclass
@@ -156,33 +155,23 @@ async def soak(server: ServerProcess, requests: int, clients: int, seed: int) ->
     return findings
 
 
-def report(findings: Findings, console: Console) -> None:
-    """Print counts, memory and times."""
-    table = Table("request: status", "count")
-    for outcome, count in sorted(findings.outcomes.items()):
-        table.add_row(outcome, str(count))
-    console.print(table)
-    times = sorted(findings.proof_s)
-    percentiles = ", ".join(f"p{p} {times[min(len(times) - 1, len(times) * p // 100)]:.3f} s" for p in (50, 95, 99))
-    first, last, most = findings.resident[0], findings.resident[-1], max(findings.resident)
-    console.print(f"proofs: {percentiles}")
-    console.print(
-        f"resident memory: {first / MIB:.1f} MiB after the warm-up, {last / MIB:.1f} at the end, at most "
-        f"{most / MIB:.1f}; growth {findings.growth_bytes / MIB:+.1f} MiB"
+def judge(findings: Findings, options: argparse.Namespace) -> Report:
+    """Return counts, times and memory, and what they must be."""
+    report = Report(
+        {"answers": [{"request: status": name, "count": n} for name, n in sorted(findings.outcomes.items())]}
     )
-    console.print(f"open files: {findings.files[0]} after the warm-up, {findings.files[1]} at the end")
-
-
-def faults(findings: Findings, growth_mib: float, clients: int) -> list[str]:
-    """Return the faults found."""
-    found = [f"{what} ({count} times)" for what, count in findings.unexpected.items()]
-    if findings.growth_bytes > growth_mib * MIB:
-        found.append(f"memory grew by {findings.growth_bytes / MIB:.1f} MiB, more than {growth_mib:g}")
-    if findings.files[1] > findings.files[0] + clients + 8:
-        found.append(f"open files grew from {findings.files[0]} to {findings.files[1]}")
-    if not any(outcome == "good: 200" for outcome in findings.outcomes):
-        found.append("no proof was made")
-    return found
+    times, growth_mib = sorted(findings.proof_s), findings.growth_bytes / MIB
+    report.figures = {
+        "proof p50, p95 s": [round(times[len(times) * percent // 100], 3) for percent in (50, 95)] if times else [],
+        "resident MiB, maximum": round(max(findings.resident) / MIB, 1),
+    }
+    report.require("answers are as expected", not findings.unexpected, dict(findings.unexpected))
+    bound = f"growth of memory: at most {options.growth_mib:g} MiB"
+    report.require(bound, growth_mib <= options.growth_mib, f"{growth_mib:+.1f} MiB")
+    first, last = findings.files
+    report.require("open files do not grow", last <= first + options.clients + 8, f"{first}, then {last}")
+    report.require("proofs are made", findings.outcomes["good: 200"] > 0, findings.outcomes["good: 200"])
+    return report
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -193,14 +182,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="seed of the mixture (default 1)")
 
 
-def main(options: argparse.Namespace) -> int:
-    """Measure, print, and return the exit status."""
+def run(options: argparse.Namespace) -> Report:
+    """Soak a server of ours."""
     # A slow machine is no fault here.
     patience = {f"PROVER_PROVING__{name}_DEADLINE_S": str(REQUEST_DEADLINE_S) for name in ("MERKLE", "BATCH")}
     with running(OURS, reference_fixtures.proving_keys_dir(), variables=patience) as server:
         findings = asyncio.run(soak(server, options.requests, options.clients, options.seed))
-    report(findings, Console(width=None if sys.stdout.isatty() else 120))
-    found = faults(findings, options.growth_mib, options.clients)
-    for fault in found:
-        print(f"fault: {fault}", file=sys.stderr)
-    return 1 if found else 0
+    return judge(findings, options)

@@ -25,6 +25,7 @@ from pathlib import Path
 import aiohttp
 import reference_batch_keys
 import reference_fixtures
+from bench_report import Report
 from golden_vectors import BATCH, PUBLISHED
 from in_process_service import circuit, open_store, scalars
 from independent_groth16 import IndependentKey, holds
@@ -32,8 +33,6 @@ from queue_fleet import PROVER, Member, moment, running_fleet
 from queue_jobs import QUARANTINED, Client, Job, made_jobs
 from queue_sabotage import Injected, Saboteur
 from redis_server import free_port, running_redis
-from rich.console import Console
-from rich.table import Table
 from tcp_proxy import running_proxy
 
 from prover.errors import ProofFailed
@@ -187,33 +186,33 @@ def false_proofs(jobs: list[Job], keys_dir: Path, independently: int) -> list[st
     return wrong
 
 
-def report(outcome: Outcome, console: Console) -> None:
-    """Print the faults and the outcomes of the jobs."""
-    table = Table("fault", "times", "ready again: median s", "slowest s")
+def report_of(outcome: Outcome) -> Report:
+    """Return the injected faults and the outcomes of the jobs."""
+    report, jobs = Report({"injected faults": []}), outcome.jobs
     for kind in sorted({fault.kind for fault in outcome.injected}):
         times = [fault.ready_s for fault in outcome.injected if fault.kind == kind]
-        table.add_row(kind, str(len(times)), f"{statistics.median(times):.1f}", f"{max(times):.1f}")
-    console.print(table)
-    jobs = outcome.jobs
-    synchronous = sum(job.end is not None and not job.ids for job in jobs)
+        ready = {"ready_again_median_s": round(statistics.median(times), 1), "slowest_s": round(max(times), 1)}
+        report.tables["injected faults"].append({"fault": kind, "times": len(times), **ready})
     refused = sum(job.end is not None and job.proof is None and "is not satisfied" in job.error for job in jobs)
-    quarantined = sum(QUARANTINED in job.error for job in jobs)
-    lost = sum(any(fault.startswith("lost") for fault in job.faults) for job in jobs)
-    console.print(
-        f"{len(jobs)} jobs in {outcome.seconds:.0f} s, {len(outcome.injected)} faults injected: "
-        f"{sum(job.proof is not None for job in jobs)} proofs, "
-        f"{refused} false statements refused, {quarantined} quarantined, lost {lost}"
-    )
-    console.print(
-        f"duplicates proved {outcome.count('outcome_ignored')} (their results were ignored), "
-        f"put back {outcome.count('job_requeued')}, submissions repeated {sum(job.resent for job in jobs)}, "
-        f"answered without the queue while Redis was away {synchronous}"
-    )
-    if returns := sorted(outcome.returns()):
-        console.print(
-            f"jobs of killed or stopped workers: {len(returns)}, free for others after "
-            f"{statistics.median(returns):.1f} s (median), {returns[-1]:.1f} s (slowest)"
-        )
+    returns = sorted(outcome.returns())
+    report.figures = {
+        "jobs": len(jobs),
+        "seconds": round(outcome.seconds),
+        "faults injected": len(outcome.injected),
+        "proofs": sum(job.proof is not None for job in jobs),
+        "false statements refused": refused,
+        "quarantined": sum(QUARANTINED in job.error for job in jobs),
+        "lost": sum(any(fault.startswith("lost") for fault in job.faults) for job in jobs),
+        "duplicates proved, their results ignored": outcome.count("outcome_ignored"),
+        "put back": outcome.count("job_requeued"),
+        "submissions repeated": sum(job.resent for job in jobs),
+        "answered without the queue while Redis was away": sum(job.end is not None and not job.ids for job in jobs),
+        "jobs of killed or stopped workers": len(returns),
+        "free for others after s (median, slowest)": [round(statistics.median(returns), 1), round(returns[-1], 1)]
+        if returns
+        else [],
+    }
+    return report
 
 
 def keys_in(folder: Path, names: Iterable[str]) -> Path:
@@ -249,16 +248,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--logs", type=Path, help="folder that keeps logs and data")
 
 
-def main(options: argparse.Namespace) -> int:
-    """Measure, print, and return the exit status."""
+def run(options: argparse.Namespace) -> Report:
+    """Soak a queue, and judge what came of the jobs."""
     with tempfile.TemporaryDirectory() as keys, tempfile.TemporaryDirectory() as data:
         batches = BATCH if options.batch_proofs else frozenset()
         keys_dir = keys_in(Path(keys), batches | set(options.circuits.split(",")))
         folder = options.logs or Path(data)
         folder.mkdir(parents=True, exist_ok=True)
         outcome = soak(options, keys_dir, folder)
-        report(outcome, Console(width=None if sys.stdout.isatty() else 120))
-        found = faults_of(outcome, keys_dir, options.independent)
-    for fault in found:
-        print(f"fault: {fault}", file=sys.stderr)
-    return 1 if found else 0
+        report, faults = report_of(outcome), faults_of(outcome, keys_dir, options.independent)
+    report.require("no job is lost or ends wrongly, proofs verify", not faults, "; ".join(faults) or "no fault")
+    return report

@@ -11,25 +11,16 @@ from typing import Any
 WORKSPACE = Path(__file__).resolve().parents[2]
 COMMANDS = {
     "compare": ("prover", "compare", "latency, throughput, start, memory and setup, alternately with the reference"),
-    "service": ("prover", "service_load", "throughput and latency of 1 to 8 clients, alternately with the reference"),
-    "load": ("prover", "key_load", "loading of keys, from source and prepared, alternately with the reference"),
     "kernel": ("prover", "kernel", "products, additions, multi-scalar multiplications and transforms on one thread"),
-    "circuits": ("prover", "circuits", "each circuit alone: witness, latency by threads, throughput, loading, memory"),
-    "backends": ("prover", "backends", "one proof on one thread by each backend of the kernel"),
-    "growth": ("prover", "growth", "time and memory of a proof by batch size and CPUs"),
-    "queue": ("prover", "queue_load", "submissions and polls of the job queue with thousands of waiting jobs"),
-    "soak-http": ("prover", "soak_http", "memory under thousands of good, bad, abandoned and broken requests"),
-    "soak-hostile": ("prover", "soak_hostile", "honest clients and probes while hostile clients are connected"),
-    "soak-queue": ("prover", "soak_queue", "jobs through a queue whose processes and connections fail"),
-    "forester-scale": ("forester", "scale", "planning and staging at 10^8 leaves, RPC calls per light slot"),
-    "forester-shared": (
-        "forester",
-        "three_foresters",
-        "foresters that share a localnet under traffic, kills and faults",
+    "circuits": (
+        "prover",
+        "circuits",
+        "each circuit alone: time and memory by CPUs, backend and size; loading of keys",
     ),
-    "forester-faults": ("forester", "fault_runs", "one fault after another in the services of a forester"),
-    "forester-lies": ("forester", "lying_node", "cost of a node that lies about fees, rent, expiry and heights"),
-    "forester-day": ("forester", "long_run", "24 simulated hours of a forester: memory, threads, files, journal"),
+    "queue": ("prover", "queue_load", "submissions and polls of the job queue with thousands of waiting jobs"),
+    "soak": ("prover", "soak", "requests, hostile clients, a failing queue: SUBJECT --help"),
+    "gpu": ("prover", "gpu_commands", "steps of prover/bench/gpu.sh: SUBJECT --help"),
+    "forester": ("forester", "forester_subjects", "load, faults, lies, kills and a day of foresters: SUBJECT --help"),
 }
 """Service, module of its bench folder, and summary. A module has ``add_options(parser)`` and ``main(options)``."""
 

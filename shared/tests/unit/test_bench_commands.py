@@ -23,8 +23,9 @@ def commands() -> dict[str, tuple[str, str, str]]:
     return found
 
 
-def test_commands__of_the_makefile__are_all_that_exist() -> None:
-    used = re.findall(r"shared/bench/bench\.py (\S+)", (WORKSPACE / "Makefile").read_text())
+def test_commands__of_the_makefile_and_the_script_for_gpus__are_all_that_exist() -> None:
+    users = (WORKSPACE / "Makefile", WORKSPACE / "prover" / "bench" / "gpu.sh")
+    used = [name for user in users for name in re.findall(r"shared/bench/bench\.py (\S+)", user.read_text())]
     assert set(used) == commands().keys()
 
 

@@ -25,10 +25,10 @@ DAY = ["--hours", "0.5", "--slots-per-second", "600", "--sample-every", "1"]
 pytestmark = pytest.mark.skipif(not LOCALNET.is_file() or not PROGRAMS.is_dir(), reason="make setup reference-fixtures")
 
 
-def told_by(command: str, *options: str) -> dict[str, Any]:
+def told_by(subject: str, *options: str) -> dict[str, Any]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     done = subprocess.run(
-        [sys.executable, str(BENCH), command, *options, "--json"],
+        [sys.executable, str(BENCH), "forester", subject, *options, "--json"],
         env=environment,
         capture_output=True,
         text=True,
@@ -41,30 +41,29 @@ def told_by(command: str, *options: str) -> dict[str, Any]:
 
 
 def test_forester__services_fail_one_after_another__loses_nothing_and_makes_no_proof_twice(tmp_path: Path) -> None:
-    told = told_by("forester-faults", *QUICKLY, "--only", *FAULTS, "--logs", str(tmp_path))
-    assert len(told["faults"]) == len(FAULTS)
-    assert {fault["fault"]: fault["missed"] for fault in told["faults"] if fault["missed"]} == {}
-    assert all(fault["proofs"] for fault in told["faults"]), "there was work in every fault"
+    told = told_by("faults", *QUICKLY, "--only", *FAULTS, "--logs", str(tmp_path))
+    faults, kept = told["tables"]["faults"], {item["bound"]: item["kept"] for item in told["checks"]}
+    assert len(faults) == len(FAULTS)
+    assert {fault["fault"]: fault["missed"] for fault in faults if fault["missed"]} == {}
+    assert all(fault["proofs"] for fault in faults), "there was work in every fault"
     # A machine that is too slow for epochs of 12 s may miss one.
-    assert told["missed"].keys() <= {"every epoch is reported"}
+    assert {bound for bound in kept if not kept[bound]} <= {"every epoch is reported"}
 
 
 def test_forester__node_lies_about_fees_rent_expiry_and_heights__costs_at_most_its_budget(tmp_path: Path) -> None:
-    told = told_by("forester-lies", *BRIEFLY, "--budget", "0.012", "--exhaust", "--logs", str(tmp_path))
-    assert told["missed"] == []
-    costs = {cost["lie"]: cost for cost in told["costs"]}
-    assert costs.keys() == {"nothing", *LIES, "fees until the budget is spent"}
-    assert told["exhausted"], "it is a budget that the lies can spend"
-    assert 0 < told["total"] <= 0.012
+    told = told_by("lies", *BRIEFLY, "--budget", "0.012", "--exhaust", "--logs", str(tmp_path))
+    assert [item for item in told["checks"] if not item["kept"]] == []
+    assert {cost["lie"] for cost in told["tables"]["costs"]} == {"nothing", *LIES, "fees until the budget is spent"}
+    assert 0 < told["figures"]["sol"] <= 0.012, "it is a budget that the lies can spend"
 
 
 def test_forester__half_an_hour_at_an_accelerated_clock__reports_its_epoch_and_leaves_nothing(tmp_path: Path) -> None:
     chart = tmp_path / "memory.svg"
-    told = told_by("forester-day", *DAY, "--logs", str(tmp_path), "--chart", str(chart))
-    checks = {item["check"]: item["kept"] for item in told["checks"]}
+    told = told_by("day", *DAY, "--logs", str(tmp_path), "--chart", str(chart))
+    checks = {item["bound"]: item["kept"] for item in told["checks"]}
     assert checks["every epoch is reported"]
     assert checks["every queue holds less than a batch"]
     assert checks["no task crashed"]
     assert told["figures"]["transactions"] > 0
-    assert len(told["figures"]["resident_mib"]) > 2
+    assert len(told["tables"]["samples"]) > 2
     assert "polyline" in chart.read_text()

@@ -30,7 +30,7 @@ WHATEVER_THE_SPEED = (
 def test_two_foresters__one_killed_at_random__leave_nothing_and_make_no_kept_proof_again(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     done = subprocess.run(
-        [sys.executable, str(BENCH), "forester-shared", *SAMPLE, "--json", "--logs", str(tmp_path)],
+        [sys.executable, str(BENCH), "forester", "shared", *SAMPLE, "--json", "--logs", str(tmp_path)],
         env=environment,
         capture_output=True,
         text=True,
@@ -39,7 +39,7 @@ def test_two_foresters__one_killed_at_random__leave_nothing_and_make_no_kept_pro
     )
     assert done.stdout, done.stderr
     told = json.loads(done.stdout)
-    checks = {item["check"]: item for item in told["checks"]}
+    checks = {item["bound"]: item for item in told["checks"]}
     assert [checks[name] for name in WHATEVER_THE_SPEED if not checks[name]["kept"]] == []
     assert told["figures"]["kills"] == 1
     assert told["figures"]["traffic"].keys() >= {"compress", "spend", "addresses", "v1_spend", "v1_addresses"}

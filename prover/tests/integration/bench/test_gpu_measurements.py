@@ -25,7 +25,7 @@ def test_keys__that_are_there__stay_and_what_is_missing_beside_them_is_made(
     cuda_host_library: Path, tmp_path: Path
 ) -> None:
     def make() -> str:
-        answer = run("gpu_keys.py", tmp_path, "tiny", "inclusion_2_1")
+        answer = run("keys", tmp_path, "tiny", "inclusion_2_1")
         assert answer.returncode == 0, answer.stderr
         return answer.stderr
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,13 +26,15 @@ def test_queue__of_failing_workers_servers_redis_and_network__loses_no_job(
     circuits = "v2_inclusion_32_1,v2_non-inclusion_40_1,v1_inclusion_26_1"
     words = ["--jobs", "24", "--batch-proofs", "0", "--circuits", circuits, "--rounds", "1", "--pause", "1"]
     # Attempts are spent by faults here, not by jobs.
-    answer = run("soak-queue", *words, "--lease-s", "3", "--attempts", "20", "--independent", "3", "--patience", "400")
-    assert "lost 0" in answer
-    assert "9 faults injected" in answer
+    answer = run(
+        "soak", "queue", *words, "--lease-s", "3", "--attempts", "20", "--independent", "3", "--patience", "400"
+    )
+    assert re.search(r"lost +│ 0 ", answer)
+    assert re.search(r"faults injected +│ 9 ", answer)
 
 
 def test_queue__with_ten_times_the_jobs__costs_redis_the_same_per_request(
     redis_needed: None, reference_keys_dir: Path
 ) -> None:
     words = ["--jobs", "400", "--clients", "16", "--polls", "200", "--intervals", "0"]
-    assert "Redis memory per job" in run("queue", *words)
+    assert "redis KiB per job" in run("queue", *words)

@@ -24,12 +24,12 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_soak__of_mixed_requests__finds_no_fault(reference_keys_dir: Path) -> None:
     # Memory settles only after thousands of requests; here it must not run away.
-    answer = run("soak-http", "--requests", "150", "--clients", "6", "--growth-mib", "96")
+    answer = run("soak", "http", "--requests", "150", "--clients", "6", "--growth-mib", "96")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "growth" in answer.stdout
 
 
 def test_soak__of_hostile_clients__leaves_every_honest_request_and_probe_answered(reference_keys_dir: Path) -> None:
-    answer = run("soak-hostile", "--seconds", "2", "--rounds", "1", "--ratio", "0")
+    answer = run("soak", "hostile", "--seconds", "2", "--rounds", "1", "--ratio", "0")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "hostile connections" in answer.stdout

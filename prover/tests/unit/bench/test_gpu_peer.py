@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-PEER = Path(__file__).resolve().parents[3] / "bench" / "gpu_peer.py"
+BENCH = Path(__file__).resolve().parents[4] / "shared" / "bench" / "bench.py"
 OURS = '{"ms": 2.0, "forward_ms": 3.0, "inverse_ms": 9.0, "host_ms": 5.0}'
 SUM = bytes(range(64))
 VALUES = b"".join(bytes([number]) * 32 for number in range(4))
@@ -34,7 +34,7 @@ class Programs:
             path.chmod(0o755)
 
     def run(self, what: str, *options: str) -> tuple[int, Any, str]:
-        words = [sys.executable, str(PEER), *options, str(self.bench), str(self.peer), what, "20"]
+        words = [sys.executable, str(BENCH), "gpu", "peer", *options, str(self.bench), str(self.peer), what, "20"]
         answer = subprocess.run(words, capture_output=True, text=True, timeout=60)
         return answer.returncode, json.loads(answer.stdout) if answer.stdout else None, answer.stderr
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
+BENCH = Path(__file__).resolve().parents[3] / "bench"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -21,12 +21,13 @@ def run(circuit: str, ours_s: float, **facts: str) -> str:
 
 @pytest.fixture
 def chart(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(BENCH)
-    return importlib.import_module("history_chart")
+    for folder in (BENCH, BENCH.parents[1] / "shared" / "bench"):
+        monkeypatch.syspath_prepend(folder)
+    return importlib.import_module("compare")
 
 
 def drawn(chart: Any, lines: list[str]) -> ElementTree.Element:
-    return ElementTree.fromstring(chart.draw(chart.read_history(lines)))  # noqa: S314 - we wrote it
+    return ElementTree.fromstring(chart.draw_history(lines))  # noqa: S314 - we wrote it
 
 
 def test_chart__runs_of_two_machines__draws_a_panel_per_circuit_and_joins_one_machine(chart: Any) -> None:
@@ -47,8 +48,8 @@ def test_chart__runs_of_two_machines__draws_a_panel_per_circuit_and_joins_one_ma
     joined = [len(line.attrib["points"].split()) for line in drawing.iter(f"{SVG}polyline")]
     assert max(joined) == 2
     titles = [element.text for element in drawing.iter(f"{SVG}title")]
-    assert len(titles) == 8
-    assert "2026-11-22: 0.100 s (3.00 times faster)" in titles
+    assert len(titles) == 4
+    assert "2026-11-22: 0.100 s (3.00 times faster than the reference)" in titles
 
 
 def test_chart__of_the_recorded_history__is_well_formed(chart: Any) -> None:
@@ -57,4 +58,4 @@ def test_chart__of_the_recorded_history__is_well_formed(chart: Any) -> None:
 
 def test_chart__line_without_results__names_it(chart: Any) -> None:
     with pytest.raises(ValueError, match="line 2 has no results"):
-        chart.read_history([run("inclusion 32/1", 0.2), '{"time": "2026"}'])
+        chart.draw_history([run("inclusion 32/1", 0.2), '{"time": "2026"}'])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import os
@@ -60,11 +61,6 @@ class Member:
     process: subprocess.Popen[bytes] | None = None
 
     @property
-    def name(self) -> str:
-        """Return its name in reports."""
-        return f"forester {self.number}"
-
-    @property
     def log(self) -> Path:
         """Return the path of the log of all its processes."""
         return self.folder / "log"
@@ -74,13 +70,20 @@ class Member:
         """Return the path of its journal."""
         return self.folder / "journal.sqlite"
 
-    def start(self, environment: Mapping[str, str], prover_url: str) -> None:
+    @property
+    def pid(self) -> int:
+        """Return the process id. Raises RuntimeError if the process has ended."""
+        if self.process is None or self.process.poll() is not None:
+            raise RuntimeError(f"forester {self.number} has ended: {self.log.read_text()[-2000:]}")
+        return self.process.pid
+
+    def start(self, environment: Mapping[str, str]) -> None:
         """Start a process; ``environment`` is that of a forester of the network."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         own = {
             "PAYER": json.dumps(list(bytes(self.payer))),
             "DERIVATION_PUBKEY": str(self.derivation.pubkey()),
             "JOURNAL_PATH": str(self.journal),
-            "PROVER_URL": prover_url,
             "CONFIRMATION_POLL_INTERVAL_MS": "200",
         }
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
@@ -96,15 +99,17 @@ class Member:
     def kill(self) -> None:
         """Send SIGKILL, and record the proofs in the journal."""
         process, self.process = self.process, None
-        assert process is not None  # noqa: S101 - it was started
+        if process is None:
+            raise RuntimeError(f"forester {self.number} does not run")
         process.send_signal(signal.SIGKILL)
         process.wait(STOP_DEADLINE_S)
         self.lives[-1].killed = time.time()
         self.lives[-1].kept = self.kept_proofs()
 
     def stop(self) -> int | None:
-        """Send SIGTERM; return the exit status, None if it had to be killed."""
-        assert self.process is not None  # noqa: S101 - it was started
+        """Send SIGTERM; return the exit status, 0 if no process runs, None if it had to be killed."""
+        if self.process is None:
+            return 0
         self.process.terminate()
         try:
             return self.process.wait(STOP_DEADLINE_S)
@@ -116,16 +121,20 @@ class Member:
 
     def kept_proofs(self) -> frozenset[Link]:
         """Return the proofs in the journal of a process that has ended."""
-        if not self.journal.exists():
-            return frozenset()
-        connection = sqlite3.connect(self.journal)
-        try:
+        with contextlib.suppress(sqlite3.OperationalError), self._opened_journal() as connection:
             rows = connection.execute("SELECT circuit, old_root, new_root FROM proofs").fetchall()
-        except sqlite3.OperationalError:  # killed before the tables were there
-            return frozenset()
-        finally:
-            connection.close()
-        return frozenset((str(circuit), bytes(old), bytes(new)) for circuit, old, new in rows)
+            return frozenset((str(circuit), bytes(old), bytes(new)) for circuit, old, new in rows)
+        return frozenset()  # killed before the tables were there
+
+    def journal_rows(self) -> int:
+        """Return the number of rows of all tables, while a process uses the journal."""
+        with self._opened_journal() as connection:
+            names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            counts = (connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in names)  # noqa: S608
+            return sum(counts)
+
+    def _opened_journal(self) -> contextlib.closing[sqlite3.Connection]:
+        return contextlib.closing(sqlite3.connect(f"file:{self.journal}?mode=ro", uri=True))
 
     def lines(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """Yield the events of its log from a byte offset; lines that a kill truncated are skipped."""

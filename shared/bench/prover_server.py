@@ -15,51 +15,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from process_figures import ProcessFigures
+
 OURS = str(Path(sys.executable).with_name("prover"))
 START_DEADLINE_S = 600.0
 STOP_DEADLINE_S = 60.0
 HEALTH_EVERY_S = 0.02
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
-class ServerProcess:
-    """A running server: its ports and its process."""
+class ServerProcess(ProcessFigures):
+    """A running server: its process and its ports."""
 
     port: int
     metrics_port: int
-    pid: int
 
-    @property
-    def resident_bytes(self) -> int:
-        """Return the resident memory of the process."""
-        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE
-
-    @property
-    def peak_resident_bytes(self) -> int:
-        """Return the peak resident memory of the process."""
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
-
-    @property
-    def processor_s(self) -> float:
-        """Return the CPU time of the process so far, in seconds."""
-        user, system = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-    @property
-    def maps(self) -> str:
-        """Return the memory mappings of the process, a line each."""
-        return Path(f"/proc/{self.pid}/maps").read_text()
-
-    def is_ready(self) -> bool:
-        """Return True if our server reports that it has loaded the keys to preload."""
-        return _answers(self.metrics_port, "/readyz")
-
-    @property
-    def open_files(self) -> int:
-        """Return the number of open descriptors."""
-        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+    def wait_until_ready(self) -> None:
+        """Wait until our server has loaded the keys to preload. Exits if it does not."""
+        deadline = time.monotonic() + START_DEADLINE_S
+        while not _answers(self.metrics_port, "/readyz"):
+            if time.monotonic() > deadline:
+                sys.exit(f"a server did not load its keys within {START_DEADLINE_S:.0f} s")
+            time.sleep(0.1)
 
 
 def free_port() -> int:
@@ -95,7 +72,7 @@ def running(
             )
         try:
             _wait_until_healthy(port, process, log)
-            yield ServerProcess(port, metrics_port, process.pid)
+            yield ServerProcess(process.pid, port, metrics_port)
         finally:
             process.send_signal(signal.SIGINT)
             try:
