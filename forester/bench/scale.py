@@ -37,7 +37,7 @@ from forester.journal.proofs import ProofStore
 from forester.pipeline_v2.proof_cache import stored_proof
 from forester.pipeline_v2.tree_kinds import strategy_of
 from forester.prover_client.client import FinishedProof, encode_body
-from forester.prover_client.compression import CompressedProof
+from shared.proof_compression import CompressedProof
 
 TREE = Hash32(bytes([1]) * 32)
 SIMULATED = FinishedProof(CompressedProof(bytes(32), bytes(64), bytes(32)), 0)

@@ -30,10 +30,10 @@ from forester.pipeline_v2.processor import V2Processor
 from forester.pipeline_v2.proof_requests import ProofPermits
 from forester.pipeline_v2.services import V2Limits, V2Services
 from forester.prover_client.client import FinishedProof
-from forester.prover_client.compression import CompressedProof
 from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.transactions.confirm import Fate, Outcome
 from shared.circuit_id import CircuitKind
+from shared.proof_compression import CompressedProof
 from shared.proof_wire import BatchRequest
 
 TREE, QUEUE, PAYER = (Pubkey(bytes([value]) * 32) for value in (1, 2, 3))

@@ -13,13 +13,13 @@ from solders.pubkey import Pubkey
 from localnet.chain import addresses
 from localnet.chain.blocks import RecordedTransaction
 from localnet.chain.network import Network
-from localnet.chain.simulated_proofs import Proof, compress_proof
 from localnet.programs import registry
 from localnet.programs.light_system import Input, Output, invoke
 from localnet.programs.registry import Pair
 from localnet.simulated_prover import prove
 from shared.indexed_merkle_tree import IndexedMerkleTree
 from shared.merkle_tree import MerkleTree
+from shared.proof_compression import compress_proof
 from shared.proof_wire import ProofRequest, encode_request
 from shared.witness_inputs import (
     SpentAccount,
@@ -78,10 +78,7 @@ def address_insertion(values: Sequence[bytes]) -> bytes:
 
 def simulated(request: ProofRequest) -> bytes:
     """Return a simulated proof as instructions carry it."""
-    answer = prove(encode_request(request))
-    numbers = [int(word, 16) for word in (*answer.ar, *answer.bs[0], *answer.bs[1], *answer.krs)]
-    a0, a1, bx1, bx0, by1, by0, c0, c1 = numbers
-    return compress_proof(Proof((a0, a1), ((bx0, bx1), (by0, by1)), (c0, c1)))
+    return compress_proof(prove(encode_request(request))).data
 
 
 @dataclass

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from pathlib import Path
 
-from localnet.chain.simulated_proofs import compress_proof, parse_proof
 from localnet.key_folder import TREE_PROVER
-from shared.proof_wire import ProofRequest, encode_request
+from shared.proof_compression import compress_proof
+from shared.proof_wire import ProofRequest, decode_proof, encode_request
 
 DEADLINE = 280
 
@@ -25,6 +24,4 @@ def run_prover(*arguments: str, stdin: bytes = b"") -> bytes:
 
 def proof_under(key: Path, request: ProofRequest) -> bytes:
     """Return a proof as instructions carry it."""
-    return compress_proof(
-        parse_proof(json.loads(run_prover("prove", "--key", str(key), stdin=encode_request(request))))
-    )
+    return compress_proof(decode_proof(run_prover("prove", "--key", str(key), stdin=encode_request(request)))).data

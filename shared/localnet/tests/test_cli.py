@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from recorded import recorded
@@ -28,10 +29,11 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from localnet.chain import addresses
-from localnet.chain.simulated_proofs import compress_proof, parse_proof, simulate_proof, simulated_key
+from localnet.chain.simulated_proofs import simulate_proof, simulated_key
 from localnet.chain.snapshots import load_state
 from localnet.cli.control import phase_start
 from localnet.cli.main import cli
+from shared.proof_wire import ProofJson
 
 FREE = ("--rpc-port", "0", "--prover-port", "0", "--indexer-port", "0", "--slot-ms", "0")
 COMMAND = [str(Path(sys.executable).with_name("localnet"))]
@@ -93,7 +95,7 @@ def test_prover__recorded_request__answers_with_a_proof_for_its_input(running: d
     request = recorded(name)["prover_request"]
     request["circuitType"] = request["circuitType"].removesuffix("-with-proofs")
     answer = post(running["proverUrl"] + "/prove", request)
-    assert compress_proof(parse_proof(answer)) == compress_proof(simulate_proof([int(request["publicInputHash"], 16)]))
+    assert msgspec.convert(answer, ProofJson) == simulate_proof([int(request["publicInputHash"], 16)])
 
 
 def test_indexer__beside_the_chain__is_at_its_slot(running: dict[str, Any]) -> None:

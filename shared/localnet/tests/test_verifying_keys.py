@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 import pytest
 from recorded import recorded
 
 from localnet.chain.artefacts import Artefacts, load_artefacts
-from localnet.chain.simulated_proofs import compress_proof, parse_proof, simulated_key
+from localnet.chain.simulated_proofs import simulated_key
 from localnet.chain.verifying_keys import (
     VerifyingKey,
     VerifyingKeyInvalid,
@@ -16,6 +17,8 @@ from localnet.chain.verifying_keys import (
     parse_verifying_key,
     with_verifying_keys,
 )
+from shared.proof_compression import compress_proof
+from shared.proof_wire import ProofJson
 
 G1_X_1 = bytes([0x80]) + bytes(30) + bytes([1])
 
@@ -79,4 +82,5 @@ def test_parse_verifying_key__other_bytes__are_refused(data: bytes) -> None:
 @pytest.mark.parametrize("name", ["batch_append_tx", "batch_nullify_tx", "batch_update_address_tree_tx"])
 def test_compress_proof__recorded_answer_of_the_prover__is_what_the_instruction_carried(name: str) -> None:
     facts = recorded(name)
-    assert compress_proof(parse_proof(facts["prover_response"])).hex() == facts["compressed_proof"]
+    proof = msgspec.convert(facts["prover_response"], ProofJson)
+    assert compress_proof(proof).data.hex() == facts["compressed_proof"]

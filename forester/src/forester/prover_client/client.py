@@ -21,11 +21,11 @@ from yarl import URL
 from forester.errors import EndpointUnreachable, ProofTimedOut
 from forester.limits.answer_memory import AnswerMemory
 from forester.prover_client.answers import Accepted, Pending, Proved, read_job, read_submission
-from forester.prover_client.compression import CompressedProof, ProofUnusable, compress_proof
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProverRefused
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
+from shared.proof_compression import CompressedProof, ProofUnusable, compress_proof
 from shared.proof_wire import ProofRequest, encode_request
 from shared.retries import Backoff, read_retry_after
 

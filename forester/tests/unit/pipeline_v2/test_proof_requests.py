@@ -8,9 +8,9 @@ from forester.journal.database import JournalError
 from forester.pipeline_v2.proof_requests import ProofPermits, ProofRequests, ProofResult
 from forester.pipeline_v2.staging import StagedBatch
 from forester.prover_client.client import FinishedProof
-from forester.prover_client.compression import CompressedProof
 from forester.prover_client.failures import ProofFailed
 from shared.circuit_id import CircuitKind
+from shared.proof_compression import CompressedProof
 from shared.proof_wire import BatchAppendRequest
 
 PROOF = FinishedProof(CompressedProof(bytes(32), bytes(64), bytes(32)), 5)

@@ -47,14 +47,4 @@ def prove(body: bytes) -> ProofJson:
         inputs = [int.from_bytes(parse_scalar(request.public_input_hash)[0], "big")]
     else:
         inputs = [int.from_bytes(element, "big") for element in public_inputs(request)]
-    proof = simulate_proof(inputs)
-    (b_x0, b_x1), (b_y0, b_y1) = proof.b
-    return ProofJson(
-        (_hex(proof.a[0]), _hex(proof.a[1])),
-        ((_hex(b_x1), _hex(b_x0)), (_hex(b_y1), _hex(b_y0))),
-        (_hex(proof.c[0]), _hex(proof.c[1])),
-    )
-
-
-def _hex(number: int) -> str:
-    return f"{number:#066x}"
+    return simulate_proof(inputs)

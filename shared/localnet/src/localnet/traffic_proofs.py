@@ -9,11 +9,12 @@ from solders.pubkey import Pubkey
 from localnet.base58 import encode
 from localnet.chain import addresses
 from localnet.chain.network import Network
-from localnet.chain.simulated_proofs import compress_proof, simulate_proof
+from localnet.chain.simulated_proofs import simulate_proof
 from localnet.indexer.api.errors import ApiError
 from localnet.indexer.programs import TreeType
 from localnet.indexer.tree_accounts import TreeAccount, decode_tree_account
 from shared.poseidon import hash2
+from shared.proof_compression import compress_proof
 
 
 class NoProof(Exception):
@@ -48,7 +49,7 @@ class SimulatedProofs:
         """Return a proof that the V1 state tree has a leaf."""
         tree = self._tree(bytes(addresses.STATE_TREE_V1))
         numbers = [int.from_bytes(value, "big") for value in (tree.root, leaf)]
-        return RootedProof(tree.sequence % tree.root_capacity, compress_proof(simulate_proof(numbers)))
+        return RootedProof(tree.sequence % tree.root_capacity, compress_proof(simulate_proof(numbers)).data)
 
     async def of_absence(self, address: bytes, tree: Pubkey = addresses.ADDRESS_TREE) -> RootedProof:
         """Return a proof that an address tree lacks an address."""
@@ -56,7 +57,7 @@ class SimulatedProofs:
         pair = (found.root, address)
         statement = [hash2(*pair)] if found.tree_type is TreeType.ADDRESS_V2 else pair
         numbers = [int.from_bytes(value, "big") for value in statement]
-        return RootedProof(found.sequence % found.root_capacity, compress_proof(simulate_proof(numbers)))
+        return RootedProof(found.sequence % found.root_capacity, compress_proof(simulate_proof(numbers)).data)
 
     def _tree(self, key: bytes) -> TreeAccount:
         account = self.network.account(Pubkey(key))

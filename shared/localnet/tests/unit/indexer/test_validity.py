@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from indexer_vectors import Recorded, indexer_vectors
 
-from localnet.indexer.api.compression import ProofUnreadable, compress_proof
 from localnet.indexer.api.errors import ApiError
 from localnet.indexer.api.proofs import AbsenceProof, LeafProof
-from localnet.indexer.api.validity import Statement
+from localnet.indexer.api.validity import Statement, compressed
 from localnet.indexer.programs import HEIGHTS, ROOT_CAPACITIES, TreeType
 from localnet.indexer.trees import Tree
 from shared.indexed_merkle_tree import Element
@@ -28,9 +27,9 @@ COMPRESSION: list[Recorded] = indexer_vectors("proof_compression")["cases"]
 
 
 @pytest.mark.parametrize("number", range(len(COMPRESSION)))
-def test_compress_proof__recorded_proof__gives_the_recorded_bytes(number: int) -> None:
+def test_compressed__recorded_proof__gives_the_recorded_bytes(number: int) -> None:
     case = COMPRESSION[number]
-    made = compress_proof(case["proof"])
+    made = compressed(case["proof"])
     assert {name: bytes(made[name]).hex() for name in "abc"} == {name: case[name] for name in "abc"}
 
 
@@ -38,9 +37,9 @@ def test_compress_proof__recorded_proof__gives_the_recorded_bytes(number: int) -
     "answer",
     [None, [], {}, {"ar": ["0x1"], "bs": [], "krs": []}, {**COMPRESSION[0]["proof"], "ar": [1, 2]}],
 )
-def test_compress_proof__something_else__is_refused(answer: Any) -> None:
-    with pytest.raises(ProofUnreadable):
-        compress_proof(answer)
+def test_compressed__something_else__is_refused(answer: Any) -> None:
+    with pytest.raises(ApiError, match="the answer of the prover is not a proof"):
+        compressed(answer)
 
 
 def tree(tree_type: TreeType, root: str) -> Tree:

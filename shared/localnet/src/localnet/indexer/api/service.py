@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from localnet.base58 import encode
 from localnet.indexer.api import params
 from localnet.indexer.api.accounts import find_unspent
-from localnet.indexer.api.compression import ProofUnreadable
 from localnet.indexer.api.errors import METHOD_NOT_FOUND, SERVER_ERROR, ApiError, internal, not_found, validation
 from localnet.indexer.api.methods import METHODS
 from localnet.indexer.api.proofs import require_sound
@@ -112,12 +111,12 @@ class Service:
     async def _validity_proof(self, given: object) -> Json:
         wanted = params.decode_params(given, params.ValidityProof)
         statement = await self._read(lambda snapshot: state_v1(snapshot, wanted))
-        return _readable(answer_v1, statement, await self._prove(statement))
+        return answer_v1(statement, await self._prove(statement))
 
     async def _validity_proof_v2(self, given: object) -> Json:
         wanted = params.decode_params(given, params.ValidityProofV2)
         statement = await self._read(lambda snapshot: state_v2(snapshot, wanted))
-        return _readable(answer_v2, statement, await self._prove(statement))
+        return answer_v2(statement, await self._prove(statement))
 
     async def _prove(self, statement: Statement) -> Any:
         request = statement.request()
@@ -167,13 +166,6 @@ class Service:
 def _require_sound_trees(snapshot: Snapshot) -> None:
     for tree in all_trees(snapshot.connection):
         require_sound(tree)
-
-
-def _readable(answer: Callable[[Statement, Any], Json], statement: Statement, proof: Any) -> Json:
-    try:
-        return answer(statement, proof)
-    except ProofUnreadable as fault:
-        raise internal(str(fault)) from None
 
 
 def _hot(address: bytes, account: Json) -> Json:

@@ -6,9 +6,10 @@ Source: forester/docs/reference/indexer.md, "Validity proofs".
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from localnet.base58 import encode
-from localnet.indexer.api.compression import compress_proof
-from localnet.indexer.api.errors import not_found, validation
+from localnet.indexer.api.errors import internal, not_found, validation
 from localnet.indexer.api.params import Hash, ValidityProof, ValidityProofV2
 from localnet.indexer.api.proofs import (
     AbsenceProof,
@@ -23,6 +24,8 @@ from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1
 from shared.field import ZERO
 from shared.indexed_merkle_tree import LARGEST_VALUE
 from shared.poseidon import hash2, hash3
+from shared.proof_compression import compress_proof
+from shared.proof_wire import ProofJson
 
 _V2_STATE_HEIGHT = 32
 _V2_ADDRESS_HEIGHT = 40
@@ -86,13 +89,22 @@ def state_v2(snapshot: Snapshot, params: ValidityProofV2) -> Statement:
     return Statement(snapshot.slot, leaves, _absences(snapshot, wanted))
 
 
+def compressed(proof: Any) -> Json:
+    """Return the prover's proof in the bytes that programs accept. Raise ApiError if it is none."""
+    try:
+        points = compress_proof(msgspec.convert(proof, ProofJson))
+    except ValueError:
+        raise internal("the answer of the prover is not a proof") from None
+    return {"a": list(points.a), "b": list(points.b), "c": list(points.c)}
+
+
 def answer_v1(statement: Statement, proof: Any) -> Json:
     """Return the result of the older method: accounts first, then addresses, in parallel lists."""
     leaves, absences = statement.leaves, statement.absences
     trees = [*(leaf.tree for leaf in leaves), *(absence.tree for absence in absences)]
     return {
         "value": {
-            "compressedProof": compress_proof(proof),
+            "compressedProof": compressed(proof),
             "roots": [encode(tree.root) for tree in trees],
             "rootIndices": [tree.root_index for tree in trees],
             "leafIndices": [*(leaf.leaf_index for leaf in leaves), *(absence.low.index for absence in absences)],
@@ -107,7 +119,7 @@ def answer_v2(statement: Statement, proof: Any) -> Json:
     """Return the result of the newer method; ``proof`` is None where all accounts are queued."""
     return {
         "value": {
-            "compressedProof": None if proof is None else compress_proof(proof),
+            "compressedProof": None if proof is None else compressed(proof),
             "accounts": [_account_v2(leaf) for leaf in statement.leaves],
             "addresses": [_address_v2(absence) for absence in statement.absences],
         },

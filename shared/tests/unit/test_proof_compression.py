@@ -1,12 +1,17 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
 import msgspec
 import pytest
-from shared_vectors import shared_vectors
 
-from forester.prover_client.compression import ProofUnusable, compress_proof
 from shared.field import BASE_MODULUS
+from shared.proof_compression import ProofUnusable, compress_proof
 from shared.proof_wire import ProofJson
 
-CASES = shared_vectors("indexer/proof_compression")["cases"]
+VECTORS = Path(__file__).parents[1] / "vectors" / "indexer" / "proof_compression.json"
+CASES = json.loads(VECTORS.read_text())["cases"]
 
 
 def proof_of(case: dict[str, object]) -> ProofJson:
