@@ -29,11 +29,6 @@ def hash_many(inputs: bytes, width: int) -> bytes:
     return bytes(ffi.buffer(out))
 
 
-def hash1(value: bytes) -> bytes:
-    """Hash one element."""
-    return hash_many(value, 1)
-
-
 def hash2(left: bytes, right: bytes) -> bytes:
     """Hash two elements: a node of a Merkle tree."""
     return hash_many(left + right, 2)

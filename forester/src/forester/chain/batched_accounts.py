@@ -100,11 +100,6 @@ class QueueBatches:
         return self.batches[self.pending_batch_index]
 
     @property
-    def insertable_zkp_batches(self) -> int:
-        """Zkp batches that the tree accepts now, without waiting for the other batch to begin."""
-        return self.pending_batch.ready_zkp_batches
-
-    @property
     def ready_zkp_batches(self) -> int:
         """Filled zkp batches of both batches that are not in the tree."""
         return sum(batch.ready_zkp_batches for batch in self.batches)

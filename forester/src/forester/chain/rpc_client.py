@@ -129,11 +129,6 @@ class _FeeEstimate(msgspec.Struct, rename="camel"):
     priority_fee_estimate: float | None = None
 
 
-class _PrioritizationFee(msgspec.Struct, rename="camel"):
-    slot: Slot
-    prioritization_fee: int
-
-
 class RpcClient:
     """Typed calls over a pool. All methods raise EndpointError; reads are of ``commitment``.
 
@@ -321,13 +316,6 @@ class RpcClient:
         """Return the lamports that free an account from rent; ExcessiveRent if the node asks for too much."""
         answer = await self._pool.call("getMinimumBalanceForRentExemption", [data_length], int)
         return checked_rent(answer, data_length, self._rent_lamports_per_byte_year)
-
-    async def recent_prioritization_fees(self, writable: Sequence[Pubkey]) -> list[int]:
-        """Return the lowest price per compute unit, in microlamports, of recent slots that wrote to ``writable``."""
-        answer = await self._pool.call(
-            "getRecentPrioritizationFees", [[str(address) for address in writable[:128]]], list[_PrioritizationFee]
-        )
-        return [item.prioritization_fee for item in answer]
 
     async def priority_fee_estimate(self, accounts: Sequence[Pubkey]) -> float | None:
         """Return the price that a node recommends, in microlamports; RequestRefused by nodes without the method."""

@@ -9,7 +9,6 @@ from forester.indexer.types import (
     AccountProofs,
     AddressProofs,
     QueueElements,
-    QueueInfo,
     TokenAccounts,
     TokenBalances,
     decode_base58,
@@ -40,7 +39,7 @@ class _Envelope(msgspec.Struct):
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind, dec_hook=decode_base58)
-    for kind in (str, int, AccountProofs, AddressProofs, QueueElements, QueueInfo, TokenAccounts, TokenBalances)
+    for kind in (str, int, AccountProofs, AddressProofs, QueueElements, TokenAccounts, TokenBalances)
 }
 
 

@@ -28,8 +28,6 @@ from forester.indexer.types import (
     AddressProofs,
     Hash32,
     QueueElements,
-    QueueInfo,
-    QueueSize,
     TokenAccountPage,
     TokenAccounts,
     TokenBalancePage,
@@ -216,12 +214,6 @@ class IndexerClient:
             lambda given: validation.check_address_proofs(method, given.value, addresses),
         )
         return answer.value
-
-    async def queue_info(self, trees: Sequence[Hash32] = ()) -> tuple[QueueSize, ...]:
-        """Return the lengths of the queues of V2 trees, of all of them if none is named."""
-        params = {"trees": [str(tree) for tree in trees]} if trees else {}
-        info = await self._call("getQueueInfo", params, QueueInfo)
-        return info.queues
 
     async def token_accounts(self, owner: Hash32, cursor: str | None = None) -> TokenAccountPage:
         """Return a page of the compressed token accounts of an owner."""

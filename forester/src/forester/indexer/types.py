@@ -147,22 +147,6 @@ class AddressProofs(_Wire, frozen=True):
     value: tuple[AddressProof, ...]
 
 
-class QueueSize(_Wire, frozen=True):
-    """Elements waiting in one queue; types: 3 input state, 4 address, 5 output state (all V2)."""
-
-    tree: Hash32
-    queue: Hash32
-    queue_type: U16
-    queue_size: U64
-
-
-class QueueInfo(_Wire, frozen=True):
-    """Answer of getQueueInfo."""
-
-    queues: tuple[QueueSize, ...]
-    slot: U64
-
-
 class TokenData(_Wire, frozen=True):
     """Balance of a compressed token account, in the smallest unit of its mint."""
 

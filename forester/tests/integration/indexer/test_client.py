@@ -105,8 +105,6 @@ async def call(client: IndexerClient, request: dict[str, Any]) -> Any:
             return await client.health()
         case "getIndexerSlot":
             return await client.slot()
-        case "getQueueInfo":
-            return await client.queue_info([parse_hash(tree) for tree in params["trees"]])
         case "getMultipleCompressedAccountProofs":
             return await client.account_proofs([parse_hash(text) for text in params])
         case "getMultipleNewAddressProofsV2":
@@ -128,7 +126,6 @@ RECORDED = [
     "methods/getQueueElements.empty",
     "methods/getIndexerSlot",
     "methods/getIndexerHealth",
-    "methods/getQueueInfo",
     "methods/getMultipleCompressedAccountProofs",
     "methods/getMultipleNewAddressProofsV2",
 ]
