@@ -138,10 +138,6 @@ class ProvingSettings(_Group):
 
     threads: int = Field(default=0, ge=0)
     """Kernel threads; 0 means one per CPU available to this process."""
-    share_processors: bool = True
-    """Share the CPUs of a host between provers of one user while they compute proofs."""
-    share_directory: Path = Path("/dev/shm")  # noqa: S108 - what is made there is checked for its owner
-    """Directory of the lock file by which they count each other; they create ``prover-processors-<uid>`` in it."""
     max_concurrency: int = Field(default=0, ge=0)
     """Maximum proofs computed at once; 0 means one per two CPUs, at least two."""
     waiting_limit: int = Field(default=64, ge=0)

@@ -3,9 +3,7 @@
 import os
 from collections.abc import Iterator
 from math import ceil
-from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
 
 _ROOT = Path("/")
 
@@ -22,30 +20,10 @@ def available_cpus(root: Path = _ROOT) -> int:
 
 def cpu_quota(root: Path = _ROOT) -> float | None:
     """Return the CPUs that control groups of version 1 or 2 grant, None without a limit."""
-    return min((quota for quota, _ in _quotas(root)), default=None)
+    return min(_quotas(root), default=None)
 
 
-class CpuPool(NamedTuple):
-    """CPUs that this process may use; those of another process are comparable if the names are equal."""
-
-    name: str
-    cpus: frozenset[int]
-
-
-def cpu_pool(root: Path = _ROOT) -> CpuPool:
-    """Return the CPUs of the affinity mask or, if a control group grants fewer, those of the group.
-
-    The latter have arbitrary numbers. Device and inode of its folder, which containers share, identify the group.
-    """
-    affinity = frozenset(os.sched_getaffinity(0))
-    quota, folder = min(_quotas(root), key=itemgetter(0), default=(None, root))
-    if quota is None or ceil(quota) >= len(affinity):
-        return CpuPool("processors", affinity)
-    facts = folder.stat()
-    return CpuPool(f"quota-{facts.st_dev:x}-{facts.st_ino:x}", frozenset(range(max(1, ceil(quota)))))
-
-
-def _quotas(root: Path) -> Iterator[tuple[float, Path]]:
+def _quotas(root: Path) -> Iterator[float]:
     try:
         groups = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -60,7 +38,7 @@ def _quotas(root: Path) -> Iterator[tuple[float, Path]]:
             continue
         folder = base / path.lstrip("/")
         while folder.is_relative_to(base):
-            yield from ((quota, folder) for quota in _quota_of(folder))
+            yield from _quota_of(folder)
             folder = folder.parent
 
 

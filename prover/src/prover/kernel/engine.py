@@ -7,19 +7,17 @@ the public inputs of a circuit followed by its secret inputs.
 import enum
 import mmap
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from prover.cpu.cpu_count import available_cpus
-from prover.cpu.cpu_locks import CpuLocks
 from prover.errors import KernelMisused
 from prover.kernel._native import ffi, lib
 from prover.kernel.buffers import ScratchPool
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.handles import Handle, Owner
 from prover.kernel.status import check, new_error
-from prover.kernel.thread_share import ThreadShare
 
 SCALAR_BYTES = 32
 PROOF_BYTES: int = lib.G16_PROOF_BYTES
@@ -130,37 +128,16 @@ class ProofCalls(NamedTuple):
 _HOST_CALLS = ProofCalls(lib.g16_prove_scratch_bytes, lib.g16_prove, lib.g16_prove_with_blinding)
 
 
-ProofContext = Callable[[], AbstractContextManager[None]]
-"""Returns the context in which a proof on the CPU runs."""
-
-
-def _ignore_threads(_: int) -> None:
-    """Ignore the number of active threads."""
-
-
 class Engine(Owner):
     """Threads and arithmetic shared by all calls. Close it, or use it as a context manager."""
 
-    def __init__(
-        self,
-        threads: int = 0,
-        backend: Backend = Backend.AUTO,
-        locks: CpuLocks | None = None,
-        on_active: Callable[[int], None] = _ignore_threads,
-    ) -> None:
-        """Start ``threads`` workers, 0 for one per available CPU.
-
-        With ``locks``, which the engine closes, proofs use a share of the CPUs while other processes prove.
-        ``on_active`` is called with the number of active threads, at first all.
-        """
+    def __init__(self, threads: int = 0, backend: Backend = Backend.AUTO) -> None:
+        """Start ``threads`` workers, 0 for one per available CPU."""
         out = ffi.new("g16_engine **")
         error = new_error()
         check(lib.g16_engine_create(out, threads or available_cpus(), backend.value, error), error)
         self._handle = Handle("engine", out[0], lib.g16_engine_destroy)
         self._scratch = ScratchPool()
-        self._on_active = on_active
-        self._share = ThreadShare(locks, self.threads, self._set_active) if locks else None
-        on_active(self.threads)
 
     @property
     def backend(self) -> str:
@@ -192,8 +169,7 @@ class Engine(Owner):
 
     def adopt_key(self, pointer: Any, destroy: Callable[[Any], None], file: mmap.mmap | None = None) -> "LoadedKey":
         """Return the owner of a C key of another module of this package; ``destroy`` ends it and its mapped file."""
-        proof_context = self._share.proving if self._share else nullcontext
-        return LoadedKey(self._handle, self._scratch, Handle("key", pointer, destroy), proof_context, file)
+        return LoadedKey(self._handle, self._scratch, Handle("key", pointer, destroy), file)
 
     def load_key(self, data: Readable, cancel: CancelFlag | None = None) -> "LoadedKey":
         """Return the key of a whole key file; ``data`` may be released afterwards.
@@ -216,14 +192,8 @@ class Engine(Owner):
 
     def close(self) -> None:
         """Stop the workers once running calls have returned. Keys cannot be used afterwards."""
-        if self._share:
-            self._share.close()
         self._handle.close()
         self._scratch.close()
-
-    def _set_active(self, threads: int | None) -> None:
-        self.limit_threads(threads or 0)
-        self._on_active(threads or self.threads)
 
 
 class VerifyingKey(Owner):
@@ -275,13 +245,11 @@ class LoadedKey(Owner):
         engine: Handle,
         scratch: ScratchPool,
         handle: Handle,
-        proof_context: ProofContext = nullcontext,
         file: mmap.mmap | None = None,
     ) -> None:
         self._engine = engine
         self._scratch = scratch
         self._handle = handle
-        self._proof_context = proof_context
         self._file = file
         with handle.use() as key:
             info = ffi.new("g16_key_info *")
@@ -341,8 +309,7 @@ class LoadedKey(Owner):
         Given ``blinding`` values, (r, s) or (rho, sigma) by ``form``, make the proof reproducible and NOT
         zero-knowledge; they are for tests. Raises WitnessRejected, Cancelled, OutOfMemory or DeviceUnavailable.
         """
-        with self._proof_context():
-            return self.prove_by(_HOST_CALLS, self._handle, inputs, cancel, blinding, form)
+        return self.prove_by(_HOST_CALLS, self._handle, inputs, cancel, blinding, form)
 
     def prove_by(
         self,

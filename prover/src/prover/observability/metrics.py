@@ -68,7 +68,7 @@ class Metrics:
         self.active_jobs = Gauge("prover_active_jobs", "Proofs being computed now.", registry=registry)
         self.active_threads = Gauge(
             "prover_active_threads",
-            "Kernel threads that proofs may use at once: all, or a share while other provers use these CPUs.",
+            "Kernel threads that proofs may use at once.",
             registry=registry,
         )
         self.input_bytes = Histogram(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prover.cpu.cpu_count import CpuPool, available_cpus, cpu_pool, cpu_quota
+from prover.cpu.cpu_count import available_cpus, cpu_quota
 from prover.kernel import engine
 from prover.kernel.engine import Engine
 
@@ -49,30 +49,6 @@ def test_available__affinity_or_a_smaller_quota__counts_parts_as_whole(
 def test_available__no_control_groups__is_the_affinity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
     assert available_cpus(tmp_path) == 1
-
-
-def test_pool__without_a_smaller_quota__has_the_numbers_of_the_mask(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5})
-    assert cpu_pool(tmp_path) == CpuPool("processors", frozenset({3, 5}))
-    write(tmp_path / "proc/self/cgroup", "0::/\n")
-    write(tmp_path / "sys/fs/cgroup/cpu.max", "150000 100000\n")
-    assert cpu_pool(tmp_path) == CpuPool("processors", frozenset({3, 5}))
-
-
-def test_pool__under_a_smaller_quota__is_that_of_the_group_which_grants_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    for group, quota in (("a", "300000"), ("a/one", "max"), ("a/two", "600000"), ("b", "300000")):
-        write(tmp_path / f"sys/fs/cgroup/{group}/cpu.max", f"{quota} 100000\n")
-    pools = []
-    for group in ("a/one", "a/two", "b"):
-        write(tmp_path / "proc/self/cgroup", f"0::/{group}\n")
-        pools.append(cpu_pool(tmp_path))
-    assert [pool.cpus for pool in pools] == [{0, 1, 2}] * 3
-    assert pools[0].name == pools[1].name != pools[2].name
 
 
 def test_engine__threads_not_given__has_one_per_available_processor(monkeypatch: pytest.MonkeyPatch) -> None:

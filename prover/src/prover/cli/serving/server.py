@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prover.cpu.cpu_locks import CpuLocks
 from prover.errors import SettingsInvalid
 from prover.http.app import serve, start_metrics_server
 from prover.http.server.metrics_server import MetricsServer
@@ -54,7 +53,7 @@ async def run_server(settings: Settings) -> int:
     shutdown = Shutdown()
     shutdown.install()
     with (
-        Engine(settings.proving.threads, locks=_open_locks(settings), on_active=metrics.active_threads.set) as engine,
+        Engine(settings.proving.threads) as engine,
         closing(open_devices(settings, metrics)) as devices,
     ):
         budget_bytes = key_budget_bytes(settings.keys.memory_gib, settings.keys.total_memory_gib)
@@ -79,6 +78,7 @@ async def run_server(settings: Settings) -> int:
         )
         if not keys.installed() and fetch is None:
             _log.warning("keys_missing", keys_dir=str(keys.directory.absolute()), remedy=_NO_KEYS_REMEDY)
+        metrics.active_threads.set(engine.threads)
         metrics.build_info.labels(own_version(), INTERFACE_VERSION, kernel_version(), engine.backend).set(1)
         metrics_server = start_metrics_server(state, registry)
         preloader.start()
@@ -96,17 +96,6 @@ async def run_server(settings: Settings) -> int:
     end_by_sigterm()  # a second signal has the same exit code when the loop is closed
     _log.info("stopped")
     return 0 if shutdown.reason is StopReason.SIGNAL else 128 + shutdown.signal_number
-
-
-def _open_locks(settings: Settings) -> CpuLocks | None:
-    """Return the locks by which provers share the CPUs; None if sharing is disabled or impossible."""
-    if not settings.proving.share_processors:
-        return None
-    try:
-        return CpuLocks(settings.proving.share_directory)
-    except OSError as error:
-        _log.warning("cpu_sharing_disabled", error=str(error), remedy="PROVER_PROVING__SHARE_DIRECTORY")
-        return None
 
 
 def _open_queue(settings: Settings, metrics: Metrics) -> QueuePart | None:
