@@ -81,14 +81,15 @@ class Network:
         while True:
             different = {}
             for tree in trees:
-                ours, theirs = await self._root(tree), await asyncio.to_thread(self._indexed_root, tree)
+                ours, theirs = await self.root(tree), await asyncio.to_thread(self._indexed_root, tree)
                 if theirs not in (None, ours):
                     different[f"{tree.kind.label} {str(tree.tree.address)[:8]}"] = (ours, str(theirs))
             if not different or time.monotonic() > ends:
                 return different
             await asyncio.sleep(0.5)
 
-    async def _root(self, tree: TreeState) -> str:
+    async def root(self, tree: TreeState) -> str:
+        """Return the root of a tree on chain, in base58."""
         data = (await self.rpc.existing_account(tree.tree.address, "a tree")).data
         return str(Pubkey(bytes(latest_root(tree.kind, data))))
 
