@@ -30,12 +30,12 @@ _PHASE_DEADLINE_S = 300.0
 
 @dataclass(frozen=True)
 class HostClock:
-    """The clock of a process's machine, as ``clock_skew.c`` shows it; ``folder`` is for its files."""
+    """The clock of a process's machine, set by ``clock_skew.c``; ``folder`` is for its files."""
 
     folder: Path
 
     def environment(self) -> dict[str, str]:
-        """Variables for a process whose clock can be set; compiles the shim."""
+        """Return variables for a process whose clock can be set; compile the shim."""
         shim = self.folder / "clock_skew.so"
         compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
         subprocess.run([os.environ.get("CC", compiler), "-O2", "-shared", "-fPIC", "-o", shim, _SHIM], check=True)
@@ -43,7 +43,7 @@ class HostClock:
         return {"LD_PRELOAD": str(shim), "CLOCK_SKEW": str(self._file)}
 
     def set(self, seconds: int) -> None:
-        """Let the clock be so many seconds ahead from now on."""
+        """Set the clock ahead by this number of seconds from now on."""
         with self._file.open("r+b" if self._file.exists() else "wb") as file:
             file.write(struct.pack("=q", seconds))
 
@@ -109,7 +109,7 @@ class Case:
 
 
 def at_proxy(service: str, *, fault: Fault | None = None, lie: Callable[[], Lie] | None = None) -> Begin:
-    """A service that misbehaves."""
+    """Return a case's beginning: a service misbehaves."""
 
     async def begin(stage: Stage) -> None:
         stage.proxies[service].show(fault=fault, lie=lie() if lie is not None else None)
@@ -118,28 +118,28 @@ def at_proxy(service: str, *, fault: Fault | None = None, lie: Callable[[], Lie]
 
 
 async def lagging(stage: Stage) -> None:
-    """An indexer that is 40 slots behind, and says so."""
+    """Keep the indexer 40 slots behind, as it reports."""
     await stage.network.call("localnet_faults", {"indexerLag": 40})
 
 
 async def host_is_ahead(stage: Stage) -> None:
-    """The machine's clock jumps a day ahead, and at the end back again."""
+    """Set the machine's clock a day ahead, and at the end back again."""
     stage.host.set(DAY_S)
 
 
 async def frozen(stage: Stage) -> None:
-    """The machine stands, as one that is moved or suspended."""
+    """Stop the machine's process, as when a virtual machine is moved or suspended."""
     os.kill(stage.member.pid, signal.SIGSTOP)
 
 
 async def jumps_over_an_epoch(stage: Stage) -> None:
-    """From the registration of an epoch into its active phase: the report of the one before is due at once."""
+    """Jump from the registration of an epoch into its active phase: the previous epoch's report is due at once."""
     epoch = await stage.next_registered()
     await stage.network.call("localnet_warp", stage.network.times.phases(epoch).active.first + 5)
 
 
 async def jumps_far(stage: Stage) -> None:
-    """Many epochs pass in no time; whatever was registered cannot be reported any more."""
+    """Jump over many epochs: no earlier registration can be reported any more."""
     slot = await stage.network.rpc.slot()
     landing = stage.network.times.registering_epoch(slot + FAR_SLOTS)
     first = stage.network.times.live_epochs(slot)[0]
@@ -149,7 +149,7 @@ async def jumps_far(stage: Stage) -> None:
 
 
 async def registration_vanishes(stage: Stage) -> None:
-    """The account of our registration is gone, as after a fork; ends when it is there again."""
+    """Remove the account of our registration, as after a fork; the case ends when it exists again."""
     epoch = stage.awaited = await stage.next_registered()
     empty = {"lamports": 0, "owner": str(SYSTEM), "data": ""}
     await stage.network.call("localnet_setAccount", str(stage.registration_of(epoch)), empty)

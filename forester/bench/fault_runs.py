@@ -7,7 +7,7 @@ Exit status 1 if a bound is missed:
   - after each fault every queue is empty again within its time, and the process is the one that was started
   - no task crashed, and the log has at most 300 lines in any minute
   - the roots of all trees on chain are those of the indexer
-  - every epoch that the forester could report is reported, none is left out
+  - every epoch that the forester could report is reported
   - no proof is made twice unless the fault was the prover's; whatever the indexer says, the chain refuses nothing
 """
 
@@ -149,7 +149,7 @@ class FaultRun:
 
 
 def _most_within(times: list[float], span_s: float) -> int:
-    """The most events in any span."""
+    """Return the maximum number of events in any span."""
     most = first = 0
     for last, at in enumerate(times):
         while at - times[first] > span_s:
@@ -162,7 +162,7 @@ def _most_within(times: list[float], span_s: float) -> int:
 async def staged(
     options: argparse.Namespace, folder: Path, ledger: Ledger, settings: Mapping[str, str] = MappingProxyType({})
 ) -> AsyncIterator[Stage]:
-    """A network with fault-injecting proxies, and a forester that runs, with further variables as its settings."""
+    """Run a network with fault-injecting proxies, and a forester, with further variables as its settings."""
     words = ("--slot-ms", str(options.slot_ms), "--first-slot", str(FIRST_SLOT))
     async with running_network(*words) as network, AsyncExitStack() as stack:
         proxies = {name: FaultProxy() for name in ("rpc", "indexer", "prover")}

@@ -69,7 +69,7 @@ class Day:
     scraped: int = 0
 
     async def traffic(self) -> None:
-        """Users, until cancelled."""
+        """Send users' traffic until cancelled."""
         while True:
             for counts in TRAFFIC:
                 await self.network.seed(counts)

@@ -65,27 +65,27 @@ dear_rent = answering(getMinimumBalanceForRentExemption=lambda call: 100 * (128 
 
 
 def no_status(call: Call, result: Any) -> None:
-    """Nothing has landed."""
+    """Claim that nothing has landed."""
     if call.method == "getSignatureStatuses":
         result["value"] = [None] * len(result["value"])
 
 
 def expired(call: Call, result: Any) -> None:
-    """Every blockhash has expired, and nothing has landed."""
+    """Claim that every blockhash has expired, and nothing has landed."""
     no_status(call, result)
     if call.method == "getEpochInfo":
         result["blockHeight"] += _FAR
 
 
 def past_heights(call: Call, result: Any) -> None:
-    """New blockhashes expired long ago, and nothing has landed."""
+    """Claim that new blockhashes expired long ago, and nothing has landed."""
     no_status(call, result)
     if call.method == "getLatestBlockhash":
         result["value"]["lastValidBlockHeight"] = 1
 
 
 def full_trees(call: Call, result: Any) -> None:
-    """All V2 trees are full, and everybody is rich."""
+    """Claim that all V2 trees are full, and every account is rich."""
     if call.method == "getBalance":
         result["value"] = _RICH
     if call.method != "getMultipleAccounts":
@@ -205,7 +205,7 @@ class LyingRun:
         return any("spending budget exceeded" in reason for reason in reasons)
 
     async def _balance(self) -> int:
-        """The payer's balance at the network itself."""
+        """Return the payer's balance on the network itself."""
         return await self._stage.network.rpc.balance(self._stage.member.payer.pubkey())
 
     def _events(self, event: str) -> list[dict[str, Any]]:

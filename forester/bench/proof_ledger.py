@@ -58,7 +58,7 @@ class Ledger:
                 await asyncio.sleep(self.proof_s * random.uniform(0.6, 1.4))
 
     def repeated(self) -> list[tuple[Entry, Entry]]:
-        """Return proofs beyond the first of the same link, whoever asked, each with the one before it."""
+        """Return proofs beyond the first of the same link, by any forester, each with the one before it."""
         last: dict[Link, Entry] = {}
         pairs = []
         for entry in sorted(self.entries, key=lambda entry: entry.asked):
@@ -69,6 +69,6 @@ class Ledger:
 
 
 def link_of(call: Call) -> Link:
-    """Return the statement that a request is for."""
+    """Return the statement of a request."""
     old, new = (int(call.body[name], 16).to_bytes(32, "big") for name in ("oldRoot", "newRoot"))
     return str(call.body["circuitType"]), old, new

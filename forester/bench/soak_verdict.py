@@ -34,13 +34,13 @@ UNREADY_PERCENT = 10.0
 
 @dataclass(frozen=True)
 class SlotTimes:
-    """The phases of epochs, and when slots were seen, Unix seconds, in their order."""
+    """The phases of epochs, and the times of slots in their order, Unix seconds."""
 
     times: ProtocolTimes
     seen: Sequence[tuple[float, int]]
 
     def span(self, slots: SlotRange) -> Span:
-        """From when to when the slots passed."""
+        """Return the times of the first and the last slot."""
         inside = [at for at, slot in self.seen if slot in slots]
         return (inside[0], inside[-1]) if inside else (0.0, 0.0)
 
@@ -104,7 +104,7 @@ def _duplicate_transactions(report: Report, members: list[Member]) -> None:
 
 
 def _duplicate_proofs(report: Report, members: list[Member], ledger: Ledger, troubles: list[Span]) -> None:
-    """A proof whose transaction was lost, or that was made by a process that was killed, is made again by another."""
+    """Check duplicate proofs: a lost transaction or a killed process makes another process prove again."""
     made, repeated = len(ledger.entries), ledger.repeated()
     died = {member.number: [life.killed for life in member.lives if life.killed is not None] for member in members}
     free = [pair for pair in repeated if not _forced(*pair, died=died[pair[0].member], troubles=troubles)]
@@ -133,7 +133,7 @@ def _percent(part: int, whole: int) -> float:
 
 
 def _after_restarts(report: Report, members: list[Member], ledger: Ledger) -> None:
-    """Proofs that were in the journal when a process died, and were made again by the next one."""
+    """Count proofs that were in the journal when a process died, and were made again by the next one."""
     again = lost = 0
     for member in members:
         mine = [entry for entry in ledger.entries if entry.member == member.number]

@@ -42,7 +42,7 @@ TRAFFIC = (
     *({"addresses": 1},) * 8,
     *({"v1_compress": 3}, {"v1_spend": 1}, {"v1_spend": 1}, {"v1_addresses": 1}, {"v1_addresses": 1}),
 )
-"""A round in small parts: while it makes traffic the network answers nobody, and tells no slot."""
+"""A round in small parts: while it makes traffic the network answers no call and reports no slot."""
 
 FAULTS: tuple[dict[str, Any], ...] = (
     {"dropEvery": 3},
@@ -80,14 +80,14 @@ class Run:
     """When slots were seen, Unix seconds."""
 
     async def traffic(self) -> None:
-        """Users, until cancelled."""
+        """Send users' traffic until cancelled."""
         while True:
             for part in self.chance.sample(TRAFFIC, len(TRAFFIC)):
                 await self.network.seed(part)
                 await asyncio.sleep(self.options.traffic_every / len(TRAFFIC))
 
     async def kills(self, slots: tuple[int, int]) -> None:
-        """SIGKILL at a random slot of each of as many spans; a process is started again after up to three seconds."""
+        """Send SIGKILL at a random slot of each span; restart the process after up to three seconds."""
         first, count = slots[0], self.options.kills
         span = (slots[1] - first) / max(1, count)
         at = [round(first + span * (number + self.chance.random())) for number in range(count)]
@@ -114,7 +114,7 @@ class Run:
         member.start(self.environments[member.number])
 
     async def failures(self) -> None:
-        """One fault after another, each for some seconds with a pause after it, until cancelled."""
+        """Inject one fault after another, each for some seconds with a pause after it, until cancelled."""
         while True:
             await asyncio.sleep(self.options.fault_every * self.chance.uniform(0.5, 1.5))
             fault, began = self.chance.choice(FAULTS), time.time()

@@ -1,8 +1,8 @@
 """The whole system on this machine: a network with the published programs, a prover, a forester that empties queues.
 
-Makes development keys (a minute, once), starts `prover start` and `localnet up` with them, makes traffic as users do,
-and runs `forester start` until no queue holds a whole batch. Prints the trees before and after. Exit status 0 only when
-every queue was emptied and the roots of all trees with work have changed on chain.
+Makes development keys (a minute, once), starts `prover start` and `localnet up` with them, sends transactions as users
+do, and runs `forester start` until no queue holds a whole batch. Prints the trees before and after. Exit status 0 only
+when every queue was emptied and the roots of all trees with work have changed on chain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One multi-scalar multiplication or transform of gpu_bench beside another program on the same numbers, in turn.
+"""One multi-scalar multiplication or transform of gpu_bench, alternately with another program on the same numbers.
 
 gpu_bench writes its numbers and its result to a folder, and PEER is called as `PEER msm_g1|msm_g2|ntt FOLDER`. It reads
 
@@ -7,10 +7,10 @@ gpu_bench writes its numbers and its result to a folder, and PEER is called as `
 - ntt: `coefficients` of a polynomial, lowest degree first, a power of two of them;
 
 and writes to `peer` what `ours` has: the sum, affine; or the polynomial's values on all roots of unity of that order,
-in any order. Elements of fields are 32 bytes, little-endian, in Montgomery form with R = 2^256. The infinite point is
-zeros. It prints one JSON object with `ms`, the median of ten runs after three that do not count, with all numbers on
-the GPU, or `host_ms`, with scalars, or coefficients, that come from the host's memory and results that go there, or
-both. Start-up and one-time uploads are to be left out, as they are here.
+in any order. Elements of fields are 32 bytes, little-endian, in Montgomery form with R = 2^256. The point at infinity
+is zeros. It prints one JSON object with `ms`, the median of ten runs after three that do not count, with all numbers on
+the GPU; or `host_ms`, with scalars or coefficients from the host's memory and results copied there; or both. Start-up
+and one-time uploads are not included, as here.
 
 Prints one JSON object: our and the peer's medians over the rounds, and how many times faster ours is (`ratio`,
 `host_ratio`). Exit status 1 when the results differ.
@@ -35,7 +35,7 @@ Times = dict[str, list[float]]
 
 
 def printed(*words: str) -> dict[str, float]:
-    """What a program printed; ends the program when it failed."""
+    """Return the output of a program; exit if the program failed."""
     answer = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
     try:
         found = json.loads(answer.stdout)
@@ -47,7 +47,7 @@ def printed(*words: str) -> dict[str, float]:
 
 
 def is_equal(what: str, folder: Path) -> bool:
-    """Whether both results are the same: bit for bit, values of a transform in any order."""
+    """Return whether both results are the same: bit for bit, values of a transform in any order."""
     ours, theirs = ((folder / name).read_bytes() if (folder / name).exists() else b"" for name in ("ours", "peer"))
     if what != "ntt" or len(ours) != len(theirs):
         return ours == theirs
@@ -59,7 +59,7 @@ def is_equal(what: str, folder: Path) -> bool:
 
 
 def compare(bench: Path, peer: Path, what: str, log2: int, rounds: int) -> dict[str, object]:
-    """Let both compute in turn."""
+    """Run both alternately."""
     ours: Times = defaultdict(list)
     theirs: Times = defaultdict(list)
     equal = True

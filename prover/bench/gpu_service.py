@@ -1,10 +1,10 @@
-"""A prover on a GPU as a client sees it: from a request's JSON over HTTP to the proof's JSON, with witness and check.
+"""A prover on a GPU, measured by a client: from a request's JSON over HTTP to the proof's JSON.
 
-Starts `prover start --device cuda` over one KEY and sends REQUEST (KEY with the ending .json) again and again, never in
+Starts `prover start --device cuda` with one KEY and sends REQUEST (KEY with the ending .json) repeatedly, never in
 the same bytes, so that no proof is shared. `latency`: one client, one request after another. `throughput`: as many
 clients at once as fill two launches of a small circuit, or --clients. Prints one JSON object; times in milliseconds,
-`ms` is the median; `witness_ms` is processor time of a proof. Exit status 1 when a request was refused, when a proof
-was not made by a GPU, or when the last one does not hold.
+`ms` is the median; `witness_ms` is CPU time of a proof. Exit status 1 when a request was refused, when a proof was not
+made by a GPU, or when the last proof is invalid.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ CLIENTS_OF_SMALL, CLIENTS_OF_BATCHES = 128, 4
 
 
 def circuit_of(request: bytes) -> CircuitId:
-    """The circuit that a request is for."""
+    """Return the circuit of a request."""
     return read_task(read_envelope(request), None).circuit
 
 
 def keys_folder(folder: Path, key: Path, circuit: CircuitId) -> Path:
-    """A folder in which a server finds the key, and its prepared forms, under the circuit's name."""
+    """Return a folder in which a server finds the key and its prepared keys under the circuit's name."""
     prepared = folder / FOLDER
     prepared.mkdir()
     (folder / circuit.key_file).symlink_to(key.resolve())
@@ -49,7 +49,7 @@ def keys_folder(folder: Path, key: Path, circuit: CircuitId) -> Path:
 
 @contextlib.contextmanager
 def serving(key: Path, circuit: CircuitId, library: Path, waiting: int) -> Iterator[ServerProcess]:
-    """A server with the key on its GPU."""
+    """Run a server with the key on its GPU."""
     variables = {
         "PROVER_KEYS__PREPARE": "false",
         "PROVER_PROVING__MERKLE_DEADLINE_S": str(REQUEST_DEADLINE_S),
@@ -67,7 +67,7 @@ def serving(key: Path, circuit: CircuitId, library: Path, waiting: int) -> Itera
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
-    """One answer; ends the program unless it is 200."""
+    """Return one answer; exit unless it is 200."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REQUEST_DEADLINE_S)
     with contextlib.closing(connection):
         connection.request(method, path, body)
@@ -87,29 +87,29 @@ class Counters:
         self._samples = [(sample.name, sample.labels, float(sample.value)) for sample in samples]
 
     def total(self, name: str, **labels: str) -> float:
-        """The sum over all samples of a name with these labels."""
+        """Return the sum over all samples of a name with these labels."""
         return sum(
             value for own, with_labels, value in self._samples if own == name and labels.items() <= with_labels.items()
         )
 
     @property
     def by_processor(self) -> float:
-        """Proofs that no GPU made."""
+        """Number of proofs that no GPU made."""
         return self.total("prover_device_proofs_total", device="cpu")
 
     @property
     def by_gpus(self) -> float:
-        """Proofs that some GPU made."""
+        """Number of proofs that a GPU made."""
         return self.total("prover_device_proofs_total") - self.by_processor
 
 
 def percentile_ms(ascending: list[float], percent: int) -> float:
-    """Nearest rank, seconds to milliseconds; 0 of nothing."""
+    """Return a percentile by nearest rank in milliseconds; 0 without values."""
     return round(1e3 * ascending[min(len(ascending) - 1, len(ascending) * percent // 100)], 3) if ascending else 0.0
 
 
 def verifies(key: Path, request: bytes, proof: bytes) -> bool:
-    """Whether a proof holds for the request's public input, by the command for it."""
+    """Return whether a proof is valid for the request's public input, by `prover verify`."""
     verifying = key.with_suffix(".vkey")
     file = verifying if verifying.exists() else key
     words = [OURS, "verify", "--key", str(file), "--public-input", json.loads(request)["publicInputHash"]]
@@ -120,7 +120,7 @@ def verifies(key: Path, request: bytes, proof: bytes) -> bool:
 def measure(
     server: ServerProcess, source: Iterator[bytes], clients: int, proofs: int, seconds: float
 ) -> dict[str, object]:
-    """Warm up, then let the clients send at least so many requests, for about so many seconds; rates and times."""
+    """Warm up, then let the clients send at least ``proofs`` requests for about ``seconds``; return rates and times."""
     warming, latencies, refused = asyncio.run(one_round(server.port, clients, max(clients, WARM_UPS), source))
     count = max(proofs, int(seconds * len(latencies) / warming))
     before = Counters(server)

@@ -232,7 +232,7 @@ def keys_in(folder: Path, names: Iterable[str]) -> Path:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.add_argument("--jobs", type=int, default=200, help="jobs in all (default 200)")
-    parser.add_argument("--batch-proofs", type=int, default=40, help="provable batches among them (default 40)")
+    parser.add_argument("--batch-proofs", type=int, default=40, help="provable batches included (default 40)")
     parser.add_argument(
         "--circuits", default=",".join(sorted(PUBLISHED)), help="circuits of the other jobs (default: published)"
     )

@@ -1,6 +1,6 @@
-"""The main job, end to end: real proving keys, real requests, proofs that a verifier accepts.
+"""Proofs end to end: published proving keys, recorded requests, proofs that a verifier accepts.
 
-Fetches the published keys, proves and verifies over the command line, starts the service on free ports, proves over
+Fetches the published keys, proves and verifies on the command line, starts the service on free ports, proves over
 HTTP, verifies those answers too, and shows that a wrong public input is refused. Exit status 0 only when every proof
 was verified.
 """
