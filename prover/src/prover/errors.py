@@ -1,55 +1,10 @@
 """Every failure of the prover, with its status for clients and its exit code for shells.
 
-ProverError                      unexpected_error    500  exit 70
-├── RequestRejected              proving_error       400  exit 1    fault of the request
-│   ├── MalformedRequest         malformed_body      400  exit 65
-│   │   ├── BodyTooLarge         body_too_large      413  exit 65
-│   │   ├── BodyTooSlow          request_timeout     408  exit 65
-│   │   ├── HeaderTooSlow        request_timeout     408  exit 65
-│   │   ├── TargetTooLong        uri_too_long        414  exit 65
-│   │   ├── HeaderTooLarge       header_too_large    431  exit 65
-│   │   └── CircuitUnknown       malformed_body      400  exit 65
-│   ├── CircuitNotPublished      proving_error       400  exit 65
-│   ├── ShapeMismatch            proving_error       400  exit 65
-│   ├── WitnessRejected          proving_error       400  exit 1
-│   ├── Unauthorized             unauthorized        401  exit 1
-│   ├── Forbidden                forbidden           403  exit 1
-│   ├── IdempotencyKeyReused     idempotency_key_reused 422  exit 1
-│   ├── InvalidJobId             invalid_job_id      400  exit 65
-│   ├── JobNotFound              job_not_found       404  exit 1
-│   └── RateLimited              rate_limited        429  exit 75
-├── ProofFailed                  proof_rejected      400  exit 1    fault of a given proof
-│   ├── MalformedProof           malformed_proof     400  exit 1
-│   └── ProofRejected            proof_rejected      400  exit 1
-├── KeyUnavailable               key_unusable        503  exit 65
-│   ├── KeyMissing               key_not_found       503  exit 69
-│   ├── KeyDownloadFailed        key_download_failed 503  exit 69
-│   ├── MalformedKey             key_unusable        503  exit 65
-│   ├── UnsupportedKey           key_unusable        503  exit 65
-│   └── MisnamedKey              key_unusable        503  exit 65
-├── CircuitDisabled              circuit_disabled    503  exit 69
-├── TryAgainLater                overloaded          503  exit 75
-│   ├── KeyLoading               key_loading         503  exit 75
-│   ├── OutOfMemory              out_of_memory       503  exit 75
-│   │   ├── MemoryBudgetExceeded out_of_memory       503  exit 75
-│   │   └── DeviceOutOfMemory    device_out_of_memory 503  exit 75
-│   │       └── DeviceBudgetExceeded device_out_of_memory 503  exit 75
-│   ├── DeviceUnavailable        device_unavailable  503  exit 75
-│   │   ├── DeviceLost           device_lost         503  exit 75
-│   │   └── DevicePaused         device_unavailable  503  exit 75
-│   ├── QueueUnavailable         queue_unavailable   503  exit 69
-│   ├── QueueFull                queue_full          503  exit 75
-│   └── ShuttingDown             shutting_down       503  exit 75
-├── ProofTimedOut                proof_timeout       408  exit 75
-├── Cancelled                    cancelled           503  exit 130
-├── SelfVerificationFailed       unexpected_error    500  exit 70
-├── KernelMisused                unexpected_error    500  exit 70
-└── SettingsInvalid              configuration       500  exit 78
-    └── DiskFull                 configuration       500  exit 78
+Keywords of a class, inherited unless it has its own: ``code`` and ``status`` of the answer, ``retryable`` for clients,
+``exit_code`` of commands. The first sentence of a class is its default message.
 
-The first sentence of a class is its default message. Clients of the reference act on words in messages:
-they retry on ``503`` (the HTTP layer adds it to what is retryable) and give up on ``constraint``; no other
-message may use them.
+Clients of the reference act on words in messages: they retry on ``503`` (the HTTP layer adds it to what is retryable)
+and give up on ``constraint``; no other message may use them.
 """
 
 import inspect
@@ -64,63 +19,44 @@ class ProverError(Exception):
     retryable: ClassVar[bool] = True
     exit_code: ClassVar[int] = 70
 
+    def __init_subclass__(cls, **keywords: str | int) -> None:
+        super().__init_subclass__()
+        for name, value in keywords.items():
+            getattr(cls, name)  # an unknown keyword fails here
+            setattr(cls, name, value)
+
     def __init__(self, detail: str | None = None, *, path: str | None = None) -> None:
         self.detail = detail or inspect.cleandoc(self.__doc__ or "")
         self.path = path
         super().__init__(self.detail)
 
 
-class RequestRejected(ProverError):
+class RequestRejected(ProverError, code="proving_error", status=400, retryable=False, exit_code=1):
     """The request cannot be proved."""
 
-    code = "proving_error"
-    status = 400
-    retryable = False
-    exit_code = 1
 
-
-class MalformedRequest(RequestRejected):
+class MalformedRequest(RequestRejected, code="malformed_body", exit_code=65):
     """The request body does not follow the wire format."""
 
-    code = "malformed_body"
-    exit_code = 65
 
-
-class BodyTooLarge(MalformedRequest):
+class BodyTooLarge(MalformedRequest, code="body_too_large", status=413):
     """The request body is larger than this server accepts."""
 
-    code = "body_too_large"
-    status = 413
 
-
-class BodyTooSlow(MalformedRequest):
+class BodyTooSlow(MalformedRequest, code="request_timeout", status=408, retryable=True):
     """The request body did not arrive in time."""
 
-    code = "request_timeout"
-    status = 408
-    retryable = True
 
-
-class HeaderTooSlow(MalformedRequest):
+class HeaderTooSlow(MalformedRequest, code="request_timeout", status=408, retryable=True):
     """The request header did not arrive in time."""
 
-    code = "request_timeout"
-    status = 408
-    retryable = True
 
-
-class TargetTooLong(MalformedRequest):
+class TargetTooLong(MalformedRequest, code="uri_too_long", status=414):
     """The path and query of the request are longer than this server accepts."""
 
-    code = "uri_too_long"
-    status = 414
 
-
-class HeaderTooLarge(MalformedRequest):
+class HeaderTooLarge(MalformedRequest, code="header_too_large", status=431):
     """A header field of the request is too long, or there are too many fields."""
-
-    code = "header_too_large"
-    status = 431
 
 
 class CircuitUnknown(MalformedRequest):
@@ -131,16 +67,12 @@ class CircuitUnknown(MalformedRequest):
         self.circuit_type = circuit_type
 
 
-class CircuitNotPublished(RequestRejected):
+class CircuitNotPublished(RequestRejected, exit_code=65):
     """No circuit of this shape is published."""
 
-    exit_code = 65
 
-
-class ShapeMismatch(RequestRejected):
+class ShapeMismatch(RequestRejected, exit_code=65):
     """An array of the request has a wrong length."""
-
-    exit_code = 65
 
 
 class WitnessRejected(RequestRejected):
@@ -151,97 +83,60 @@ class WitnessRejected(RequestRejected):
         self.constraint = constraint
 
 
-class Unauthorized(RequestRejected):
+class Unauthorized(RequestRejected, code="unauthorized", status=401):
     """An API key is required: send it as 'X-API-Key: KEY' or as 'Authorization: Bearer KEY'."""
 
-    code = "unauthorized"
-    status = 401
 
-
-class Forbidden(RequestRejected):
+class Forbidden(RequestRejected, code="forbidden", status=403):
     """The role of this API key does not allow this request; use a key with the role admin."""
 
-    code = "forbidden"
-    status = 403
 
-
-class IdempotencyKeyReused(RequestRejected):
+class IdempotencyKeyReused(RequestRejected, code="idempotency_key_reused", status=422):
     """The Idempotency-Key belongs to an earlier request with another body."""
 
-    code = "idempotency_key_reused"
-    status = 422
 
-
-class InvalidJobId(RequestRejected):
+class InvalidJobId(RequestRejected, code="invalid_job_id", exit_code=65):
     """Invalid job ID format. Job ID must be a valid UUID."""
 
-    code = "invalid_job_id"
-    exit_code = 65
 
-
-class JobNotFound(RequestRejected):
+class JobNotFound(RequestRejected, code="job_not_found", status=404):
     """There is no job with this ID. It may have expired or never existed."""
 
-    code = "job_not_found"
-    status = 404
 
-
-class RateLimited(RequestRejected):
+class RateLimited(RequestRejected, code="rate_limited", status=429, retryable=True, exit_code=75):
     """This API key exceeds its rate limit; send fewer requests per second."""
-
-    code = "rate_limited"
-    status = 429
-    retryable = True
-    exit_code = 75
 
     def __init__(self, detail: str | None = None, *, retry_after_s: int = 1) -> None:
         super().__init__(detail)
         self.retry_after_s = retry_after_s
 
 
-class ProofFailed(ProverError):
+class ProofFailed(ProverError, code="proof_rejected", status=400, retryable=False, exit_code=1):
     """The proof cannot be accepted."""
 
-    code = "proof_rejected"
-    status = 400
-    retryable = False
-    exit_code = 1
 
-
-class MalformedProof(ProofFailed):
+class MalformedProof(ProofFailed, code="malformed_proof"):
     """The proof does not consist of points of the right groups."""
-
-    code = "malformed_proof"
 
 
 class ProofRejected(ProofFailed):
     """The proof does not hold for these public inputs."""
 
 
-class KeyUnavailable(ProverError):
+class KeyUnavailable(ProverError, code="key_unusable", status=503, exit_code=65):
     """No usable proving key for this circuit."""
 
-    code = "key_unusable"
-    status = 503
-    exit_code = 65
 
-
-class KeyMissing(KeyUnavailable):
+class KeyMissing(KeyUnavailable, code="key_not_found", exit_code=69):
     """The proving key of a published circuit is not in the keys directory."""
-
-    code = "key_not_found"
-    exit_code = 69
 
     def __init__(self, file_name: str, remedy: str) -> None:
         super().__init__(f"proving key file not found: {file_name}; {remedy}")
         self.file_name = file_name
 
 
-class KeyDownloadFailed(KeyUnavailable):
+class KeyDownloadFailed(KeyUnavailable, code="key_download_failed", exit_code=69):
     """A proving key cannot be downloaded."""
-
-    code = "key_download_failed"
-    exit_code = 69
 
 
 class MalformedKey(KeyUnavailable):
@@ -260,126 +155,83 @@ class MisnamedKey(KeyUnavailable):
     """The name of the key file is that of another circuit than the file holds."""
 
 
-class CircuitDisabled(ProverError):
+class CircuitDisabled(ProverError, code="circuit_disabled", status=503, retryable=False, exit_code=69):
     """This instance does not prove this circuit."""
 
-    code = "circuit_disabled"
-    status = 503
-    retryable = False
-    exit_code = 69
 
-
-class TryAgainLater(ProverError):
+class TryAgainLater(ProverError, code="overloaded", status=503, exit_code=75):
     """Too many requests are waiting for a proof."""
 
-    code = "overloaded"
-    status = 503
-    exit_code = 75
 
-
-class KeyLoading(TryAgainLater):
+class KeyLoading(TryAgainLater, code="key_loading"):
     """The proving key of this circuit is still being loaded."""
 
-    code = "key_loading"
 
-
-class OutOfMemory(TryAgainLater):
+class OutOfMemory(TryAgainLater, code="out_of_memory"):
     """Not enough memory for this proof: add memory, prove fewer at a time, or use smaller batches."""
 
-    code = "out_of_memory"
 
-
-class MemoryBudgetExceeded(OutOfMemory):
+class MemoryBudgetExceeded(OutOfMemory, retryable=False):
     """This proof needs more memory than the budget of this prover; add memory or use smaller batches."""
 
-    retryable = False
 
-
-class DeviceOutOfMemory(OutOfMemory):
+class DeviceOutOfMemory(OutOfMemory, code="device_out_of_memory"):
     """The key or the proof does not fit into the memory of the GPU, or into the budget for it."""
 
-    code = "device_out_of_memory"
 
-
-class DeviceBudgetExceeded(DeviceOutOfMemory):
+class DeviceBudgetExceeded(DeviceOutOfMemory, retryable=False):
     """This key needs more GPU memory than the budget of this prover; raise --cuda-memory-gb."""
 
-    retryable = False
 
-
-class DeviceUnavailable(TryAgainLater):
+class DeviceUnavailable(TryAgainLater, code="device_unavailable"):
     """The machine refused a resource that proving needs: random bytes, threads or a GPU."""
 
-    code = "device_unavailable"
 
-
-class DeviceLost(DeviceUnavailable):
+class DeviceLost(DeviceUnavailable, code="device_lost"):
     """The GPU failed during a proof and is being reopened."""
-
-    code = "device_lost"
 
 
 class DevicePaused(DeviceUnavailable):
     """The GPU failed and will be reopened after a pause."""
 
 
-class QueueUnavailable(TryAgainLater):
+class QueueUnavailable(TryAgainLater, code="queue_unavailable", exit_code=69):
     """The job queue cannot be reached."""
 
-    code = "queue_unavailable"
-    exit_code = 69
 
-
-class QueueFull(TryAgainLater):
+class QueueFull(TryAgainLater, code="queue_full"):
     """Too many jobs are waiting in this queue."""
-
-    code = "queue_full"
 
     def __init__(self, detail: str | None = None, *, retry_after_s: int = 1) -> None:
         super().__init__(detail)
         self.retry_after_s = retry_after_s
 
 
-class ShuttingDown(TryAgainLater):
+class ShuttingDown(TryAgainLater, code="shutting_down"):
     """The service is shutting down."""
 
-    code = "shutting_down"
 
-
-class ProofTimedOut(ProverError):
+class ProofTimedOut(ProverError, code="proof_timeout", status=408, exit_code=75):
     """Proof generation timed out."""
 
-    code = "proof_timeout"
-    status = 408
-    exit_code = 75
     remedy: str = ""
     """Remedy for operators, which is logged; clients match the message as it is."""
 
 
-class Cancelled(ProverError):
+class Cancelled(ProverError, code="cancelled", status=503, exit_code=130):
     """The proof was cancelled before it was finished."""
-
-    code = "cancelled"
-    status = 503
-    exit_code = 130
 
 
 class SelfVerificationFailed(ProverError):
     """A proof made here does not verify under its own key and was withheld."""
 
 
-class KernelMisused(ProverError):
+class KernelMisused(ProverError, retryable=False):
     """A call to the kernel broke its contract."""
 
-    retryable = False
 
-
-class SettingsInvalid(ProverError):
+class SettingsInvalid(ProverError, code="configuration", retryable=False, exit_code=78):
     """The configuration is invalid."""
-
-    code = "configuration"
-    retryable = False
-    exit_code = 78
 
 
 class DiskFull(SettingsInvalid):

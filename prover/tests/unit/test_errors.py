@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from prover import errors
 from prover.errors import KeyMissing, ProverError
 from shared.problem import TITLES
 
@@ -37,14 +36,6 @@ def test_error__of_every_class__has_a_registered_code(error: type[ProverError]) 
 def test_error__of_every_class__has_a_documented_exit_code(error: type[ProverError]) -> None:
     documented = json.loads((CONTRACTS / "exit-codes.json").read_text())
     assert str(error.exit_code) in documented
-
-
-@pytest.mark.parametrize("error", CLASSES, ids=lambda error: error.__name__)
-def test_error__of_every_class__is_in_the_drawn_tree(error: type[ProverError]) -> None:
-    drawn = errors.__doc__ or ""
-    row = re.search(rf"\b{error.__name__} +(\w+) +(\d+) +exit (\d+)", drawn)
-    assert row is not None
-    assert row.groups() == (error.code, str(error.status), str(error.exit_code))
 
 
 @pytest.mark.parametrize("error", CLASSES, ids=lambda error: error.__name__)
