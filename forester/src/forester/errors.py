@@ -1,20 +1,5 @@
 """All errors of the forester, with their exit codes.
 
-ForesterError                    exit 70
-├── SettingsInvalid              exit 78
-├── EndpointError                exit 69   RPC node, indexer or prover; names the endpoint, masked
-│   ├── EndpointUnreachable      exit 69   no connection, connection lost, 5xx
-│   ├── EndpointTimedOut         exit 75
-│   ├── RateLimited              exit 75   429; carries Retry-After
-│   ├── RequestRefused           exit 69   an error in the answer, with its code and data
-│   └── MalformedAnswer          exit 69   an answer that does not match the request
-├── AccountMissing               exit 1    nothing at an address where an account must be
-├── MalformedAccount             exit 65   bytes that are not the expected account
-├── TransactionRefused           exit 1    by a program, with its code, or by the chain
-│   ├── InsufficientFunds        exit 1
-│   └── AlreadyProcessed         exit 1    its status is its outcome
-└── ProofTimedOut                exit 75
-
 The first sentence of a class is its default message. Messages pass through ``redaction.mask``.
 """
 

@@ -1,8 +1,4 @@
-"""Errors of V1 work.
-
-ForesterError
-└── ProofsUnusable   the indexer's proofs do not fit the chain
-"""
+"""Errors of V1 work."""
 
 from forester.errors import ForesterError
 

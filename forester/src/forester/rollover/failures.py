@@ -1,11 +1,4 @@
-"""Errors of rollovers.
-
-ForesterError
-└── RolloverImpossible
-    ├── RolloverNotFunded      the old accounts, or the payer, lack lamports
-    ├── RolloverTooExpensive   the new accounts would cost more than the cap
-    └── RolloverUnsettled      the outcome of a transaction is unknown
-"""
+"""Errors of rollovers."""
 
 from forester.errors import ForesterError
 
