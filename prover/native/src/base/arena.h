@@ -1,6 +1,6 @@
-/* base/arena.h - places arrays one after the other in memory that the caller owns, 64-byte aligned.
+/* base/arena.h - an arena: lays out arrays one after another in memory of the caller, each aligned to 64 bytes.
  *
- * The same sequence of arena_take() calls, first on a measuring arena, gives the size needed. */
+ * The same sequence of arena_take() calls on a measuring arena returns the size that is needed. */
 #ifndef G16_BASE_ARENA_H
 #define G16_BASE_ARENA_H
 
@@ -19,7 +19,7 @@ static inline arena arena_measure(void) {
     return a;
 }
 
-/* Over memory of any alignment; ARENA_ALIGNMENT - 1 bytes may be lost at the start. */
+/* memory: of any alignment; up to ARENA_ALIGNMENT - 1 bytes at its start stay unused. */
 static inline arena arena_over(void *memory) {
     uintptr_t start = ((uintptr_t)memory + ARENA_ALIGNMENT - 1) & ~(uintptr_t)(ARENA_ALIGNMENT - 1);
     arena a = {(uint8_t *)start, 0};

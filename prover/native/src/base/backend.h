@@ -1,8 +1,8 @@
-/* base/backend.h - the functions that depend on how field arithmetic is compiled.
+/* base/backend.h - the table of functions that depend on how field arithmetic is compiled.
  *
- * backend.c is compiled once per backend; each copy exports one such table and nothing else. Its functions belong to folders
- * after this one, whose types are only named here: callers reach a function through the table without including its folder.
- * All functions are thread-safe and keep no state.
+ * backend.c is compiled once per backend; each copy exports one such table and nothing else. The functions belong to folders
+ * above base/, so their types are only declared here; callers reach a function through the table without including its folder.
+ * All functions are thread-safe and stateless.
  */
 #ifndef G16_BASE_BACKEND_H
 #define G16_BASE_BACKEND_H
@@ -30,41 +30,41 @@ struct table_progress;
 
 typedef struct g16_backend {
     const char *name;
-    int emulated; /* runs where the backend below it does, slowly: for tests, and only when asked for by its name */
-    g16_point_form point_form; /* of the key's point lists after prepare_key; another form needs another number */
+    int emulated; /* emulates another CPU's instructions, slowly, for tests; chosen by name only */
+    g16_point_form point_form; /* of the key's points after prepare_key; a new representation needs a new number */
 
-    /* key/points_impl.h: the proving key from the domain block on, up to the verifying key; fills
-     * key->pk (arrays allocated here) and info. key->info.generation is known. */
+    /* key/points_impl.h: reads the proving key from the domain block up to the verifying key. Fills key->pk, whose arrays it
+     * allocates, and key->info. key->info.generation must be set. */
     g16_status (*read_proving_key)(struct g16_key *key, struct byte_reader *reader, thread_pool *pool,
                                    const g16_cancel *cancel, g16_error *error);
-    /* The verifying key; vk->generation is known unless it is 0 (stand-alone file), where it is found out. */
+    /* Reads the verifying key. vk->generation 0 (a stand-alone file) means: detect the format version. */
     g16_status (*read_verifying_key)(struct g16_vk *vk, struct byte_reader *reader, thread_pool *pool,
                                      const g16_cancel *cancel, g16_error *error);
-    /* 1 when in[0 .. 40) is the beginning of a domain block: n a power of two up to 2^28, then 1/n. */
+    /* Returns 1 when in[0 .. 40) is the beginning of a domain block: n, a power of two up to 2^28, then 1/n. */
     int (*is_domain)(const uint8_t *in);
     void (*write_verifying_key)(const struct g16_vk *vk, uint8_t *out, g16_encoding encoding);
-    /* Makes pk->twiddles, which is small_roots() up to 2^SMALL_ROOTS_LOG2 and otherwise n values at `roots` (domain_log2 <= 27), and
-     * changes the point lists to the form in which this backend adds them. */
+    /* Sets pk->twiddles to small_roots() for domains up to 2^SMALL_ROOTS_LOG2, otherwise to `roots`, where it writes n values
+     * (domain_log2 <= 27). Converts the points to the representation that this backend adds. */
     void (*prepare_key)(struct g16_key *key, fr *roots);
-    /* The roots of all domains up to this size (ntt/small_roots_impl.h). */
+    /* Returns the roots of unity of all domains up to 2^SMALL_ROOTS_LOG2 (ntt/small_roots_impl.h). */
     const fr *(*small_roots)(void);
-    /* key/tables_impl.h: makes tables of the key's bases with the pool's threads; tables: room for A, K with Z, and B
-     * in G2. G16_CANCELLED when the flag was raised. */
+    /* key/tables_impl.h: computes tables of shifted bases. tables: memory for A, for K with Z, and for B in G2. Returns
+     * G16_CANCELLED when the flag was set. */
     g16_status (*fill_tables)(const struct g16_key *key, thread_pool *pool, void *const tables[3],
                               const struct msm_table_shape *shape, struct table_progress *progress, const g16_cancel *cancel);
 
-    /* fold/bases_impl.h: makes the bases of a folded key (g1_affine in the key's point form): of `count` wires, and at
-     * fold_shape_for(constraints, log2 n).points points. checkpoint: NULL, or where an earlier fold is continued and this one
-     * kept. G16_CANCELLED, G16_OUT_OF_MEMORY, or G16_UNSUPPORTED_KEY where a base would be infinity. */
+    /* fold/bases_impl.h: computes the bases of a folded key as g1_affine in the key's point representation: k for `count` wires,
+     * t for fold_shape_for(constraints, log2 n).points points. checkpoint: NULL, or state to resume from and to update. Returns
+     * G16_CANCELLED, G16_OUT_OF_MEMORY, or G16_UNSUPPORTED_KEY when a base would be the point at infinity. */
     g16_status (*fold)(const struct g16_key *key, thread_pool *pool, struct fold_checkpoint *checkpoint, void *k, void *t,
                        const uint32_t *wires, uint32_t count, struct table_progress *progress, const g16_cancel *cancel);
 
-    /* r1cs/solver_impl.h. inputs: canonical big-endian bytes; wires[cs->wires] and a, b, c[cs->constraints]
-     * in Montgomery form (c may be NULL). */
+    /* r1cs/solver_impl.h. inputs: canonical big-endian bytes. Fills wires[cs->wires] and a, b, c[cs->constraints] in Montgomery
+     * form; c may be NULL. */
     g16_status (*solve)(const struct constraint_system *cs, thread_pool *pool, fr *wires, fr *a, fr *b, fr *c,
                         const uint8_t *inputs, size_t count, const g16_cancel *cancel, g16_error *error);
-    /* The inputs alone, to wires; and part 0 or 1 of a system whose chains a device solves (gpu/chains.h), copied to
-     * values: 0 when the flag was raised or a row does not hold. */
+    /* read_inputs writes only the input wires. solve_part solves part 0 or 1 of a system whose chains a GPU solves (gpu/chains.h)
+     * and copies the results to `values`; it returns 0 when the flag was set or a constraint fails. */
     g16_status (*read_inputs)(const struct constraint_system *cs, fr *wires, const uint8_t *inputs, size_t count, g16_error *error);
     int (*solve_part)(const struct cs_chains *chains, uint32_t part, const struct constraint_system *cs, thread_pool *pool, fr *wires,
                       fr *a, fr *b, fr *values, const g16_cancel *cancel);
@@ -78,7 +78,7 @@ typedef struct g16_backend {
     g16_status (*quotient)(const struct g16_key *key, thread_pool *pool, uint8_t *h, const uint8_t *inputs,
                            size_t count, const g16_cancel *cancel, g16_error *error);
 
-    /* gpu/prove_impl.h: the same with the sums of a device; what the device needs of the key. */
+    /* gpu/prove_impl.h: the same with multi-scalar multiplications on a GPU. device_key fills in the GPU's view of a key. */
     void (*device_key)(const struct g16_key *key, struct device_abi_key *data);
     size_t (*device_scratch_bytes)(const struct g16_key *key);
     g16_status (*device_prove)(const struct g16_key *key, thread_pool *pool, const struct device_summer *summer, uint8_t *proof,
@@ -86,7 +86,7 @@ typedef struct g16_backend {
                                const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                                const g16_cancel *cancel, g16_error *error);
 
-    /* gpu/batch_impl.h: several proofs together. */
+    /* gpu/batch_impl.h: several proofs in one batch. */
     size_t (*device_batch_scratch_bytes)(const struct g16_key *key, size_t size);
     g16_status (*device_prove_batch)(const struct g16_key *key, thread_pool *pool, const struct device_summer *summer,
                                      const struct device_batch *batch, uint64_t *stage_ns, void *scratch,

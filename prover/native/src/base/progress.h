@@ -1,10 +1,10 @@
-/* base/progress.h - how much of a long call is done. */
+/* base/progress.h - progress of a long call. */
 #ifndef G16_BASE_PROGRESS_H
 #define G16_BASE_PROGRESS_H
 
 #include <stdint.h>
 
-/* Work that is done, of all, for the reader of *permille (NULL: nobody). */
+/* Units of work done, and in total. *permille receives the progress in thousandths; NULL: nobody reads it. */
 typedef struct table_progress {
     uint32_t *permille;
     uint64_t done, all;

@@ -1,4 +1,4 @@
-/* base/random.c - getrandom(2), or /dev/urandom where the call is missing. */
+/* base/random.c - random bytes by getrandom(2), or from /dev/urandom where that call is missing. */
 #include "base/random.h"
 
 #include <errno.h>

@@ -1,10 +1,11 @@
-/* base/thread_pool.c - jobs of tasks with group dependencies, shared by all callers of one engine.
+/* base/thread_pool.c - jobs of tasks with dependencies between groups, shared by all callers of one engine.
  *
- * Tasks are coarse (tens of microseconds and up), so one mutex guards all book-keeping. A job lives
- * on its caller's stack and is linked into the pool's list while it may have work for helpers.
+ * Tasks are coarse (tens of microseconds and up), so one mutex protects all state. A job is on its caller's stack and in the
+ * pool's list until it is finished.
  *
- * Under a limit a task runs where there is room for it. Callers go before helpers, and among themselves in the order in which they
- * asked; a caller goes on from task to task until its turn is over. Who leaves room behind wakes the next one.
+ * With a limit, a task starts only while fewer than `limit` tasks run. Callers have priority over the pool's threads (helpers)
+ * and are served in order of arrival. A caller runs tasks back to back until its time slice ends. A thread that leaves capacity
+ * unused wakes the next one.
  */
 #include "base/thread_pool.h"
 
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Under a limit, how long a caller runs task after task while others wait: a few tasks of a proof. */
+/* Time slice of a caller when there is a limit and others wait: a few tasks of a proof. */
 #define TURN_NS 10000000u
 
 typedef struct job {
@@ -24,21 +25,21 @@ typedef struct job {
     void *argument;
     uint32_t entries;  /* of tasks */
     uint32_t count;    /* of all tasks */
-    uint32_t started;  /* tasks taken, skipped ones included */
-    uint32_t finished; /* tasks done, skipped ones included */
-    uint32_t first_untaken; /* entry */
+    uint32_t started;  /* tasks started or skipped */
+    uint32_t finished; /* tasks finished or skipped */
+    uint32_t first_untaken; /* first entry with tasks that have not started */
     uint32_t group_left[THREAD_POOL_GROUPS];
     uint32_t groups_done;
     uint32_t workers_inside;
     const g16_cancel *cancel;
     int cancelled;
-    uint64_t asked;      /* when its caller began to wait for room, by the pool's count; 0: it does not */
-    uint64_t turn_ends;  /* of its caller, in nanoseconds; 0 before the first one under a limit */
-    pthread_cond_t done; /* of all tasks, or of a group, or of waiting for room: for its caller */
+    uint64_t asked;      /* ticket number of its caller while that waits for capacity, else 0 */
+    uint64_t turn_ends;  /* end of the caller's time slice in ns; 0 before the first one */
+    pthread_cond_t done; /* signals the caller: all tasks or a group are done, or capacity is free */
 } job;
 
-/* A thread keeps its number for life, and it is inside one job at a time: so worker numbers are
- * unique within a job. Number 0 is the job's caller. */
+/* A helper keeps its number for life and works on one job at a time, so worker numbers are unique within a job. The job's caller
+ * is number 0. */
 typedef struct helper {
     struct thread_pool *pool;
     pthread_t thread;
@@ -51,10 +52,10 @@ struct thread_pool {
     job *jobs;
     helper *helpers;
     uint32_t started; /* helpers */
-    uint32_t size;    /* with the caller */
-    uint32_t limit;   /* of tasks that run at once; 0: none */
+    uint32_t size;    /* threads, the caller's included */
+    uint32_t limit;   /* maximum of tasks that run at once; 0: none */
     uint32_t running; /* tasks */
-    uint64_t asked;   /* how often a caller had to wait for room */
+    uint64_t asked;   /* last ticket number issued */
     int stopping;
 };
 
@@ -64,7 +65,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The first entry with a task that is ready, or NULL. */
+/* Returns the first entry with a task that is ready, or NULL. */
 static thread_pool_task *job_ready_entry(const job *j) {
     for (uint32_t i = j->first_untaken; i < j->entries; i++) {
         thread_pool_task *task = &j->tasks[i];
@@ -73,12 +74,13 @@ static thread_pool_task *job_ready_entry(const job *j) {
     return NULL;
 }
 
-/* Takes a ready task, of *entry for a job with dependencies, and returns its index, or -1. Called with the mutex held. */
+/* Takes a ready task and returns its index, or -1 when there is none. Sets *entry for a job with dependencies. The caller holds
+ * the mutex. */
 static int64_t job_take(job *j, thread_pool_task **entry) {
     if (j->started == j->count) return -1;
     if (!j->cancelled && g16_is_cancelled(j->cancel)) j->cancelled = 1;
     if (j->cancelled) {
-        /* What has not started is skipped at once; what runs is awaited. */
+        /* Tasks that have not started are skipped; running ones are awaited. */
         j->finished += j->count - j->started;
         j->started = j->count;
         return -1;
@@ -99,7 +101,7 @@ static int job_has_ready_task(const job *j) {
 
 static int pool_has_room(const thread_pool *pool) { return pool->limit == 0 || pool->running < pool->limit; }
 
-/* Of the jobs whose callers wait for room, the one that asked first, or NULL. */
+/* Returns the job whose caller has waited for capacity the longest, or NULL. */
 static job *pool_first_waiting(const thread_pool *pool) {
     job *first = NULL;
     for (job *j = pool->jobs; j; j = j->next) {
@@ -108,7 +110,7 @@ static job *pool_first_waiting(const thread_pool *pool) {
     return first;
 }
 
-/* Whether this worker may run a task of the job now. Tasks of a cancelled job are skipped, for which nobody needs room. */
+/* Returns 1 when this worker may run a task of the job now. Skipping the tasks of a cancelled job needs no capacity. */
 static int pool_admits(const thread_pool *pool, const job *j, uint32_t worker) {
     if (pool->limit == 0 || g16_is_cancelled(j->cancel)) return 1;
     if (!pool_has_room(pool)) return 0;
@@ -116,14 +118,14 @@ static int pool_admits(const thread_pool *pool, const job *j, uint32_t worker) {
     return !first || (worker == 0 && (first == j || (!j->asked && now_ns() < j->turn_ends)));
 }
 
-/* Wakes who may use room that is left. */
+/* Wakes the thread that is next to use free capacity. */
 static void pool_offer_room(thread_pool *pool) {
     if (pool->limit == 0 || !pool_has_room(pool)) return;
     job *first = pool_first_waiting(pool);
     pthread_cond_signal(first ? &first->done : &pool->work);
 }
 
-/* Whether the caller of a job, or a helper, goes on: under a limit a caller that may not waits in the order of asking. */
+/* Returns 1 when the worker may take a task of the job. A caller that may not is queued in order of arrival. */
 static int job_enter(thread_pool *pool, job *j, uint32_t worker) {
     if (pool->limit && job_has_ready_task(j) && !pool_admits(pool, j, worker)) {
         if (worker == 0 && !j->asked) {
@@ -139,7 +141,7 @@ static int job_enter(thread_pool *pool, job *j, uint32_t worker) {
     return 1;
 }
 
-/* Runs tasks of a job until none is ready or, under a limit, others are to run. Called and left with the mutex held. */
+/* Runs tasks of a job until none is ready or the limit lets others run first. The mutex is held on entry and on return. */
 static void job_work(thread_pool *pool, job *j, uint32_t worker) {
     for (;;) {
         const uint64_t asked = worker == 0 ? j->asked : 0;
@@ -148,7 +150,7 @@ static void job_work(thread_pool *pool, job *j, uint32_t worker) {
         int64_t index = job_take(j, &entry);
         if (index < 0) break;
         pool->running++;
-        /* While it waited, others were turned away for its sake. */
+        /* While this caller waited, others were refused capacity that may be free now. */
         if (asked) pool_offer_room(pool);
         pthread_mutex_unlock(&pool->mutex);
         if (entry) {
@@ -199,7 +201,7 @@ g16_status thread_pool_create(thread_pool **out, uint32_t threads) {
     }
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
-    /* The host's threads handle signals, ours never do. */
+    /* The host's threads handle signals, the pool's never do. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -254,7 +256,7 @@ static g16_status job_run(thread_pool *pool, job *j) {
     if (j->count == 0) return g16_is_cancelled(j->cancel) ? G16_CANCELLED : G16_OK;
     pthread_cond_init(&j->done, NULL);
     pthread_mutex_lock(&pool->mutex);
-    /* New jobs go last, so that an earlier one keeps its helpers until it has no ready work. */
+    /* Jobs are appended, so that an earlier one keeps its helpers until it has no ready task. */
     job **tail = &pool->jobs;
     while (*tail) tail = &(*tail)->next;
     *tail = j;

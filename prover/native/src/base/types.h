@@ -1,4 +1,4 @@
-/* base/types.h - plain data of the kernel; no arithmetic, so every unit may include it. */
+/* base/types.h - data types without arithmetic, which every translation unit may include. */
 #ifndef G16_BASE_TYPES_H
 #define G16_BASE_TYPES_H
 
@@ -17,7 +17,7 @@ typedef struct fp2 {
     fp c0, c1;
 } fp2;
 
-/* Affine points. (0, 0) is on neither curve and stands for the point at infinity. */
+/* Affine points. (0, 0), on neither curve, represents the point at infinity. */
 typedef struct g1_affine {
     fp x, y;
 } g1_affine;
@@ -36,7 +36,7 @@ typedef struct fp12 {
     fp6 c0, c1;
 } fp12;
 
-/* Keys of domains up to 2^16 share one table of roots. */
+/* Keys with domains up to 2^16 share one table of roots of unity. */
 #define SMALL_ROOTS_LOG2 16
 
 #endif

@@ -1,5 +1,5 @@
-/* base/xxh64.h - the checksum XXH64 with seed 0 (Collet, "xxHash fast digest algorithm", specification 0.1.1). Finds
- * accidents, not forgery. Little-endian processors only. */
+/* base/xxh64.h - the checksum XXH64 with seed 0 (Collet, "xxHash fast digest algorithm", specification 0.1.1). It detects
+ * accidental changes, not forgery. For little-endian machines only. */
 #ifndef G16_BASE_XXH64_H
 #define G16_BASE_XXH64_H
 

@@ -1,9 +1,8 @@
-/* curve/encoding_impl.h - gnark's byte forms of points.
+/* curve/encoding_impl.h - gnark's encodings of points.
  *
- * Coordinates are 32 bytes, big-endian, canonical; the imaginary
- * part of an Fp2 value comes first. The two top bits of the first byte say which form follows:
- * 00 raw (x, y), 10 compressed with the smaller y, 11 compressed with the larger y, 01 compressed
- * infinity. Infinity in raw form is all zero bytes.
+ * Coordinates are 32 bytes, big-endian, canonical; the imaginary part of an Fp2 value comes first. The two top bits of the first
+ * byte give the encoding: 00 raw (x, y), 10 compressed with the smaller y, 11 compressed with the larger y, 01 compressed
+ * infinity. Raw infinity is all zero bytes.
  */
 #ifndef G16_CURVE_ENCODING_IMPL_H
 #define G16_CURVE_ENCODING_IMPL_H
@@ -28,7 +27,7 @@ typedef enum point_fault {
     POINT_AT_INFINITY
 } point_fault;
 
-/* What is wrong, to follow the name of a point. */
+/* Returns the predicate of an error message whose subject is a point. */
 static const char *point_fault_text(point_fault fault) {
     switch (fault) {
     case POINT_GOOD: return "is good";
@@ -58,7 +57,7 @@ static int point_bytes_are_zero(const uint8_t *in, size_t count) {
     return any == 0;
 }
 
-/* Canonical limbs of 32 bytes whose two top bits are flags. */
+/* Reads 32 bytes whose two top bits are flags; returns 0 when the coordinate is not canonical. */
 static inline int point_coordinate(fp *r, const uint8_t in[32]) {
     uint64_t limbs[4];
     mont256_load_be(limbs, in);
@@ -68,7 +67,7 @@ static inline int point_coordinate(fp *r, const uint8_t in[32]) {
     return 1;
 }
 
-/* Raw coordinates, all zero for infinity. */
+/* Raw points; infinity is all zero. */
 static point_fault g1_decode_raw(g1_affine *r, const uint8_t in[64]) {
     if (!fp_from_bytes(&r->x, in) || !fp_from_bytes(&r->y, in + 32)) return POINT_NOT_CANONICAL;
     if (g1_affine_is_infinity(r)) return POINT_AT_INFINITY;
@@ -85,9 +84,8 @@ static point_fault g2_decode_raw(g2_affine *r, const uint8_t in[128]) {
     return g2_in_subgroup(r) ? POINT_GOOD : POINT_OUTSIDE_SUBGROUP;
 }
 
-/* Decodes count points that lie back to back in form of either kind, the caller knowing that the bytes
- * are there. Returns the place of the first fault and its kind, or count. A point at infinity is
- * a fault of kind POINT_AT_INFINITY; r[place] is (0, 0) then. */
+/* Decodes `count` consecutive points, raw or compressed; the caller has checked that all bytes are present. Returns the index of
+ * the first faulty point and sets *fault, or returns count. Infinity is reported as POINT_AT_INFINITY and stored as (0, 0). */
 static uint32_t g1_decode(g1_affine *r, const uint8_t *in, uint32_t count, point_fault *fault) {
     uint32_t first_fault = count;
     *fault = POINT_GOOD;
@@ -133,7 +131,7 @@ static uint32_t g1_decode(g1_affine *r, const uint8_t *in, uint32_t count, point
     return first_fault;
 }
 
-/* The same on the twist; every point is checked to be in the group of order r. */
+/* The same on the twist; every point is also checked to be in the subgroup of order r. */
 static uint32_t g2_decode(g2_affine *r, const uint8_t *in, uint32_t count, point_fault *fault) {
     uint32_t first_fault = count;
     *fault = POINT_GOOD;
@@ -213,7 +211,7 @@ typedef struct groth16_proof {
     g2_affine bs;
 } groth16_proof;
 
-/* POINT_GOOD, or the fault and which of the three points has it. */
+/* Returns POINT_GOOD, or the fault and the name of the point that has it. */
 static point_fault groth16_proof_decode(groth16_proof *proof, const uint8_t in[G16_PROOF_BYTES], const char **which) {
     point_fault fault;
     *which = "Ar";

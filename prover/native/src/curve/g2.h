@@ -1,4 +1,4 @@
-/* curve/g2.h - the order-r group on the sextic twist y^2 = x^3 + 3/(9 + u) over Fp2; cofactor 2p - r. */
+/* curve/g2.h - the subgroup of order r of the sextic twist y^2 = x^3 + 3/(9 + u) over Fp2; cofactor 2p - r. */
 #ifndef G16_CURVE_G2_H
 #define G16_CURVE_G2_H
 

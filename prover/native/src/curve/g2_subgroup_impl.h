@@ -1,10 +1,10 @@
-/* curve/g2_subgroup_impl.h - the group of order r on the twist.
+/* curve/g2_subgroup_impl.h - membership in the subgroup of order r of the twist.
  *
  * With the curve's parameter x, a point P of the twist has order r exactly when
- *   [x+1]P + psi([x]P) + psi^2([x]P) = psi^3([2x]P)
- * (Dai, Lin, Zhao, Zhou: Fast subgroup membership testings for G1, G2 and GT on pairing-friendly curves, 2022,
- * section 4). Why it decides: psi satisfies psi^2 - t*psi + p = 0, which turns the equation into
- * b0 + b1*psi = 0 with gcd(b0^2 + b0*b1*t + b1^2*p, order of the twist) = r.
+ * [x+1]P + psi([x]P) + psi^2([x]P) = psi^3([2x]P)
+ * (Dai, Lin, Zhao, Zhou: Fast subgroup membership testings for G1, G2 and GT on pairing-friendly curves, 2022, section 4). Proof
+ * idea: psi satisfies psi^2 - t*psi + p = 0, which turns the equation into b0 + b1*psi = 0 with gcd(b0^2 + b0*b1*t + b1^2*p,
+ * order of the twist) = r.
  */
 #ifndef G16_CURVE_G2_SUBGROUP_IMPL_H
 #define G16_CURVE_G2_SUBGROUP_IMPL_H
@@ -100,7 +100,7 @@ static int g2_in_subgroup(const g2_affine *p) {
     g2_affine_neg(&negative, p);
     for (int i = 61; i >= 0; i--) {
         g2_jacobian_double(&q);
-        /* The multiples met here are below 2^63, so a point of order r is never p, -p or infinity again. */
+        /* The multiples that occur are below 2^63, so for a point of order r none equals p, -p or infinity again. */
         if ((G2_X_PLUS >> i) & 1 && !g2_jacobian_add_distinct(&q, p)) return 0;
         if ((G2_X_MINUS >> i) & 1 && !g2_jacobian_add_distinct(&q, &negative)) return 0;
     }
@@ -125,7 +125,7 @@ static int g2_in_subgroup(const g2_affine *p) {
 #include "curve/g2_subgroup_vector_impl.h"
 #else
 
-/* inside[i] = 1 when *points[i] has order r, for i < count. */
+/* Sets inside[i] to 1 when *points[i] has order r, else to 0, for i < count. */
 static void g2_in_subgroup_many(uint8_t *inside, const g2_affine *const *points, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) inside[i] = (uint8_t)g2_in_subgroup(points[i]);
 }

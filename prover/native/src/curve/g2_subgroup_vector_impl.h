@@ -1,11 +1,11 @@
-/* curve/g2_subgroup_vector_impl.h - the test of curve/g2_subgroup_impl.h, eight points at once.
+/* curve/g2_subgroup_vector_impl.h - the test of curve/g2_subgroup_impl.h for eight points at once.
  *
- * Jacobian coordinates without exceptional cases: where a sum meets equal or opposite points or infinity its z becomes
- * zero and stays zero. That happens to no point of order r, because the multiples that meet are fixed
- * and different modulo r; so z = 0 at the end means "outside".
+ * Jacobian coordinates without handling of exceptional cases: when a sum meets equal or opposite points or infinity, its z
+ * becomes zero and stays zero. That happens to no point of order r, because the multiples that are added are fixed and distinct
+ * modulo r; so z = 0 at the end means "not in the subgroup".
  *
- * Bounds: components are integers below a multiple of p, noted as "< 2p" where they matter. A product of components
- * below a and b (c and d) is below p + 0.012 (ab + cd) p. Limbs are normalised unless a value is called raw.
+ * Bounds: components are integers below a multiple of p, noted as "< 2p" where they matter. A product of components below a and b
+ * (c and d) is below p + 0.012 (ab + cd) p. Limbs are normalised unless a value is called raw (field/lanes52.h).
  */
 #ifndef G16_CURVE_G2_SUBGROUP_VECTOR_IMPL_H
 #define G16_CURVE_G2_SUBGROUP_VECTOR_IMPL_H
@@ -15,8 +15,8 @@
 
 /* ---- field ------------------------------------------------------------------------------- */
 
-/* Raw value v in [0, 16p), its limbs non-negative or v above p/2, to [0, 1.1p). The top limb gives a quotient that is
- * never too large and at most 1.09 below v / p: u = floor(v / 2^250), and 5416/2^16 = (1 - 0.0002) 2^250/p. */
+/* Reduces a raw value v in [0, 16p), with non-negative limbs or v above p/2, to [0, 1.1p). The top limb gives an estimate of the
+ * quotient that is never too large and at most 1.09 below v / p: u = floor(v / 2^250), and 5416/2^16 = (1 - 0.0002) 2^250/p. */
 static inline __attribute__((always_inline)) void fp8_settle(fp8 *r) {
     const lanes_u64 u = lanes_right_signed(r->v[4], 42);
     const lanes_u64 quotient = lanes_right(lanes_mul_u32(u, lanes_set(5416)), 16);
@@ -31,7 +31,7 @@ static inline void fp82_settle(fp82 *r) {
     fp8_settle(&r->c1);
 }
 
-/* Raw r = scale_a * a - scale_b * b + 4p * multiple. */
+/* Raw r = 2^scale_a * a - 2^scale_b * b + 4p * multiple. */
 static inline __attribute__((always_inline)) void fp82_combine(fp82 *r, const fp82 *a, int scale_a, const fp82 *b,
                                                                int scale_b, int multiple) {
     for (int i = 0; i < 5; i++) {
@@ -43,8 +43,8 @@ static inline __attribute__((always_inline)) void fp82_combine(fp82 *r, const fp
     }
 }
 
-/* r = a * b by four products and two reductions, which leaves smaller results than Karatsuba's three. Needs a below 4p,
- * b below 8p; for a < 3p, b < 6p the result is below 1.6p. r may alias a or b. */
+/* r = a * b by four products and two reductions, which gives smaller bounds than Karatsuba's three. Needs a below 4p, b below 8p;
+ * for a < 3p, b < 6p the result is below 1.6p. r may alias a or b. */
 static inline void fp82_mul_tight(fp82 *r, const fp82 *a, const fp82 *b) {
     fp8 negative, c0;
     for (int i = 0; i < 5; i++) negative.v[i] = lanes_sub(fp8_limb(FP8_4P, i), a->c1.v[i]);
@@ -64,7 +64,7 @@ static inline void fp82_sqr_tight(fp82 *r, const fp82 *a) {
     fp8_mul(&r->c0, &sum, &difference);
 }
 
-/* Lanes where a = b modulo p, for a and b below 4p. */
+/* Returns the mask of lanes with a = b modulo p, for a and b below 4p. */
 static inline uint8_t fp8_equal_lanes(const fp8 *a, const fp8 *b) {
     fp8 d;
     uint8_t zero = 0xff, modulus = 0xff;
@@ -109,7 +109,7 @@ static void g2_lanes_double(g2_lanes *p) {
     fp82_settle(&p->y);
 }
 
-/* The end of add-2007-bl and madd-2007-bl: from both points on a common denominator (x1, y1), (x2, y2), all < 1.4p,
+/* The common part of add-2007-bl and madd-2007-bl, from both points on a common denominator, (x1, y1) and (x2, y2), all < 1.4p,
  * and the product z < 3p of their z. With H = x2 - x1, I = 4H^2, J = H I, r = 2(y2 - y1), V = x1 I. */
 static void g2_lanes_finish_add(g2_lanes *p, const fp82 *x1, const fp82 *y1, const fp82 *x2, const fp82 *y2,
                                 const fp82 *z) {
@@ -137,7 +137,7 @@ static void g2_lanes_finish_add(g2_lanes *p, const fp82 *x1, const fp82 *y1, con
     fp82_settle(&p->y);
 }
 
-/* p += (x, y) for affine lanes below 1.1p. */
+/* p += (x, y) for affine points with coordinates below 1.1p. */
 static void g2_lanes_add_affine(g2_lanes *p, const fp82 *x, const fp82 *y) {
     fp82 zz, u, s;
     const fp82 x1 = p->x, y1 = p->y, z = p->z;
@@ -183,7 +183,7 @@ static void g2_lanes_psi(g2_lanes *p) {
     p->z = t;
 }
 
-/* Lanes where p and q are the same point other than infinity. */
+/* Returns the mask of lanes where p and q are the same point other than infinity. */
 static uint8_t g2_lanes_equal(const g2_lanes *p, const g2_lanes *q) {
     fp82 zz, qq, a, b, zero;
     fp82_sqr_tight(&zz, &p->z);
@@ -243,12 +243,12 @@ static uint8_t g2_lanes_in_subgroup(const g2_affine *const points[8]) {
     return g2_lanes_equal(&left, &q);
 }
 
-/* inside[i] = 1 when *points[i] has order r, for i < count. */
+/* Sets inside[i] to 1 when *points[i] has order r, else to 0, for i < count. */
 static void g2_in_subgroup_many(uint8_t *inside, const g2_affine *const *points, uint32_t count) {
     LANES_REGION;
     for (uint32_t first = 0; first < count; first += FP8_LANES) {
         const g2_affine *at[FP8_LANES];
-        /* Places without a point repeat the first. */
+        /* Unused lanes repeat the first point. */
         for (uint32_t i = 0; i < FP8_LANES; i++) at[i] = points[first + i < count ? first + i : first];
         unsigned answer = g2_lanes_in_subgroup(at);
         for (uint32_t i = 0; i < FP8_LANES && first + i < count; i++) inside[first + i] = answer >> i & 1;

@@ -28,7 +28,7 @@ typedef struct g2_homogeneous {
     fp2 x, y, z;
 } g2_homogeneous;
 
-/* The line a0*y_P + a1*x_P*w + a3*w^3, up to a factor from Fp2, which the final exponentiation removes. */
+/* The line a0*y_P + a1*x_P*w + a3*w^3, up to a factor in Fp2, which the final exponentiation maps to 1. */
 typedef struct pairing_line {
     fp2 a0, a1, a3;
 } pairing_line;
@@ -40,7 +40,7 @@ static void pairing_absorb_line(fp12 *f, const pairing_line *line, const g1_affi
     fp12_mul_line(f, &a0, &a1, &line->a3);
 }
 
-/* t = 2t and the tangent there: 2YZ*y_P - 3X^2*x_P*w + (Y^2 - 3b'Z^2)*w^3. */
+/* Sets t to 2t, and line to the tangent there: 2YZ*y_P - 3X^2*x_P*w + (Y^2 - 3b'Z^2)*w^3. */
 static void pairing_double(g2_homogeneous *t, pairing_line *line) {
     fp2 xy, yy, zz, e, f, g, h, xx;
     fp2_mul(&xy, &t->x, &t->y);
@@ -74,7 +74,7 @@ static void pairing_double(g2_homogeneous *t, pairing_line *line) {
     fp2_mul(&t->z, &yy, &h);
 }
 
-/* t = t + q for t other than q, -q, and the chord: lambda*y_P - theta*x_P*w + (theta*x_q - lambda*y_q)*w^3. */
+/* Sets t to t + q, for t other than q and -q, and line to the chord: lambda*y_P - theta*x_P*w + (theta*x_q - lambda*y_q)*w^3. */
 static void pairing_add(g2_homogeneous *t, pairing_line *line, const g2_affine *q) {
     fp2 theta, lambda, c, d, e, f, g, h;
     fp2_mul(&theta, &q->y, &t->z);
@@ -109,8 +109,8 @@ static void g2_psi(g2_affine *r, const g2_affine *p) {
     fp2_mul(&r->y, &r->y, &G2_PSI_Y);
 }
 
-/* f = product of the Miller functions of count <= PAIRING_MAX pairs; pairs with infinity give 1. The points
- * q have order r. */
+/* f = product of the Miller functions of count <= PAIRING_MAX pairs; a pair with infinity contributes 1. The points q have order
+ * r. */
 static void pairing_miller_loop(fp12 *f, const g1_affine *p, const g2_affine *q, uint32_t count) {
     /* 6x + 2 = 29793968203157093288 in non-adjacent form, below its leading 2^65; digit 64 is zero. */
     static const uint64_t plus = 0x2002004200804028, minus = 0x82889008420a0480;
@@ -179,8 +179,8 @@ static void pairing_final_exponentiation(fp12 *r, const fp12 *f) {
     fp12_frobenius(&t, &t);
     fp12_mul(&a, &a, &t);
 
-    /* (p^4 - p^2 + 1)/r: the product y0 * y1^2 * y2^6 * y3^12 * y4^18 * y5^30 * y6^36 of powers a^(x^i p^j),
-     * by the addition chain of the source. */
+    /* (p^4 - p^2 + 1)/r: the product y0 * y1^2 * y2^6 * y3^12 * y4^18 * y5^30 * y6^36 of powers a^(x^i p^j), by the addition
+     * chain of Scott et al. */
     fp12 ax, ax2, ax3, y0, y1, y2, y3, y4, y5, y6;
     fp12_pow_x(&ax, &a);
     fp12_pow_x(&ax2, &ax);

@@ -1,14 +1,14 @@
 /* curve/square_roots_impl.h - square roots in Fp and Fp2, several at a time.
  *
- * p = 3 mod 4: with w = a^((p-3)/4), w*a is a root of a and w its inverse, when a is a square.
+ * p = 3 mod 4: with w = a^((p-3)/4), if a is a square, then w*a is a square root of a and w is the inverse of that root.
  */
 #ifndef G16_CURVE_SQUARE_ROOTS_IMPL_H
 #define G16_CURVE_SQUARE_ROOTS_IMPL_H
 
 #include "field/fp2.h"
 
-/* The exponent (p-3)/4 in sliding windows of five bits: starting from a^3, square `squarings` times and multiply by
- * a^(2*place + 1). 250 squarings and 38 products with a table of 16 odd powers. */
+/* The exponent (p-3)/4 in sliding windows of five bits: start with a^3; for each step square `squarings` times and multiply by
+ * the odd power a^(2*index + 1). 250 squarings and 38 products with a table of 16 odd powers. */
 static const struct {
     uint8_t squarings, place;
 } POINT_ROOT_STEPS[] = {
@@ -21,8 +21,7 @@ static const struct {
 #include "curve/square_roots_vector_impl.h"
 #else
 
-/* A product waits for its operands longer than it occupies the multiplier: a few independent chains
- * side by side fill the gaps. Lanes without a value hold zero. */
+/* The latency of a product is longer than its use of the multiplier; independent chains fill the gaps. Unused lanes hold zero. */
 #define POINT_LANES 4
 
 /* r[i] = a[i]^((p-3)/4); r may alias a. */
@@ -49,7 +48,7 @@ static void fp_pow_p_minus_3_over_4(fp r[POINT_LANES], const fp a[POINT_LANES]) 
 
 #endif
 
-/* roots[i] = a square root of a[i], or a value whose square is not a[i] when there is none. */
+/* roots[i] = a square root of a[i], or, when there is none, a value whose square is not a[i]. */
 static void fp_sqrt_lanes(fp roots[POINT_LANES], const fp a[POINT_LANES]) {
     fp power[POINT_LANES];
     fp_pow_p_minus_3_over_4(power, a);
@@ -58,9 +57,9 @@ static void fp_sqrt_lanes(fp roots[POINT_LANES], const fp a[POINT_LANES]) {
 
 /* good[i] = 1 and roots[i] a square root of a[i], or good[i] = 0 when there is none.
  *
- * Norm method with two exponentiations. n = sqrt(c0^2 + c1^2), t = (c0 + n)/2, w = t^((p-3)/4), x = w*t.
- * If x^2 = t then w = 1/x and the root is x + c1*w/2 * u. Otherwise x^2 = -t and w = -1/x; then
- * (c1/(2x))^2 = -c1^2/(4t) = (c0 - n)/2, so the root is -c1*w/2 + x * u. */
+ * Norm method with two exponentiations. n = sqrt(c0^2 + c1^2), t = (c0 + n)/2, w = t^((p-3)/4), x = w*t. If x^2 = t then w = 1/x
+ * and the root is x + c1*w/2 * u. Otherwise x^2 = -t and w = -1/x; then (c1/(2x))^2 = -c1^2/(4t) = (c0 - n)/2, so the root is
+ * -c1*w/2 + x * u. */
 static void fp2_sqrt_lanes(fp2 roots[POINT_LANES], uint8_t good[POINT_LANES], const fp2 a[POINT_LANES]) {
     fp norm[POINT_LANES], t[POINT_LANES], w[POINT_LANES];
     for (int j = 0; j < POINT_LANES; j++) {

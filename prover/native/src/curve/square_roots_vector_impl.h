@@ -1,7 +1,7 @@
-/* curve/square_roots_vector_impl.h - the exponentiation of curve/square_roots_impl.h, sixteen values at once in lanes.
+/* curve/square_roots_vector_impl.h - the exponentiation of curve/square_roots_impl.h for sixteen values at once.
  *
- * Two vectors of eight: one waits for its operands while the other multiplies. Bounds as in field/fp8_impl.h: a product of
- * values below 2p is below 1.1p.
+ * Two vectors of eight are processed alternately, which hides the latency of products. Bounds as in field/fp8_impl.h: a product
+ * of values below 2p is below 1.1p.
  */
 #ifndef G16_CURVE_SQUARE_ROOTS_VECTOR_IMPL_H
 #define G16_CURVE_SQUARE_ROOTS_VECTOR_IMPL_H
@@ -10,13 +10,13 @@
 
 #define POINT_LANES 16
 
-/* Plain numbers: fp8_mul by the first takes R = 2^256 to R = 2^260, by the second back. */
+/* Plain numbers: fp8_mul by the first converts from R = 2^256 to R = 2^260, by the second back. */
 static const uint64_t FP8_FROM_SCALAR[5] = {0xb0f2afaec667a, 0xed9626b0fffbd, 0x9e2a0fcad825a, 0xe357276f48b70,
                                             0x00d791464ef86};
 static const uint64_t FP8_TO_SCALAR[5] = {0xd438dc58f0d9d, 0x28f5c70b3dd35, 0x879462c0a78eb, 0xdf2f666ea36f7,
                                           0x00e0a77c19a07};
 
-/* first: a[0], a[2], .., second: a[1], a[3], .. in R = 2^260, below 1.1p. */
+/* first = a[0], a[2], ...; second = a[1], a[3], ...; in R = 2^260, below 1.1p. */
 static inline void fp8_load_scalars(fp8 *first, fp8 *second, const fp a[16]) {
     const void *at[8];
     fp8 factor;
@@ -27,7 +27,7 @@ static inline void fp8_load_scalars(fp8 *first, fp8 *second, const fp a[16]) {
     fp8_mul(second, second, &factor);
 }
 
-/* The reverse: reduced values in R = 2^256. */
+/* The reverse; results are in R = 2^256 and reduced. */
 static inline void fp8_store_scalars(fp r[16], const fp8 *first, const fp8 *second) {
     void *at[8];
     fp8 factor, x, y;
@@ -39,7 +39,6 @@ static inline void fp8_store_scalars(fp r[16], const fp8 *first, const fp8 *seco
     for (int i = 0; i < 16; i++) mont256_reduce_once(r[i].v, r[i].v, &FP_MODULUS);
 }
 
-/* r = a^2 / R, bounds as for fp8_mul. */
 /* r[i] = a[i]^((p-3)/4); r may alias a. */
 static void fp_pow_p_minus_3_over_4(fp r[POINT_LANES], const fp a[POINT_LANES]) {
     LANES_REGION;

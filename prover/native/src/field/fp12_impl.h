@@ -45,7 +45,7 @@ static inline void fp6_mul_v(fp6 *r, const fp6 *a) {
     fp2_mul_xi(&r->c0, &top);
 }
 
-/* (a + b)(c + d) - ac - bd = ad + bc, given ac and bd. */
+/* r = ad + bc as (a + b)(c + d) - ac - bd, given ac and bd. */
 static inline void fp2_mul_cross(fp2 *r, const fp2 *a, const fp2 *b, const fp2 *c, const fp2 *d, const fp2 *ac,
                                  const fp2 *bd) {
     fp2 s, t;
@@ -121,7 +121,7 @@ static inline int fp12_equal(const fp12 *a, const fp12 *b) {
     return fp6_equal(&a->c0, &b->c0) & fp6_equal(&a->c1, &b->c1);
 }
 
-/* Also the inverse, in the subgroup of order p^6 + 1. */
+/* r = conjugate of a, which is its inverse in the subgroup of order p^6 + 1. */
 static inline void fp12_conj(fp12 *r, const fp12 *a) {
     r->c0 = a->c0;
     fp6_neg(&r->c1, &a->c1);
@@ -141,7 +141,7 @@ static void fp12_mul(fp12 *r, const fp12 *a, const fp12 *b) {
     fp6_add(&r->c0, &v0, &v1);
 }
 
-/* (c0 + c1)(c0 + v*c1) - c0*c1 - v*c0*c1 and 2*c0*c1. r may alias a. */
+/* r = a^2: (c0 + c1)(c0 + v*c1) - c0*c1 - v*c0*c1 and 2*c0*c1. r may alias a. */
 static void fp12_sqr(fp12 *r, const fp12 *a) {
     fp6 product, s, t;
     fp6_mul(&product, &a->c0, &a->c1);
@@ -185,7 +185,7 @@ static void fp12_inv(fp12 *r, const fp12 *a) {
     fp6_neg(&r->c1, &t);
 }
 
-/* In Fp4 = Fp2[y]/(y^2 - xi): (a + b*y)^2 = low + high*y. */
+/* Squares a + b*y in Fp4 = Fp2[y]/(y^2 - xi): low + high*y. */
 static inline void fp4_sqr(fp2 *low, fp2 *high, const fp2 *a, const fp2 *b) {
     fp2 a2, b2, s;
     fp2_sqr(&a2, a);
@@ -198,7 +198,7 @@ static inline void fp4_sqr(fp2 *low, fp2 *high, const fp2 *a, const fp2 *b) {
     fp2_add(low, &a2, &b2);
 }
 
-/* r = 3*square - 2*old or, with plus, 3*square + 2*old. */
+/* r = 3*square - 2*old or, if plus is set, 3*square + 2*old. */
 static inline void fp2_triple_combine(fp2 *r, const fp2 *square, const fp2 *old, int plus) {
     fp2 t;
     if (plus) {
@@ -210,8 +210,8 @@ static inline void fp2_triple_combine(fp2 *r, const fp2 *square, const fp2 *old,
     fp2_add(r, &t, square);
 }
 
-/* r = a^2 for a of order dividing p^4 - p^2 + 1. Granger, Scott: Faster squaring in the cyclotomic
- * subgroup of sixth degree extensions, 2010. r may alias a. */
+/* r = a^2 for a of order dividing p^4 - p^2 + 1 (Granger, Scott: Faster squaring in the cyclotomic subgroup of sixth degree
+ * extensions, 2010). r may alias a. */
 static void fp12_sqr_cyclotomic(fp12 *r, const fp12 *a) {
     fp2 low0, high0, low1, high1, low2, high2;
     fp4_sqr(&low0, &high0, &a->c0.c0, &a->c1.c1);
@@ -226,7 +226,7 @@ static void fp12_sqr_cyclotomic(fp12 *r, const fp12 *a) {
     fp2_triple_combine(&r->c1.c2, &high1, &a->c1.c2, 1);
 }
 
-/* xi^(i*(p-1)/6) for i = 1 .. 5: what Frobenius multiplies w^i with. */
+/* xi^(i*(p-1)/6) for i = 1 .. 5: the factor of the coefficient of w^i under Frobenius. */
 static const fp2 FP12_FROBENIUS[5] = {
     {{{0xaf9ba69633144907, 0xca6b1d7387afb78a, 0x11bded5ef08a2087, 0x02f34d751a1f3a7c}},
      {{0xa222ae234c492d72, 0xd00f02a4565de15b, 0xdc2ff3a253dfc926, 0x10a75716b3899551}}},

@@ -74,13 +74,13 @@ static inline void fp2_inv(fp2 *r, const fp2 *a) {
     fp_neg(&r->c1, &square);
 }
 
-/* 1 when a is lexicographically larger than -a: by c1 unless it is zero, then by c0. */
+/* Returns 1 when a is lexicographically larger than -a: compares c1, or c0 when c1 is zero. */
 static inline int fp2_is_larger_half(const fp2 *a) {
     return fp_is_zero(&a->c1) ? fp_is_larger_half(&a->c0) : fp_is_larger_half(&a->c1);
 }
 
-/* 1 and a square root of a, or 0 when there is none. Norm method: with n = sqrt(c0^2 + c1^2),
- * x^2 = (c0 +- n)/2 for one of the signs, and the other half is c1/(2x). */
+/* Returns 1 and a square root of a, or 0 when there is none. Norm method: with n = sqrt(c0^2 + c1^2), the real part x has x^2 =
+ * (c0 + n)/2 or (c0 - n)/2, and the imaginary part is c1/(2x). */
 static inline int fp2_sqrt(fp2 *r, const fp2 *a) {
     fp norm, square, root, x2;
     if (fp_is_zero(&a->c1)) {

@@ -1,4 +1,4 @@
-/* field/fp82_impl.h - eight elements of Fp2 at once; included by the backends with lanes only. See field/fp8_impl.h.
+/* field/fp82_impl.h - eight elements of Fp2 at once; included only by backends with SIMD lanes. See field/fp8_impl.h.
  *
  * Bounds: a "wide" element has components below 7.4p. Products of a wide element with one below 6.1p are wide.
  */
@@ -32,7 +32,7 @@ FP8_INLINE void fp82_mul_fp(fp82 *r, const fp82 *a, const fp8 *b) {
     fp8_mul(&r->c1, &a->c1, b);
 }
 
-/* Components of products reach beyond 3p. */
+/* 1 when components of products may exceed 3p. */
 #if defined(LANES_IFMA)
 #define FP82_WIDE 1
 #else
@@ -41,8 +41,8 @@ FP8_INLINE void fp82_mul_fp(fp82 *r, const fp82 *a, const fp8 *b) {
 
 #if defined(LANES_IFMA)
 
-/* The three products of Karatsuba's method: a0 b0, a1 b1, (a0 + a1)(b0 + b1). For wide a and b the first two are
- * below 1.7p and the third below 3.6p. */
+/* The three products of Karatsuba's method: a0 b0, a1 b1, (a0 + a1)(b0 + b1). For wide a and b the first two are below 1.7p and
+ * the third is below 3.6p. */
 static inline __attribute__((always_inline)) void fp82_products(fp8 *low, fp8 *high, fp8 *mid, const fp82 *a,
                                                                 const fp82 *b) {
     fp8 sum_a, sum_b;
@@ -53,7 +53,7 @@ static inline __attribute__((always_inline)) void fp82_products(fp8 *low, fp8 *h
     fp8_mul(mid, &sum_a, &sum_b);
 }
 
-/* low - high + 4p and mid - low - high + 4p, both non-negative as integers: products are. */
+/* r = a b. low - high + 4p and mid - low - high + 4p are non-negative as integers, because products are. */
 static inline __attribute__((always_inline)) void fp82_mul(fp82 *r, const fp82 *a, const fp82 *b) {
     fp8 low, high, mid;
     fp82_products(&low, &high, &mid, a, b);
@@ -64,12 +64,12 @@ static inline __attribute__((always_inline)) void fp82_mul(fp82 *r, const fp82 *
 
 #elif LANES_PARTS > 1
 
-/* r = a b: c0 = a0 b0 + a1 (10p - b1), c1 = a0 b1 + a1 b0, with a reduction each. Karatsuba's method takes a seventh fewer operations,
- * but so much longer code that it loses to this where the processor reads it anew. b < 10p; for wide a and b < 6.1p the
- * components are below 2.5p and 2.1p. */
+/* r = a b: c0 = a0 b0 + a1 (10p - b1), c1 = a0 b1 + a1 b0, with one reduction each. Karatsuba's method needs a seventh fewer
+ * operations, but its code does not fit the cache of decoded instructions and is slower here. b < 10p; for wide a and b < 6.1p
+ * the components are below 2.5p and 2.1p. */
 static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp82 *b) {
     enum { A0, A1, B0, B1, LESS_B1 };
-    static const uint8_t second_of[2] = {LESS_B1, B0}; /* what a1 is multiplied by */
+    static const uint8_t second_of[2] = {LESS_B1, B0}; /* factor of a1 in c0 and c1 */
     lanes52_factor factors[LANES_PARTS][5][5];
     lanes_part columns[FP8_TWO_PARTS][10];
     LANES_IN_REGION;
@@ -96,7 +96,7 @@ static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp8
 
 #else
 
-/* t += a b for one part, where a has been made factors. */
+/* t += a b for one part; a is given as factors. */
 static inline __attribute__((always_inline)) void fp82_add_product(lanes_part t[10], const lanes52_factor a[5], const lanes_part b[5]) {
     LANES52_UNROLL
     for (int i = 0; i < 5; i++) {
@@ -112,7 +112,7 @@ static inline __attribute__((always_inline)) void fp82_part_factors(lanes52_fact
 }
 
 static inline __attribute__((always_inline)) void fp82_sum_part(lanes_part sum[5], const fp82 *a, int h) {
-    (void)h; /* there may be one part only */
+    (void)h; /* unused when there is one part */
     LANES52_UNROLL
     for (int k = 0; k < 5; k++) sum[k] = lanes_part_add(LANES_PART(a->c0.v[k], h), LANES_PART(a->c1.v[k], h));
     lanes52_carry_part(sum, 0);
@@ -124,8 +124,8 @@ static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp8
     LANES52_EACH_PART(h) {
         lanes52_factor factors[5];
         lanes_part low[10], high[10], mid[10], limbs[5];
-        /* low = a0 b0 + p R, which is more than high = a1 b1. low - high has what no product adds to columns beyond its halves
-         * (lanes52_start), mid - low - high the opposite of what one adds. */
+        /* low = a0 b0 + p R, which exceeds high = a1 b1. In low - high the constants that lanes52_start() adds cancel; mid - low
+         * - high contains them once with the opposite sign. */
         LANES52_UNROLL
         for (int k = 0; k < 10; k++) {
             const uint64_t none = lanes52_start(0, k, &FP8_MODULUS), start = none + (k < 5 ? 0 : FP8_P[k < 5 ? 0 : k - 5]);
@@ -164,7 +164,7 @@ static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp8
 
 #endif
 
-/* Two products, which need not be one: each has reductions enough that take turns. */
+/* Two products one after the other: each contains two reductions, which already overlap. */
 FP8_INLINE void fp82_mul_two(fp82 *r0, const fp82 *a0, const fp82 *b0, fp82 *r1, const fp82 *a1, const fp82 *b1) {
     fp82_mul(r0, a0, b0);
     fp82_mul(r1, a1, b1);
@@ -180,7 +180,7 @@ static inline __attribute__((always_inline)) void fp82_sqr(fp82 *r, const fp82 *
     fp8_mul(&r->c0, &sum, &difference);
 }
 
-/* r = 1/a (components below 6p) in each lane and 1; or 0 when some lane is zero. */
+/* Sets r = 1/a in each lane, components below 6p, and returns 1; or returns 0 when some lane is zero. */
 static inline int fp82_inv(fp82 *r, const fp82 *a) {
     fp8 norm, square;
     fp8_sqr(&norm, &a->c0);

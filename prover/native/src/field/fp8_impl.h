@@ -1,11 +1,11 @@
-/* field/fp8_impl.h - eight elements of Fp at once; included by the backends with lanes, "ifma", "avx512" and "avx2", which differ
- * in the vectors (simd/lanes.h) and in the product of limbs (field/lanes52.h).
+/* field/fp8_impl.h - eight elements of Fp at once; included by the backends "ifma", "avx512" and "avx2", which differ in the
+ * vectors (simd/lanes.h) and in the product of limbs (field/lanes52.h).
  *
- * Layout: five vectors of 52-bit limbs, lane i belongs to element i. Montgomery form with R = 2^260, so a value
- * differs from the scalar form (R = 2^256) by the factor 16. Values are "loose": non-negative, not reduced.
- * Bounds are given in multiples of p, where p < 2^253.6 and R/p > 84:
- *   fp8_mul  takes normalised limbs and gives less than p + a * b / R, but for a fraction of 2^-53, where p * p / R < 0.0119p;
- *   memory   holds values below 2p + 2^212 in four 64-bit limbs ("packed").
+ * Layout: five vectors of 52-bit limbs; lane i belongs to element i. Montgomery form with R = 2^260, so a value differs from the
+ * scalar form (R = 2^256) by the factor 16. Values are "loose": non-negative, not reduced. Bounds are given in multiples of p,
+ * where p < 2^253.6 and R/p > 84:
+ * fp8_mul takes normalised limbs; its result is below p + a * b / R, up to a fraction of 2^-53, where p * p / R < 0.0119p;
+ * in memory ("packed") values are below 2p + 2^212, in four 64-bit limbs.
  * Time does not depend on values.
  */
 #ifndef G16_FIELD_FP8_IMPL_H
@@ -22,14 +22,14 @@ typedef struct fp8 {
 #define FP8_PART_LANES (LANES / LANES_PARTS)
 #define FP8_MASK LANES52_MASK
 
-/* Products from floating point are long: inlined, they would not fit the processor's cache of decoded instructions. */
+/* Products by floating point are long; inlined, they would not fit the cache of decoded instructions. */
 #if defined(LANES_IFMA)
 #define FP8_PRODUCT static inline __attribute__((always_inline)) void
 #else
 #define FP8_PRODUCT static __attribute__((noinline)) void
 #endif
 
-/* What goes between products; values of two registers a limb would pass through memory at each call. */
+/* Functions between products. With two registers per limb, arguments would pass through memory at each call, so they are inlined. */
 #if LANES_PARTS > 1
 #define FP8_INLINE static inline __attribute__((always_inline))
 #else
@@ -47,7 +47,7 @@ static const uint64_t FP8_4P[5] = {0x2305b61f3f51c, 0x45a1c72a34f08, 0x60561765e
                                    0x0c19139cb84c6};
 static const uint64_t FP8_ONE[5] = {0x20880f6fce4b4, 0x49baa989a8455, 0x18f014a498908, 0x724f85a9201d8,
                                     0x01f16424e1bb7};
-/* Scalar Montgomery products with these plain numbers change between R = 2^256 and R = 2^260. */
+/* A scalar Montgomery product with the first converts R = 2^260 to R = 2^256, with the second back. */
 static const fp FP8_LEAVE = {{0, 0, 0, 0x1000000000000000}};                /* 2^252 */
 static const fp FP8_ENTER = {{0x45520880f6fce4b4, 0x49890849baa989a8, 0x85a9201d818f014a, 0x1f16424e1bb7724f}};
 
@@ -59,14 +59,14 @@ FP8_INLINE void fp8_set(fp8 *r, const uint64_t limbs[5]) {
 
 FP8_INLINE void fp8_carry(fp8 *r) { lanes52_carry_signed(r->v); }
 
-/* Limb i of a multiple of p, not normalised: all but the last are higher by 2^57 and all but the first lower by 2^5, so that
- * limbs stay positive when some of up to 2^56 are subtracted, and carries need no signs. */
+/* Limb i of a multiple of p in a redundant representation: all limbs but the last are 2^57 larger, all but the first 2^5 smaller.
+ * Limbs stay positive when up to 2^56 is subtracted from each, so carries are never negative. */
 #define FP8_LIFT_CARRY 32
 LANES_INLINE uint64_t fp8_lifted(unsigned multiple, int i) {
     return FP8_P[i] * multiple + (i < 4 ? (uint64_t)FP8_LIFT_CARRY << 52 : 0) - (i > 0 ? FP8_LIFT_CARRY : 0);
 }
 
-/* Carries limbs of which all but the last are positive. */
+/* Carries limbs that are positive, except for the last, which may have any sign. */
 FP8_INLINE void fp8_carry_unsigned(fp8 *r) {
     LANES52_UNROLL
     for (int h = 0; h < LANES_PARTS; h++) {
@@ -85,12 +85,12 @@ FP8_INLINE void fp8_mul_fp(fp8 *r, const fp8 *a, const fp8 *b) { fp8_mul(r, a, b
 /* r = a^2 / R, bounded as fp8_mul. */
 FP8_PRODUCT fp8_sqr(fp8 *r, const fp8 *a) { lanes52_sqr(r->v, a->v, &FP8_MODULUS); }
 
-/* Two products, r0 = a0 b0 / R and r1 = a1 b1 / R, and two squares, where doing them at once is faster. */
+/* Two products, r0 = a0 b0 / R and r1 = a1 b1 / R, or two squares, interleaved where that is faster. */
 #if LANES_PARTS > 1
 #define FP8_TWO_PARTS (2 * LANES_PARTS)
 #define FP8_EACH_PART(j) _Pragma("GCC unroll 1") for (int j = 0; j < FP8_TWO_PARTS; j++)
 
-/* r0 and r1 from the columns of products, those of r0 first. Out of line: all that is done at once ends in it. */
+/* Reduces the columns of two products, those of r0 first. Not inlined: every interleaved operation ends here. */
 FP8_PRODUCT fp8_reduce_two(fp8 *r0, fp8 *r1, lanes_part columns[FP8_TWO_PARTS][10]) {
     lanes_u64 *const results[2] = {r0->v, r1->v};
     LANES_IN_REGION;
@@ -128,7 +128,7 @@ FP8_PRODUCT fp8_mul_sum(fp8 *r, const fp8 *a, const fp8 *b, const fp8 *c, const 
     lanes52_mul_sum(r->v, 2, left, right, NULL, &FP8_MODULUS);
 }
 
-/* r = a - b + 4p, for b < 4p: below (bound of a) + 4p. */
+/* r = a - b + 4p, for b < 4p; its bound is that of a plus 4p. */
 FP8_INLINE void fp8_sub(fp8 *r, const fp8 *a, const fp8 *b) {
     for (int i = 0; i < 5; i++) r->v[i] = lanes_sub(lanes_add(a->v[i], lanes_set(fp8_lifted(4, i))), b->v[i]);
     fp8_carry_unsigned(r);
@@ -140,14 +140,14 @@ FP8_INLINE void fp8_sub_wide(fp8 *r, const fp8 *a, const fp8 *b) {
     fp8_carry_unsigned(r);
 }
 
-/* r = a + b; bounds add up. */
+/* r = a + b; its bound is the sum of both. */
 FP8_INLINE void fp8_add(fp8 *r, const fp8 *a, const fp8 *b) {
     for (int i = 0; i < 5; i++) r->v[i] = lanes_add(a->v[i], b->v[i]);
     fp8_carry(r);
 }
 
-/* Takes limbs that need not be normalised, of a value in [0, 2p * (passes + 1)), to a normalised value below
- * 2p + 2^212. The top limb decides: it is at most a few units away from the true quotient by 2^208. */
+/* Reduces a value in [0, 2p * (passes + 1)), limbs not necessarily normalised, to a normalised one below 2p + 2^212. The top
+ * limb, which differs from value / 2^208 by a few units at most, decides. */
 static inline __attribute__((always_inline)) void fp8_fit(fp8 *r, int passes) {
     const lanes_u64 limit = lanes_set(FP8_2P[4] + 4);
     for (int pass = 0; pass < passes; pass++) {
@@ -157,7 +157,7 @@ static inline __attribute__((always_inline)) void fp8_fit(fp8 *r, int passes) {
     fp8_carry(r);
 }
 
-/* Negates the lanes whose bit is set; the value is below 2p + 2^212 before and after. */
+/* Negates the lanes whose bit is set; values are below 2p + 2^212 before and after. */
 FP8_INLINE void fp8_negate_lanes(fp8 *r, uint8_t lanes) {
     const lanes_choice chosen = lanes_choice_of(lanes);
     for (int i = 0; i < 5; i++) r->v[i] = lanes_sub_from_where(chosen, r->v[i], fp8_limb(FP8_4P, i));
@@ -166,7 +166,7 @@ FP8_INLINE void fp8_negate_lanes(fp8 *r, uint8_t lanes) {
 
 /* ---- memory ------------------------------------------------------------------- */
 
-/* Four packed limbs -> five limbs of 52 bits. */
+/* Converts four packed limbs to five limbs of 52 bits. */
 FP8_INLINE void fp8_unpack_part(lanes_part r[5], const lanes_part l[4]) {
     const lanes_part mask = lanes_part_set(FP8_MASK);
     r[0] = lanes_part_and(l[0], mask);
@@ -203,7 +203,7 @@ FP8_INLINE void fp8_pack(lanes_u64 l[4], const fp8 *a) {
     }
 }
 
-/* Eight records of 64 bytes at `at[i]`, each two packed elements. */
+/* Loads eight records of 64 bytes at at[0], ..., at[7], each of two packed elements. */
 FP8_INLINE void fp8_load2(fp8 *first, fp8 *second, const void *const at[8]) {
     LANES52_UNROLL
     for (int h = 0; h < LANES_PARTS; h++) {
@@ -225,12 +225,12 @@ FP8_INLINE void fp8_store2(void *const at[8], const fp8 *first, const fp8 *secon
     for (int i = 0; i < 8; i++) lanes_store(at[i], m[i]);
 }
 
-/* Lane i takes the value of lane (i + shift) mod 8. */
+/* Lane i of r = lane (i + shift) mod 8 of a. */
 FP8_INLINE void fp8_rotate(fp8 *r, const fp8 *a, int shift) {
     for (int i = 0; i < 5; i++) r->v[i] = lanes_rotate(a->v[i], shift);
 }
 
-/* One lane as a canonical scalar element (R = 2^256). */
+/* r = one lane, as a canonical scalar element (R = 2^256). */
 static inline void fp8_extract(fp *r, const fp8 *a, int lane) {
     uint64_t words[4][8];
     lanes_u64 l[4];
@@ -243,7 +243,7 @@ static inline void fp8_extract(fp *r, const fp8 *a, int lane) {
     fp_mul(r, &packed, &FP8_LEAVE);
 }
 
-/* All lanes from one scalar element. */
+/* All lanes of r = a scalar element. */
 static inline void fp8_broadcast(fp8 *r, const fp *a) {
     fp entered;
     lanes_u64 l[4];
@@ -252,12 +252,12 @@ static inline void fp8_broadcast(fp8 *r, const fp *a) {
     fp8_unpack(r, l);
 }
 
-/* Scalar negation of a packed value below 2p + 2^212, same bound for the result. */
+/* r = -a for a packed scalar below 2p + 2^212; the result has the same bound. */
 static inline void fp8_negate_packed(fp *r, const fp *a) {
     static const uint64_t two[4] = {0x7841182db0f9fa8e, 0x2f02d522d0e3951a, 0x70a08b6d0302b0bb, 0x60c89ce5c2634053};
     uint64_t borrow = 0, t[4], u[4];
     for (int i = 0; i < 4; i++) u[i] = mont256_sub_borrow(two[i], a->v[i], &borrow);
-    if (borrow) { /* a exceeded 2p by a little: 4p - a */
+    if (borrow) { /* a is slightly above 2p: 4p - a */
         uint64_t carry = 0;
         for (int i = 0; i < 4; i++) t[i] = mont256_add_carry(u[i], two[i], &carry);
         memcpy(u, t, sizeof u);
@@ -265,8 +265,8 @@ static inline void fp8_negate_packed(fp *r, const fp *a) {
     memcpy(r->v, u, sizeof u);
 }
 
-/* r = 1/a in each lane and 1; or 0 and r unspecified when the product of the lanes is zero. One scalar
- * inversion: each lane's inverse is the inverse of the product of all times the product of the others. */
+/* Sets r = 1/a in each lane and returns 1; or returns 0 with r unspecified when the product of the lanes is zero. One scalar
+ * inversion: the inverse of a lane is the inverse of the product of all lanes times the product of the other lanes. */
 static inline int fp8_inv(fp8 *r, const fp8 *a) {
     fp8 turned, two, four, all, others;
     fp total;

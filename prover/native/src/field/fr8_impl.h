@@ -1,9 +1,8 @@
-/* field/fr8_impl.h - eight elements of Fr at once; included by the backends with lanes, see field/fp8_impl.h.
+/* field/fr8_impl.h - eight elements of Fr at once; included by backends with SIMD lanes, see field/fp8_impl.h.
  *
- * Values in memory are those of scalar code: four 64-bit limbs with R = 2^256. A product of lanes divides by 2^260,
- * so one of its factors is 16 times a value of memory, which takes a shift. "Loose" values are below 2.2r and not
- * reduced. Bounds are given in multiples of r, where r * r / 2^260 < 0.0119 r: a product of a with 16 b is below
- * r + 0.19 a b.
+ * In memory values have the scalar representation: four 64-bit limbs, R = 2^256. A product in lanes divides by 2^260, so one
+ * factor is loaded multiplied by 16, which is a shift. "Loose" values are below 2.2r and not reduced. Bounds are given in
+ * multiples of r, where r * r / 2^260 < 0.0119 r: a product of a with 16 b is below r + 0.19 a b.
  * Time does not depend on values.
  */
 #ifndef G16_FIELD_FR8_IMPL_H
@@ -12,7 +11,7 @@
 #include "field/fp8_impl.h"
 #include "field/fr.h"
 
-typedef fp8 fr8; /* the same limbs, of another field */
+typedef fp8 fr8; /* the same limbs with another modulus */
 
 static const lanes52_modulus FR8_MODULUS = {
     {0x1f593f0000001, 0x4879b9709143e, 0x181585d2833e8, 0xa029b85045b68, 0x030644e72e131},
@@ -24,32 +23,32 @@ static const uint64_t FR8_4R[5] = {0x7d64fc0000004, 0x21e6e5c2450f8, 0x6056174a0
 /* r = a * b / 2^260 of normalised limbs. */
 FP8_PRODUCT fr8_mul(fr8 *r, const fr8 *a, const fr8 *b) { lanes52_mul(r->v, a->v, b->v, &FR8_MODULUS); }
 
-/* Raw sums: limbs are not carried. */
+/* Raw sum: the limbs are not carried. */
 LANES_INLINE void fr8_add_raw(fr8 *r, const fr8 *a, const fr8 *b) {
     for (int i = 0; i < 5; i++) r->v[i] = lanes_add(a->v[i], b->v[i]);
 }
 
-/* r = a - b + offset, where offset is 2r or 4r. */
+/* Raw r = a - b + offset, where offset is 2r or 4r. */
 LANES_INLINE void fr8_sub_raw(fr8 *r, const fr8 *a, const fr8 *b, const uint64_t offset[5]) {
     for (int i = 0; i < 5; i++) r->v[i] = lanes_sub(lanes_add(a->v[i], lanes_set(offset[i])), b->v[i]);
 }
 
 LANES_INLINE void fr8_carry(fr8 *r) { lanes52_carry_signed(r->v); }
 
-/* Subtracts `multiple` from lanes that exceed it by the top limb, which may be a few units away from the true one. */
+/* Subtracts `multiple` in lanes that exceed it, judged by the top limb, which may differ from the exact one by a few units. */
 LANES_INLINE void fr8_lower(fr8 *r, const uint64_t multiple[5]) {
     const lanes_choice above = lanes_above(r->v[4], lanes_set(multiple[4] + 4));
     for (int i = 0; i < 5; i++) r->v[i] = lanes_sub_where(above, r->v[i], lanes_set(multiple[i]));
 }
 
-/* A raw value below 8r becomes loose. */
+/* Reduces a raw value below 8r to a loose one. */
 LANES_INLINE void fr8_fit(fr8 *r) {
     fr8_lower(r, FR8_4R);
     fr8_lower(r, FR8_2R);
     fr8_carry(r);
 }
 
-/* A loose value becomes the one below r. */
+/* Reduces a loose value to the one below r. */
 LANES_INLINE void fr8_reduce(fr8 *a) {
     for (int pass = 0; pass < 2; pass++) {
         fr8 less;
@@ -62,7 +61,7 @@ LANES_INLINE void fr8_reduce(fr8 *a) {
 
 /* ---- memory ------------------------------------------------------------------- */
 
-/* Four 64-bit limbs -> five limbs of 52 bits of 16 times the value. */
+/* Converts four 64-bit limbs to five limbs of 52 bits, multiplied by 16. */
 LANES_INLINE void fr8_unpack_factor(fr8 *r, const lanes_u64 l[4]) {
     const lanes_u64 mask = lanes_set(LANES52_MASK);
     r->v[0] = lanes_and(lanes_left(l[0], 4), mask);
@@ -72,7 +71,7 @@ LANES_INLINE void fr8_unpack_factor(fr8 *r, const lanes_u64 l[4]) {
     r->v[4] = lanes_right(l[3], 12);
 }
 
-/* Eight elements one after the other. Which lane gets which is the same in all three. */
+/* Load and store eight consecutive elements. All three functions assign them to lanes in the same order. */
 LANES_INLINE void fr8_load(fr8 *r, const fr *at) {
     lanes_u64 m[4], l[4];
     for (int i = 0; i < 4; i++) m[i] = lanes_load(at + 2 * i);
@@ -94,15 +93,14 @@ LANES_INLINE void fr8_store(fr *at, const fr8 *a) {
     for (int i = 0; i < 4; i++) lanes_store(at + 2 * i, m[i]);
 }
 
-/* One element in all lanes, times 16. */
+/* All lanes of r = 16 times one element. */
 LANES_INLINE void fr8_broadcast_factor(fr8 *r, const fr *a) {
     lanes_u64 l[4];
     for (int i = 0; i < 4; i++) l[i] = lanes_set(a->v[i]);
     fr8_unpack_factor(r, l);
 }
 
-/* Pairs of elements `stride` apart from each other: lane i of first is at[i * stride], of second at[i * stride + 1].
- * A negative stride reads downwards. */
+/* Pairs of elements with a stride: lane i of first is at[i * stride], of second at[i * stride + 1]. A negative stride descends. */
 LANES_INLINE void fr8_load_pairs(fr8 *first, fr8 *second, const fr *at, ptrdiff_t stride) {
     lanes_u64 m[8];
     for (int i = 0; i < 8; i++) m[i] = lanes_load(at + i * stride);
@@ -111,7 +109,7 @@ LANES_INLINE void fr8_load_pairs(fr8 *first, fr8 *second, const fr *at, ptrdiff_
     fp8_unpack(second, m + 4);
 }
 
-/* 16 times these values. */
+/* The same, multiplied by 16. */
 LANES_INLINE void fr8_load_factor_pairs(fr8 *first, fr8 *second, const fr *at, ptrdiff_t stride) {
     lanes_u64 m[8];
     for (int i = 0; i < 8; i++) m[i] = lanes_load(at + i * stride);
