@@ -36,7 +36,7 @@ typedef struct ntt_pass_arguments {
 } ntt_pass_arguments;
 
 /* The place whose entry is -1/table[i], for i > 0. */
-DEVICE uint64_t ntt_negated_inverse_place(uint64_t i) {
+DEVICE uint64_t ntt_negated_inverse_index(uint64_t i) {
 #if defined(__CUDA_ARCH__)
     const uint64_t segment = (uint64_t)1 << (63 - __clzll((long long)i));
 #else
@@ -48,7 +48,7 @@ DEVICE uint64_t ntt_negated_inverse_place(uint64_t i) {
 /* r = -a / twiddle of a block: the twiddle of block 0 is 1. */
 DEVICE void ntt_multiply_inverse(fr *r, const fr *a, const fr *table, uint64_t block) {
     if (block) {
-        const fr w = table[ntt_negated_inverse_place(block)];
+        const fr w = table[ntt_negated_inverse_index(block)];
         fr_mul(r, a, &w);
     } else {
         fr_neg(r, a);

@@ -1,9 +1,9 @@
-/* fold/bases_impl.h - bases of a folded key, made from K and Z of a proving key; included by backend.c.
+/* fold/bases_impl.h - computes the bases of a folded key from K and Z of a proving key; included by backend.c.
  *
- * The identities are those of docs/explanation/folded-keys.md, whose names are used here: P the padding places, S the points where the
- * quotient is evaluated (key/fold_shape.h), V the polynomial that vanishes on P, L the linear map with L(X^k) = Z_k for k < n - 1.
- * Points are affine with R = 2^256 until the end. Sums over n points are transforms like those of ntt/transform_impl.h, with the same
- * table of roots; they take n / 2 * log2 n multiplications of points, nearly all of the time.
+ * The identities and names are those of docs/explanation/folded-keys.md: P the padding points of the domain, S the points where
+ * the quotient is evaluated (key/fold_shape.h), V the polynomial that vanishes on P, L the linear map with L(X^k) = Z_k for k < n
+ * - 1. Points are affine with R = 2^256 until the end. Sums over n points are transforms like those of ntt/transform_impl.h, with
+ * the same table of roots. They need n / 2 * log2 n multiplications of points, which is nearly all of the time.
  */
 #ifndef G16_FOLD_BASES_IMPL_H
 #define G16_FOLD_BASES_IMPL_H
@@ -41,7 +41,7 @@ static void fold_divide(fold_job *job, g1_affine *other, g1_affine *points, fr f
     fold_run_light(job, fold_step_subtract, points, count);
 }
 
-/* sums[k] += factors[k] points[k], which change */
+/* sums[k] += factors[k] points[k]; changes points. */
 static void fold_accumulate(fold_job *job, g1_affine *points) {
     fold_scale_list(job, points, job->n);
     job->other = points;
@@ -91,7 +91,7 @@ static void fold_vanishing(fold_job *job, int odd, size_t count) {
     }
 }
 
-/* 1 / (divisor n) */
+/* Returns 1 / (divisor n). */
 static fr fold_fraction(const fold_job *job, uint64_t divisor) {
     fr r;
     fr_from_u64(&r, divisor * job->n);
@@ -101,7 +101,7 @@ static fr fold_fraction(const fold_job *job, uint64_t divisor) {
 
 /* ---- T ------------------------------------------------------------------------------- */
 
-/* work = the places of L(V X^k), natural order; nothing from k = m - 1 on, which no quotient has. */
+/* work = L(V X^k) by k, in natural order; zero from k = m - 1 on, where no quotient has coefficients. */
 static void fold_strip(fold_job *job) {
     const uint32_t log2 = job->key->pk.domain_log2;
     const size_t n = job->n, m = job->key->cs.constraints;
@@ -124,8 +124,8 @@ static void fold_strip(fold_job *job) {
     memset(job->work + m - 1, 0, (n - m + 1) * sizeof *job->work);
 }
 
-/* The factor of part `part` at its point number t that takes the interpolation to T: 1 / (-2 V(x) times the product of
- * x^size - c over the other parts), before inversion. */
+/* Returns the factor that maps the interpolation at point t of part `part` to T, before inversion: 1 / (-2 V(x) times the product
+ * of x^size - c over the other parts). */
 static fr fold_denominator(const fold_job *job, uint32_t part, size_t t) {
     const fold_part *own = &job->shape.parts[part];
     const size_t j = own->residue + t * (job->n >> own->log2);
@@ -144,8 +144,8 @@ static fr fold_denominator(const fold_job *job, uint32_t part, size_t t) {
     return r;
 }
 
-/* What a part depends on: besides the work and sums of all, `count` points, as many of the list beside them as `others` says, and
- * the t places of T that are made. */
+/* Records which points the rest of the fold depends on: work, sums, `count` points, the part of the adjacent list that `others`
+ * selects, and the first t entries of T. */
 static void fold_part_depends(fold_job *job, const g1_affine *points, size_t count, size_t others, size_t t) {
     const int swapped = points != job->spare;
     job->live = (fold_live){.work = job->shape.points, .sums = job->n, .t = t};
@@ -153,7 +153,7 @@ static void fold_part_depends(fold_job *job, const g1_affine *points, size_t cou
     job->live.second = swapped ? count : others;
 }
 
-/* T of one part, and its share of sum over x of x^k T_x, times (2k + 2 - n) / n^2, added to job->sums. */
+/* Computes T for one part, and adds the part's share of sum over x of x^k T_x, times (2k + 2 - n) / n^2, to job->sums. */
 static void fold_part_points(fold_job *job, uint32_t part) {
     const fold_part *own = &job->shape.parts[part];
     const size_t size = (size_t)1 << own->log2, n = job->n;
@@ -203,7 +203,7 @@ static void fold_part_points(fold_job *job, uint32_t part) {
     fold_accumulate(job, other);
 }
 
-/* T where S is the whole coset: an inverse transform, and job->sums = Z_k / -2n. */
+/* Computes T when S is the whole coset: an inverse transform, and job->sums = Z_k / -2n. */
 static void fold_whole(fold_job *job) {
     const uint32_t log2 = job->key->pk.domain_log2;
     const size_t n = job->n;
@@ -244,7 +244,7 @@ static void fold_pruned(fold_job *job) {
 
 /* ---- K -------------------------------------------------------------------------------- */
 
-/* The terms of the right-hand sides, row after row: of factors other than 1 and -1 the scaled points come from job->work. */
+/* The terms of the right-hand sides, row by row. Coefficients other than 1 and -1 use the scaled points in job->work. */
 static int fold_unit(const constraint_system *cs, uint32_t coefficient) {
     return fr_equal(&cs->coefficients[coefficient], &FR_ONE) ? 1 : fr_equal(&cs->coefficients[coefficient], &cs->coefficients[3]) ? -1 : 0;
 }
@@ -253,7 +253,7 @@ static void fold_subtract_rows(fold_job *job, g1_xyzz *sums) {
     const constraint_system *cs = &job->key->cs;
     const uint32_t log2 = job->key->pk.domain_log2;
     size_t waiting = 0, row = 0, done = 0;
-    while (done < cs->constraints) { /* as many rows as the buffers take */
+    while (done < cs->constraints) { /* as many rows as fit the buffers */
         waiting = 0;
         for (row = done; row < cs->constraints; row++) {
             const uint32_t out = cs->rows[row].out, first = cs->expression_start[out], end = cs->expression_start[out + 1];
@@ -283,7 +283,7 @@ static void fold_subtract_rows(fold_job *job, g1_xyzz *sums) {
     }
 }
 
-/* Base number i: K of its wire plus the wire's sum; those of a chunk share an inversion. */
+/* Base i: K of its wire plus the sum of the wire; those of a chunk share an inversion. */
 static void fold_step_wires(fold_job *job, size_t first, uint32_t count) {
     const struct g16_key *key = job->key;
     const uint32_t publics = key->cs.public_wires;
@@ -317,7 +317,7 @@ static void fold_step_wires(fold_job *job, size_t first, uint32_t count) {
     }
 }
 
-/* K minus what C contributes, of the wires in `wires`. */
+/* Computes K minus the contribution of C, for the given wires. */
 static void fold_wires_points(fold_job *job, g1_affine *out, const uint32_t *wires, uint32_t count) {
     job->wires = wires;
     job->wire_sums = calloc(job->key->cs.wires, sizeof *job->wire_sums);
@@ -331,7 +331,7 @@ static void fold_wires_points(fold_job *job, g1_affine *out, const uint32_t *wir
     free(job->wire_sums);
 }
 
-/* T, and in job->sums Y. */
+/* Computes T, and Y in job->sums. */
 static void fold_points(fold_job *job) {
     job->runs = 0;
     if (job->shape.points == job->n) {
@@ -346,14 +346,14 @@ static void fold_points(fold_job *job) {
 static void fold_make(fold_job *job, g1_affine *k, const uint32_t *wires, uint32_t count) {
     const proving_key *pk = &job->key->pk;
     for (uint32_t i = 0; i < pk->z_count; i++) g1_msm_leave(&job->z[i], &pk->z[i]);
-    memset(&job->z[job->n - 1], 0, sizeof *job->z); /* a quotient has no coefficient n - 1 */
+    memset(&job->z[job->n - 1], 0, sizeof *job->z); /* a quotient has no coefficient of X^(n-1) */
     fold_resume(job);
     fold_points(job);
-    if (job->resumed) { /* no run has this number: the state is not what it says */
+    if (job->resumed) { /* the recorded run does not exist: the checkpoint is inconsistent */
         job->resumed = NULL;
         fold_points(job);
     }
-    job->checkpoint = NULL; /* sums of wires are not kept, and few of them need products */
+    job->checkpoint = NULL; /* the sums of wires are not saved, and few of them need products */
     if (job->status == G16_OK) fold_wires_points(job, k, wires, count);
     for (uint32_t i = 0; i < job->shape.points && job->status == G16_OK; i++) {
         if (g1_affine_is_infinity(&job->t[i])) job->status = G16_UNSUPPORTED_KEY;
@@ -375,7 +375,7 @@ static g16_status groth16_fold(const struct g16_key *key, thread_pool *pool, str
     if (job.z && job.factors) {
         job.work = job.z + job.n;
         job.sums = job.work + job.n;
-        job.spare = job.sums + job.n; /* twice n */
+        job.spare = job.sums + job.n; /* twice n points */
         job.vanishing = job.factors + 2 * job.n;
         job.scratch = job.vanishing + job.n;
         fold_make(&job, k, wires, count);

@@ -1,7 +1,7 @@
-/* fold/scale_impl.h - many points of G1, each times a scalar of its own; included by fold/bases_impl.h.
+/* fold/scale_impl.h - multiplies each point of a list in G1 by its own scalar; included by fold/bases_impl.h.
  *
- * Scalars are halved by the endomorphism (msm/glv_impl.h). Points are affine with R = 2^256, infinity is (0, 0). Time depends on the
- * values, which are public.
+ * Scalars are split by the endomorphism (msm/glv_impl.h). Points are affine with R = 2^256; infinity is (0, 0). Time depends on
+ * the values, which are public.
  */
 #ifndef G16_FOLD_SCALE_IMPL_H
 #define G16_FOLD_SCALE_IMPL_H
@@ -45,7 +45,7 @@ typedef struct fold_jacobian {
 #define FOLD_WINDOW 4
 #define FOLD_MULTIPLES 8
 
-/* A raw value below 12p becomes one below 4p + 2^213. */
+/* Reduces a raw value below 12p to one below 4p + 2^213. */
 static inline void fold_lower(fp8 *r) {
     for (int twice = 1; twice >= 0; twice--) {
         const lanes_choice above = lanes_above(r->v[4], lanes_set((FP8_4P[4] << twice) + 16));
@@ -57,7 +57,7 @@ static inline void fold_lower(fp8 *r) {
     fp8_carry(r);
 }
 
-/* r = 2^shift * a - 2^back * b + multiple * 2p, raw. */
+/* Raw r = 2^shift * a - 2^back * b + multiple * 2p. */
 static inline __attribute__((always_inline)) void fold_combine(fp8 *r, const fp8 *a, int shift, const fp8 *b, int back,
                                                                int multiple) {
     for (int i = 0; i < 5; i++) {
@@ -87,7 +87,7 @@ static void fold_double(fold_jacobian *p) {
     fold_lower(&p->y);
 }
 
-/* sum = p + (x, y) for points that differ and are not opposite, x, y < 2.1. */
+/* sum = p + (x, y) for points with different x; x, y < 2.1. */
 static void fold_add(fold_jacobian *sum, const fold_jacobian *p, const fp8 *x, const fp8 *y) {
     fp8 h, hh, hhh, r, t, v;
     fp8_mul(&t, &p->z, &p->z);
@@ -119,7 +119,7 @@ static inline void fold_select(fp8 *r, uint8_t lanes, const fp8 *other) {
     for (int i = 0; i < 5; i++) r->v[i] = lanes_choose(chosen, other->v[i], r->v[i]);
 }
 
-/* 1/z^2 and 1/z^3 applied. */
+/* Multiplies by 1/z^2 and 1/z^3. */
 static inline void fold_leave(fp8 *x, fp8 *y, const fold_jacobian *p, const fp8 *inverse) {
     fp8 square;
     fp8_mul(&square, inverse, inverse);
@@ -128,7 +128,7 @@ static inline void fold_leave(fp8 *x, fp8 *y, const fold_jacobian *p, const fp8 
     fp8_mul(y, &p->y, &square);
 }
 
-/* Affine multiples 1 to 8. Returns 0 when a lane has none of them. */
+/* Computes affine multiples 1 to 8. Returns 0 when one of them does not exist in some lane. */
 static int fold_multiples(fp8 x[FOLD_MULTIPLES], fp8 y[FOLD_MULTIPLES]) {
     fold_jacobian multiples[FOLD_MULTIPLES];
     fp8 prefix[FOLD_MULTIPLES], inverse, one;
@@ -151,7 +151,7 @@ static int fold_multiples(fp8 x[FOLD_MULTIPLES], fp8 y[FOLD_MULTIPLES]) {
     return 1;
 }
 
-/* Eight points. */
+/* Multiplies eight points. */
 static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_LANES]) {
     const msm_plan plan = msm_plan_of_window(FOLD_WINDOW);
     int16_t digits[MSM_MAX_WINDOWS * 2 * FP8_LANES];
@@ -167,7 +167,7 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
         glv_split(halves, limbs);
         for (int half = 0; half < 2; half++) glv_digits(digits + half * FP8_LANES + i, 2 * FP8_LANES, &halves[half], &plan);
         stored[i] = points[i];
-        if (g1_affine_is_infinity(&points[i])) { /* the generator in its place */
+        if (g1_affine_is_infinity(&points[i])) { /* the generator replaces infinity */
             infinite |= (uint8_t)(1u << i);
             stored[i].x = FP_ONE;
             fp_double(&stored[i].y, &FP_ONE);
@@ -215,9 +215,9 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
     }
     fp8 one;
     fp8_set(&one, FP8_ONE);
-    fold_select(&sum.z, (uint8_t)~started, &one); /* lanes whose scalar is zero were doubled for nothing */
+    fold_select(&sum.z, (uint8_t)~started, &one); /* lanes whose scalar is zero hold a value that is not used */
     infinite |= (uint8_t)~started;
-    if (!whole || !fp8_inv(&inverse, &sum.z)) { /* equal or opposite points met */
+    if (!whole || !fp8_inv(&inverse, &sum.z)) { /* equal or opposite points were added */
         for (int i = 0; i < FP8_LANES; i++) fold_scale_one(&points[i], &scalars[i]);
         return;
     }

@@ -1,4 +1,4 @@
-/* fold/transform_impl.h - sums and transforms of lists of points, step by step over all threads; included by fold/bases_impl.h.
+/* fold/transform_impl.h - sums and transforms of lists of points, step by step on all threads; included by fold/bases_impl.h.
  *
  * Points are affine with R = 2^256. Transforms are like those of ntt/transform_impl.h, with the same table of roots.
  */
@@ -13,9 +13,9 @@
 #include "key/key.h"
 #include "fold/scale_impl.h"
 
-/* Points of a task. */
+/* Points per task. */
 #define FOLD_CHUNK 256
-/* Tasks per thread between two looks at the clock, where the fold is kept: a third of a second in eight lanes. */
+/* Tasks per thread between two checks of the clock, when progress is saved: a third of a second in eight lanes. */
 #define FOLD_SLICE_TASKS 64
 
 typedef struct fold_job fold_job;
@@ -26,32 +26,31 @@ struct fold_job {
     thread_pool *pool;
     const g16_cancel *cancel;
     table_progress *progress;
-    fold_checkpoint *checkpoint;     /* NULL: nothing is kept */
-    const fold_checkpoint_header *resumed; /* where an earlier fold came to, until this one is there: runs before it are passed over */
-    fold_live live;                  /* of the lists, what the rest depends on after the present run */
-    uint64_t runs, start;            /* runs begun; what progress counted before the first */
+    fold_checkpoint *checkpoint;     /* NULL: nothing is saved */
+    const fold_checkpoint_header *resumed; /* position of an earlier fold, until this one reaches it: earlier runs are skipped; then NULL */
+    fold_live live;                  /* of the lists: the points that the rest of the fold needs after the current run */
+    uint64_t runs, start;            /* runs begun; progress before the first run */
     fold_shape shape;
     size_t n;
-    g1_affine *z, *work, *spare, *sums; /* n each, spare twice as many; z: bit-reversed, as the key has it */
-    g1_affine *t;                       /* what is made, shape.points */
+    g1_affine *z, *work, *spare, *sums; /* n each, spare 2n; z: bit-reversed, as in the key */
+    g1_affine *t;                       /* the result, of shape.points points */
     fr *factors, *vanishing, *scratch;  /* n each */
-    /* of the present step */
+    /* of the current step */
     fold_step step;
     g1_affine *points, *other;
-    size_t first, end, shift, weight; /* of the present slice; weight: of a point in the work that progress counts */
-    int unfit;                   /* set by any task that meets what cannot be */
+    size_t first, end, shift, weight; /* of the current slice; weight: of a point, in units of progress */
+    int unfit;                   /* set by a task that finds a base at infinity */
     uint32_t half_log2;
-    const uint32_t *wires; /* of the bases of wires */
+    const uint32_t *wires; /* of the wire bases */
     g1_xyzz *wire_sums;    /* of all wires */
     g16_status status;
 };
 
-/* ---- what is kept (key/fold_checkpoint.h) ---------------------------------------------
+/* ---- checkpoints (key/fold_checkpoint.h) -------------------------------------------------
  *
- * A fold is a sequence of runs, each one step over a list, with copying and numbers in between. All of it depends on the key alone but for
- * the points. So to go on at a place of some run, everything before is gone through with its runs left out, whatever the lists hold,
- * and at that run they get what they held.
- */
+ * A fold is a sequence of runs, each of which applies one step to a list, with copies and scalar computations in between. Except
+ * for the points, everything depends on the key alone. So to resume at a position in some run, all code before it is executed
+ * again with its runs skipped, whatever the lists contain. At that run the lists are restored. */
 
 static void fold_lists(const fold_job *job, const fold_live *live, fold_span lists[FOLD_CHECKPOINT_LISTS]) {
     lists[0] = (fold_span){job->work, live->work * sizeof(g1_affine)};
@@ -61,7 +60,7 @@ static void fold_lists(const fold_job *job, const fold_live *live, fold_span lis
     lists[4] = (fold_span){job->t, live->t * sizeof(g1_affine)};
 }
 
-/* Takes up the state that the checkpoint has, if it has one. */
+/* Restores the position of the checkpoint, if it has one. */
 static void fold_resume(fold_job *job) {
     fold_span lists[FOLD_CHECKPOINT_LISTS];
     job->start = job->progress->done;
@@ -72,7 +71,7 @@ static void fold_resume(fold_job *job) {
     if (fold_checkpoint_fits(job->checkpoint, lists)) job->resumed = job->checkpoint->found;
 }
 
-/* How many points of a run an earlier fold has done; at its last run the lists get what they held. */
+/* Returns how many points of a run an earlier fold has finished; restores the lists at the last run that it began. */
 static size_t fold_passed_over(fold_job *job, uint64_t run, size_t count) {
     fold_span lists[FOLD_CHECKPOINT_LISTS];
     const fold_checkpoint_header *const resumed = job->resumed;
@@ -93,7 +92,7 @@ static void fold_keep(fold_job *job, fold_place place) {
     fold_checkpoint_save(job->checkpoint, place, &job->live, lists, job->progress->done - job->start);
 }
 
-/* Points between two looks at the clock; of a fold that is always due, as few as there can be. */
+/* Returns the number of points between two checks of the clock; the minimum when saving is always due. */
 static size_t fold_slice(const fold_job *job, size_t count) {
     if (!job->checkpoint) return count;
     return job->checkpoint->interval_ns ? (size_t)thread_pool_threads(job->pool) * FOLD_SLICE_TASKS * FOLD_CHUNK : FOLD_CHUNK;
@@ -128,7 +127,7 @@ static void fold_run_weighted(fold_job *job, fold_step step, g1_affine *points, 
     }
 }
 
-/* A step that multiplies points, and one that does not. */
+/* fold_run() runs a step that multiplies points, fold_run_light() any other. */
 static void fold_run(fold_job *job, fold_step step, g1_affine *points, size_t count) {
     fold_run_weighted(job, step, points, count, FOLD_WORK_BYTES);
 }
@@ -137,7 +136,7 @@ static void fold_run_light(fold_job *job, fold_step step, g1_affine *points, siz
     fold_run_weighted(job, step, points, count, 0);
 }
 
-/* psi^exponent */
+/* Returns psi^exponent. */
 static fr fold_psi(const fold_job *job, uint64_t exponent) {
     const proving_key *pk = &job->key->pk;
     const uint64_t e = exponent & (2 * job->n - 1);
@@ -157,7 +156,7 @@ static void fold_add_one(g1_affine *r, const g1_affine *p, const g1_affine *q, i
     g1_xyzz_to_affine(r, &sum);
 }
 
-/* (x, y) = p + (qx, qy), given 1 / (qx - px) */
+/* r = p + (qx, qy), given 1 / (qx - px). */
 static inline void fold_finish_sum(g1_affine *r, const g1_affine *p, const fp *qx, const fp *qy, const fp *inverse) {
     fp slope, x, t;
     fp_sub(&slope, qy, &p->y);
@@ -171,7 +170,7 @@ static inline void fold_finish_sum(g1_affine *r, const g1_affine *p, const fp *q
     r->x = x;
 }
 
-/* sums[i] = p[i] + q[i], differences[i] = p[i] - q[i]; either may be NULL or one of the operands. At most FOLD_CHUNK. */
+/* sums[i] = p[i] + q[i], differences[i] = p[i] - q[i] for at most FOLD_CHUNK points; either may be NULL or one of the operands. */
 static void fold_add_lists(g1_affine *sums, g1_affine *differences, const g1_affine *p, const g1_affine *q, uint32_t count) {
     fp prefix[FOLD_CHUNK], product = FP_ONE, inverse, x;
     uint8_t plain[FOLD_CHUNK];
@@ -201,12 +200,12 @@ static void fold_add_lists(g1_affine *sums, g1_affine *differences, const g1_aff
 
 /* ---- transforms ----------------------------------------------------------------- */
 
-/* Pair number i of a stage is places low and low + half. */
+/* Pair i of a stage combines indices low and low + half. */
 static inline size_t fold_low(const fold_job *job, size_t i) {
     return (i >> job->half_log2 << (job->half_log2 + 1)) | (i & (((size_t)1 << job->half_log2) - 1));
 }
 
-/* Points of a chunk whose block is not the first, scaled by their factors: block 0 has the factor 1. */
+/* Scales the points of a chunk whose block is not the first; block 0 has the factor 1. */
 static void fold_scale_blocks(const fold_job *job, g1_affine *points, size_t first, uint32_t count, int forward) {
     const fr *table = job->key->pk.twiddles;
     g1_affine chosen[FOLD_CHUNK];
@@ -216,7 +215,7 @@ static void fold_scale_blocks(const fold_job *job, g1_affine *points, size_t fir
         const size_t block = (first + i) >> job->half_log2;
         if (block == 0) continue;
         places[used] = i;
-        factors[used] = table[forward ? block : ntt_negated_inverse_place(block)];
+        factors[used] = table[forward ? block : ntt_negated_inverse_index(block)];
         chosen[used++] = points[i];
     }
     if (used == 0) return;
@@ -224,7 +223,7 @@ static void fold_scale_blocks(const fold_job *job, g1_affine *points, size_t fir
     for (uint32_t i = 0; i < used; i++) points[places[i]] = chosen[i];
 }
 
-/* The two points of butterflies first, first + 1, ...: at least one. */
+/* Loads the two points of butterflies first, first + 1, ...; loads at least one. */
 static void fold_take_pairs(g1_affine *low, g1_affine *high, const fold_job *job, size_t first, uint32_t count) {
     const g1_affine *upper = job->points + ((size_t)1 << job->half_log2);
     uint32_t i = 0;
@@ -246,7 +245,7 @@ static void fold_step_inverse(fold_job *job, size_t first, uint32_t count) {
     g1_affine low[FOLD_CHUNK], high[FOLD_CHUNK];
     fold_take_pairs(low, high, job, first, count);
     for (uint32_t i = 0; i < count; i++) {
-        if ((first + i) >> job->half_log2 == 0) g1_affine_neg(&high[i], &high[i]); /* factors are negated, 1 too */
+        if ((first + i) >> job->half_log2 == 0) g1_affine_neg(&high[i], &high[i]); /* all factors are negated, also 1 */
     }
     fold_scale_blocks(job, high, first, count, 0);
     fold_add_lists(high, low, low, high, count);
@@ -261,7 +260,7 @@ static void fold_step_forward(fold_job *job, size_t first, uint32_t count) {
     fold_put_pairs(job, low, high, first, count);
 }
 
-/* points[j], natural order -> sum over j of omega^(-jk) points[j], place bitreverse(k). */
+/* sum over j of omega^(-jk) points[j]: natural order -> bit-reversed order. */
 static void fold_inverse(fold_job *job, g1_affine *points, uint32_t log2) {
     for (uint32_t stage = log2; stage-- > 0;) {
         job->half_log2 = stage;
@@ -269,7 +268,7 @@ static void fold_inverse(fold_job *job, g1_affine *points, uint32_t log2) {
     }
 }
 
-/* points[k], bit-reversed order -> sum over k of omega^(jk) points[k], place j. */
+/* sum over k of omega^(jk) points[k]: bit-reversed order -> natural order. */
 static void fold_forward(fold_job *job, g1_affine *points, uint32_t log2) {
     for (uint32_t stage = 0; stage < log2; stage++) {
         job->half_log2 = stage;

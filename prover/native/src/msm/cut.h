@@ -1,27 +1,27 @@
-/* msm/cut.h - how a window of a multi-scalar multiplication is cut into pieces for several threads.
+/* msm/cut.h - how a window of a multi-scalar multiplication is divided among threads.
  *
- * The cut changes speed only: every choice gives the same sum.
+ * The choice affects speed only: every one gives the same sum.
  */
 #ifndef G16_MSM_CUT_H
 #define G16_MSM_CUT_H
 
 #include "msm/plan.h"
 
-/* Pieces of a window that are summed apart: ranges of points, each with buckets of its own, and parts of the buckets, each of which
- * looks at the digits of all points of the range, but where entries are sorted before: then there is one range. */
+/* Pieces of a window that are summed separately: ranges of points, each with its own buckets, times parts of the buckets. Without
+ * sorted entries a part reads the digits of all points of its range; with sorted entries there is one range. */
 typedef struct msm_cut {
     uint32_t ranges, parts; /* parts: a power of two */
 } msm_cut;
 
 #define MSM_MAX_RANGES 32
 #define MSM_MAX_PARTS 16
-/* What a summand costs that is looked at and left to another part, and a line of the two-level bucket sum, in additions. */
+/* Costs in additions: skipping a summand of another part, and one line of the two-level bucket sum. */
 #define MSM_PASSED_COST 0.03
 #define MSM_LINE_COST 8
 
 static inline uint32_t msm_cut_pieces(const msm_cut *cut) { return cut->ranges * cut->parts; }
 
-/* What one window of `count` scalars costs in these pieces, in additions. */
+/* Returns the cost of one window of `count` scalars divided by `cut`, in additions. */
 static inline double msm_cut_cost(const msm_cut *cut, const msm_plan *plan, uint64_t count, int sorted) {
     const uint32_t buckets = plan->buckets / cut->parts;
     uint32_t lines = 2;
@@ -31,9 +31,9 @@ static inline double msm_cut_cost(const msm_cut *cut, const msm_plan *plan, uint
            (double)MSM_LINE_COST * msm_cut_pieces(cut) * lines;
 }
 
-/* The cut with which a sum over `threads` threads ends soonest: its part of all threads' time, and `wait` times what one piece
- * takes, because that long some threads have nothing to do at the end. One or two threads take whole windows. sorted: entries are
- * sorted before. */
+/* Returns the cut that minimises the time of a sum on `threads` threads: its share of all threads' time, plus `wait` times the
+ * time of one piece, because some threads are idle that long at the end. One or two threads sum whole windows. sorted: entries
+ * are sorted first. */
 static inline msm_cut msm_cut_for(const msm_plan *plan, uint64_t count, uint32_t threads, double wait, int sorted) {
     msm_cut best = {1, 1};
     double best_time = 0;

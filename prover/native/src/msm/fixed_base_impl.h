@@ -1,13 +1,13 @@
 /* msm/fixed_base_impl.h - many multiples of one generator, for the trusted setup; included once per group.
  *
- * A table holds j * 2^(w c) * G for 1 <= j <= 2^(c-1) and every window w. A multiple is then a sum of one table
- * point per signed digit of its scalar, and thousands of such sums are added as trees with shared inversions by the
- * same routine that sums buckets. The including header defines the macros of msm/group_impl.h.
+ * A table holds j * 2^(w c) * G for 1 <= j <= 2^(c-1) and every window w. A multiple is then a sum of one table point per signed
+ * digit of its scalar. Thousands of such sums are computed as trees with shared inversions, by the routine that sums buckets. The
+ * including header defines the macros of msm/group_impl.h.
  */
 
 typedef struct C(fixed_base) {
     uint32_t window_bits, windows, multiples; /* multiples = 2^(window_bits - 1) per window */
-    AFFINE *table;                            /* stored form, [windows * multiples] */
+    AFFINE *table;                            /* in the stored representation, [windows * multiples] */
     AFFINE generator;
 } C(fixed_base);
 
@@ -26,13 +26,13 @@ static void C(fixed_base_fill_window)(void *argument, uint32_t window, uint32_t 
     C(msm_prepare)(out, base->multiples);
 }
 
-/* Window size with the least additions for `count` multiples. */
+/* Returns the window size with the fewest additions for `count` multiples. */
 static uint32_t C(fixed_base_window)(size_t count) {
     uint32_t best = FIXED_BASE_MIN_WINDOW;
     double best_cost = 0;
     for (uint32_t bits = FIXED_BASE_MIN_WINDOW; bits <= 16; bits++) {
         const double windows = (double)((FIXED_BASE_BITS + bits - 1) / bits);
-        /* A table point costs an inversion of its own: about ten additions. */
+        /* A table point needs its own inversion, which costs about ten additions. */
         const double cost = windows * ((double)count + 10.0 * (double)(1u << (bits - 1)));
         if (bits == FIXED_BASE_MIN_WINDOW || cost < best_cost) {
             best = bits;
@@ -69,7 +69,7 @@ static size_t C(fixed_base_worker_bytes)(void) {
     return C(msm_scratch_bytes)(&plan, 0) + FIXED_BASE_CHUNK * sizeof(AFFINE) + 2 * ARENA_ALIGNMENT;
 }
 
-/* The digits of one scalar as table points; returns how many are not zero. */
+/* Writes the non-zero digits of one scalar as table points; returns their number. */
 static uint32_t C(fixed_base_operands)(const C(fixed_base) *base, C(msm_operand) *operands, const fr *scalar) {
     uint64_t limbs[4];
     uint32_t used = 0;
@@ -117,7 +117,7 @@ static void C(fixed_base_chunk)(void *argument, uint32_t chunk, uint32_t worker)
     __atomic_fetch_add(&job->zeros, zeros, __ATOMIC_RELAXED);
 }
 
-/* Writes scalars[i] * generator, compressed, one after the other. */
+/* Writes scalars[i] * generator for all i, compressed. */
 static g16_status C(fixed_base_write)(const C(fixed_base) *base, uint8_t *out, const fr *scalars, size_t count,
                                       uint8_t *worker_memory, size_t worker_bytes, thread_pool *pool,
                                       uint32_t *zeros, const g16_cancel *cancel) {

@@ -1,7 +1,7 @@
-/* msm/glv_impl.h - scalar halves by the endomorphism and their signed digits; included by backend.c.
+/* msm/glv_impl.h - splits scalars by the endomorphism (GLV) and recodes the halves to signed digits; included by backend.c.
  *
- * lambda^2 + lambda + 1 = 0 mod r; phi(x, y) = (beta*x, y) = lambda*(x, y) on G1, and with the square of
- * beta on G2. Lattice basis (a1, b1) = (A, -B), (a2, b2) = (B, C) with A*C + B*B = r:
+ * lambda^2 + lambda + 1 = 0 mod r; phi(x, y) = (beta*x, y) = lambda*(x, y) on G1, and with the square of beta on G2. Lattice
+ * basis (a1, b1) = (A, -B), (a2, b2) = (B, C) with A*C + B*B = r:
  * k1 = k - c1*A - c2*B, k2 = c1*B - c2*C, where c1 = round(k*C/r), c2 = round(k*B/r).
  */
 #ifndef G16_MSM_GLV_IMPL_H
@@ -16,8 +16,8 @@ static const uint64_t GLV_C[2] = {0x0be4e1541221250b, 0x6f4d8248eeb859fd};
 /* round(2^256 * C / r), round(2^256 * B / r) */
 static const uint64_t GLV_G1[3] = {0x5398fd0300ff6565, 0x4ccef014a773d2d2, 0x0000000000000002};
 static const uint64_t GLV_G2[3] = {0xd91d232ec7e0b3d7, 0x0000000000000002, 0x0000000000000000};
-/* A half, plus half of what the quotients fall short of at most, k (2^256 C / r - GLV_G1) / 2^256 and the same with B: so |k1| <
- * 0.508 A + 0.541 B and |k2| < 0.508 B + 0.541 C. */
+/* The rounding constant: one half, plus half of the largest error of the quotients, k (2^256 C / r - GLV_G1) / 2^256 and the same
+ * with B. So |k1| < 0.508 A + 0.541 B and |k2| < 0.508 B + 0.541 C. */
 static const uint64_t GLV_HALF1 = 0x81f2c9c47f0c78bf, GLV_HALF2 = 0x8a771be9f29194ef;
 static const fp GLV_BETA_G1 = {{0x3350c88e13e80b9c, 0x7dce557cdb5e56b9, 0x6001b4b8b615564a, 0x2682e617020217e0}};
 static const fp GLV_BETA_G2 = {{0x71930c11d782e155, 0xa6bb947cffbe3323, 0xaa303344d4741444, 0x2c3b3f0d26594943}};
@@ -27,7 +27,7 @@ typedef struct glv_half {
     int negative;
 } glv_half;
 
-/* low 256 bits of (k * g + 2^192 * half) / 2^256 for g of three limbs; the quotient has at most two limbs. */
+/* q = floor((k * g + 2^192 * half) / 2^256) for g of three limbs; q has at most two. */
 static inline void glv_scaled_quotient(uint64_t q[2], const uint64_t k[4], const uint64_t g[3], uint64_t half) {
     uint64_t t[7] = {0, 0, 0, half, 0, 0, 0};
     for (int i = 0; i < 3; i++) {
@@ -72,7 +72,7 @@ static inline void glv_signed(glv_half *half, const uint64_t value[3]) {
     half->magnitude[0] = t[0], half->magnitude[1] = t[1];
 }
 
-/* k = halves[0] + lambda * halves[1] mod r for plain k below r; |halves| below 2^126. */
+/* Splits k below r: k = halves[0] + lambda * halves[1] mod r, with |halves| below 2^126. */
 static inline void glv_split(glv_half halves[2], const uint64_t k[4]) {
     uint64_t c1[2], c2[2], t[3], u[3], v[3] = {k[0], k[1], k[2]};
     glv_scaled_quotient(c1, k, GLV_G1, GLV_HALF1);
@@ -88,10 +88,10 @@ static inline void glv_split(glv_half halves[2], const uint64_t k[4]) {
     glv_signed(&halves[1], t);
 }
 
-/* Signed digits of one half, least significant window first; digits[w * stride]. */
+/* Writes the signed digits of one half, least significant window first, to digits[w * stride]. */
 static inline void glv_digits(int16_t *digits, size_t stride, const glv_half *half, const msm_plan *plan) {
     uint64_t low = half->magnitude[0], high = half->magnitude[1];
-    /* Signs and carries by arithmetic: processors foresee half of such branches. */
+    /* Without branches: half of them would be mispredicted. */
     const int32_t sign = -half->negative;
     int32_t carry = 0;
     for (uint32_t w = 0; w < plan->windows; w++) {

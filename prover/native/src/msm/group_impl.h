@@ -1,15 +1,15 @@
 /* msm/group_impl.h - one window of a multi-scalar multiplication; included once per group.
  *
- * Pippenger's bucket method with affine buckets: the entries of a window are sorted by digit, and each
- * run of equal digits is summed as a tree whose additions, taken over all runs, share field inversions
- * (Montgomery's trick). An addition then costs five products and a square. Runs are cut into slabs
- * so that the points of a tree stay in the second-level cache whatever the number of scalars.
+ * Pippenger's bucket method with affine buckets. The entries of a window are sorted by digit. Each run of equal digits is summed
+ * as a binary tree; all additions of one tree level share a field inversion (Montgomery's trick), so an addition costs five
+ * products and a square. Runs are processed in slabs, so that the points of the trees stay in the second-level cache for any
+ * number of scalars.
  *
- * The two halves of the scalars fill bucket lists of their own, so that phi is applied once per bucket:
- * bucket sum = sum of half 0 + phi(sum of half 1).
+ * The two halves of the scalars have separate buckets, so that phi is applied once per bucket: bucket sum = sum of half 0 +
+ * phi(sum of half 1).
  *
- * The including header defines the macros of curve/group_impl.h, MSM_BETA and MSM_SCALE(r, a, b), and includes before
- * this file one of msm/scalar_impl.h and msm/vector_impl.h, which say how points are stored and pairs are added.
+ * The including header defines the macros of curve/group_impl.h, MSM_BETA and MSM_SCALE(r, a, b), and includes one of
+ * msm/scalar_impl.h and msm/vector_impl.h before this file. Those define the stored representation of points and add pairs.
  */
 
 static size_t C(msm_scratch_arrays)(C(msm_scratch) *s, arena a, const msm_plan *plan, size_t count) {
@@ -41,7 +41,7 @@ static inline C(msm_operand) C(msm_operand_of)(const AFFINE *bases, size_t place
     return ((C(msm_operand))bases + (C(msm_operand))place * sizeof *bases) | negative;
 }
 
-/* Sums `count` summands, at most MSM_SLAB, of s->operands, those with the same owner into one. out[owner] becomes the sum. */
+/* Sums the `count` operands (at most MSM_SLAB) in s->operands that have the same owner; out[owner] becomes their sum. */
 static void C(msm_sum_operands)(C(msm_scratch) *s, AFFINE *out, uint32_t count) {
     AFFINE *sums = s->points;
     uint32_t pairs;
@@ -50,7 +50,7 @@ static void C(msm_sum_operands)(C(msm_scratch) *s, AFFINE *out, uint32_t count) 
     for (;;) {
         count = C(msm_pair_up)(s, count, sums, &pairs);
         if (pairs == 0) break;
-        /* Batches of about MSM_PAIRS and of the same size. */
+        /* Batches of equal size, about MSM_PAIRS. */
         uint32_t batches = (pairs + MSM_PAIRS / 2) / MSM_PAIRS;
         for (uint32_t first = 0; first < pairs;) {
             uint32_t size = batches > 1 ? (pairs - first) / batches & ~(uint32_t)7 : pairs - first;
@@ -67,15 +67,15 @@ static void C(msm_sum_operands)(C(msm_scratch) *s, AFFINE *out, uint32_t count) 
     }
 }
 
-/* Puts numbered points that are not infinity among the summands. */
+/* Appends a point, unless it is infinity, as operand number `used`; returns the new number of operands. */
 static inline uint32_t C(msm_take)(C(msm_scratch) *s, uint32_t used, const AFFINE *point, uint32_t owner) {
     s->operands[used] = (C(msm_operand))point;
     s->owners[used] = owner;
     return used + !C(affine_is_infinity)(point);
 }
 
-/* The sum of each bucket as often as its number, and of each once. Two-level bucket sum: with bucket
- * b = high * 2^k + low + 1, sum b * B_b = 2^k * sum high * (sum over low) + sum (low + 1) * (sum over high). */
+/* out = sum of b * buckets[b], plain = sum of buckets[b]. Two-level bucket sum: with b = high * 2^k + low + 1, sum b * B_b = 2^k
+ * * sum high * (sum over low) + sum (low + 1) * (sum over high). */
 static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32_t buckets) {
     uint32_t low_bits = 0, used = 0;
     while (((uint32_t)1 << (2 * low_bits)) < buckets) low_bits++;
@@ -110,7 +110,7 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32
     C(xyzz_add)(out, &part[0], &part[1]);
 }
 
-/* Kinds of runs: every one has a loop of its own. */
+/* Kinds of runs; each has its own specialised loop. */
 #define MSM_RUN_PLACES 1
 #define MSM_RUN_SHIFTS 2
 
@@ -121,7 +121,7 @@ static inline __attribute__((always_inline)) void C(msm_put_kind)(C(msm_operand)
     const uint32_t *const places = run->places;
     const uint32_t bits = run->number_bits, first = run->place;
     const size_t width = run->width;
-    /* More than asked for: the next bucket, or nobody, overwrites it. */
+    /* Writes past `count`; the next bucket overwrites that, or it is never read. */
     for (uint32_t i = 0; i < count; i += MSM_OWNERS_STEP) {
         for (uint32_t j = 0; j < MSM_OWNERS_STEP; j++) {
             const uint32_t number = entries[i + j] >> 1, position = kind & MSM_RUN_SHIFTS ? number & ((1u << bits) - 1) : number;
@@ -133,7 +133,7 @@ static inline __attribute__((always_inline)) void C(msm_put_kind)(C(msm_operand)
     }
 }
 
-/* `count` entries of a run become summands of sum `owner`, from number `used` on. */
+/* Appends `count` entries of a run, from operand number `used` on, with the given owner. */
 static inline void C(msm_put)(C(msm_scratch) *s, uint32_t used, const AFFINE *bases, const msm_run *run, const uint32_t *entries,
                               uint32_t count, uint32_t owner) {
     C(msm_operand) *operands = s->operands + used;
@@ -171,15 +171,15 @@ static void C(msm_sum_runs)(C(msm_scratch) *s, AFFINE *buckets, uint32_t count, 
                 at += size;
                 if (used < MSM_SLAB) continue;
                 C(msm_sum_operands)(s, buckets, used);
-                used = C(msm_take)(s, 0, &buckets[b], b); /* there may be more of this bucket */
+                used = C(msm_take)(s, 0, &buckets[b], b); /* the bucket may have more entries */
             }
         }
     }
     C(msm_sum_operands)(s, buckets, used);
 }
 
-/* Entries of the bases whose digit d has first < |d| <= first + buckets, sorted by |d| - first: those of place b end at
- * s->starts[b]. whole: there are no other digits. */
+/* Sorts the entries of bases whose digit d has first < |d| <= first + buckets by b = |d| - first; those of b end at s->starts[b].
+ * whole: there are no other digits. */
 static inline __attribute__((always_inline)) void C(msm_sort)(C(msm_scratch) *s, uint32_t first, uint32_t buckets,
                                                               uint32_t count, const int16_t *digits, const int whole) {
     uint32_t *starts = s->starts;
@@ -189,10 +189,10 @@ static inline __attribute__((always_inline)) void C(msm_sort)(C(msm_scratch) *s,
         if (!whole) place = place <= buckets ? place : 0;
         starts[place + 1]++;
     }
-    /* Place 0 and digit 0 add nothing: their entries get no place. */
+    /* Index 0 and digit 0 contribute nothing: their entries get no position. */
     starts[1] = 0;
     for (uint32_t b = 1; b <= buckets; b++) starts[b + 1] += starts[b];
-    if (!whole) starts[0] = starts[buckets + 1]; /* one more place, which is overwritten; there is one if any entry is left out */
+    if (!whole) starts[0] = starts[buckets + 1]; /* a dummy position, which is overwritten; it exists if any entry is left out */
     for (uint32_t i = 0; i < count; i++) {
         const int32_t digit = digits[i];
         uint32_t place = msm_magnitude(digit) - (whole ? 0 : first);
@@ -200,7 +200,7 @@ static inline __attribute__((always_inline)) void C(msm_sort)(C(msm_scratch) *s,
             if (digit) s->entries[starts[place]++] = MSM_ENTRY(i, digit < 0);
             continue;
         }
-        /* Which digits are in range, no processor foresees. */
+        /* Without a branch: it would be mispredicted. */
         place = place <= buckets ? place : 0;
         const uint32_t at = starts[place];
         starts[place] = at + (place != 0);
@@ -209,7 +209,7 @@ static inline __attribute__((always_inline)) void C(msm_sort)(C(msm_scratch) *s,
     starts[0] = 0;
 }
 
-/* sums[b] = sum of the bases whose digit is first + b, minus those whose digit is -(first + b). Empty buckets become infinity. */
+/* sums[b] = sum of the bases with digit first + b minus those with digit -(first + b). Empty buckets become infinity. */
 static void C(msm_fill_buckets)(C(msm_scratch) *s, AFFINE *sums, uint32_t first, uint32_t buckets, int whole,
                                 const AFFINE *bases, uint32_t count, const int16_t *digits) {
     if (whole) {
@@ -232,7 +232,7 @@ static void C(msm_add_multiple)(XYZZ *sum, const XYZZ *point, uint32_t factor) {
     C(xyzz_add)(sum, sum, &multiple);
 }
 
-/* out = the sum of s->buckets and phi(s->second), `count` of each: those of number first + 1 and so on. */
+/* out = sum of (first + b) * (s->buckets[b] + phi(s->second[b])) for 1 <= b <= count. */
 static void C(msm_join_halves)(XYZZ *out, C(msm_scratch) *s, uint32_t first, uint32_t count) {
     C(msm_apply_phi)(s->second + 1, count);
     uint32_t used = 0;
@@ -250,9 +250,9 @@ static void C(msm_join_halves)(XYZZ *out, C(msm_scratch) *s, uint32_t first, uin
     if (first) C(msm_add_multiple)(out, &plain, first);
 }
 
-/* out = sum over i of digits0[i] * bases[i] + digits1[i] * phi(bases[i]) over the digits d of part `part` of `parts`: of a window's
- * `buckets` buckets, part * buckets / parts < |d| <= (part + 1) * buckets / parts. |digits| <= buckets; bases went through
- * msm_prepare. */
+/* out = sum over i of digits0[i] * bases[i] + digits1[i] * phi(bases[i]), restricted to part `part` of `parts` of the window's
+ * buckets: part * buckets / parts < |d| <= (part + 1) * buckets / parts. |digits| <= buckets; bases are in the stored
+ * representation. */
 static void C(msm_window_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t part, uint32_t parts,
                                const AFFINE *bases, uint32_t count, const int16_t *digits0, const int16_t *digits1) {
     const uint32_t own = buckets / parts, first = part * own;
@@ -261,7 +261,7 @@ static void C(msm_window_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, u
     C(msm_join_halves)(out, s, first, own);
 }
 
-/* The same of entries that are sorted: runs[half] starts at the part's first bucket. */
+/* The same for sorted entries: runs[half] starts at the first bucket of the part. */
 static void C(msm_sorted_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t part, uint32_t parts, const AFFINE *bases,
                                const msm_run *const runs[2], uint32_t runs_count) {
     const uint32_t own = buckets / parts;
@@ -270,7 +270,7 @@ static void C(msm_sorted_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, u
     C(msm_join_halves)(out, s, part * own, own);
 }
 
-/* Piece `piece` of a window of `buckets` buckets that is cut. */
+/* Sums piece `piece` of a window with `buckets` buckets. */
 static inline void C(msm_piece)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, const msm_cut *cut, uint32_t piece,
                                 const AFFINE *bases, uint32_t count, const int16_t *digits0, const int16_t *digits1) {
     const uint32_t range = piece / cut->parts;
@@ -280,8 +280,7 @@ static inline void C(msm_piece)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, 
                        digits1 + first);
 }
 
-/* out = sum of 2^(bits of the windows below w) * windows[w], where a window is the sum of its `pieces` pieces, which lie one after
- * the other. */
+/* out = sum of 2^(bits of the windows below w) * windows[w], where a window is the sum of `pieces` consecutive points. */
 static void C(msm_join_windows)(XYZZ *out, const XYZZ *windows, uint32_t pieces, const msm_plan *plan) {
     XYZZ sum;
     C(xyzz_set_infinity)(&sum);

@@ -1,8 +1,8 @@
-/* msm/plan.h - window choice and digit layout of the multi-scalar multiplications.
+/* msm/plan.h - window sizes and digit layout of multi-scalar multiplications.
  *
  * Scalars are split by the endomorphism phi(x, y) = (beta*x, y) = lambda*(x, y) into two halves of at most 2^126 in absolute
- * value (Gallant, Lambert, Vanstone 2001), and each half into signed digits. Windows differ by one bit at most, so that
- * none is nearly empty. Tuning changes speed only: every choice gives the same sum.
+ * value (Gallant, Lambert, Vanstone 2001), and each half into signed digits. Window sizes differ by at most one bit, so that no
+ * window is nearly empty. The choice affects speed only.
  */
 #ifndef G16_MSM_PLAN_H
 #define G16_MSM_PLAN_H
@@ -14,8 +14,8 @@
 #define MSM_MIN_WINDOW 2
 #define MSM_MAX_WINDOW 15 /* digits are stored as int16_t and may be negated */
 #define MSM_MAX_WINDOWS ((MSM_HALF_BITS + MSM_MIN_WINDOW - 1) / MSM_MIN_WINDOW)
-/* What a bucket costs, in additions: one (see msm_plan_additions) and the rest for its place in the sort, phi, and summands
- * without a partner. Measured. */
+/* Cost of a bucket in additions, measured: one addition (see msm_plan_cost), its share of the sort and of phi, and summands
+ * without a partner. */
 #ifndef MSM_BUCKET_COST
 #define MSM_BUCKET_COST 1.7
 #endif
@@ -40,19 +40,20 @@ static inline msm_plan msm_plan_of_windows(uint32_t windows) {
     return plan;
 }
 
-/* As many windows as of at most `bits` bits are needed. */
+/* Returns the plan with the fewest windows of at most `bits` bits. */
 static inline msm_plan msm_plan_of_window(uint32_t bits) {
     return msm_plan_of_windows((MSM_HALF_BITS + bits - 1) / bits);
 }
 
-/* What `count` scalars cost, in additions. Each half of a scalar is added to a bucket, but for the first of a bucket; both halves
- * of a bucket are added, and then each bucket twice: one addition per half, and one per bucket. */
+/* Returns the cost of `count` scalars in additions. Each half of a scalar is added to a bucket, except the first of a bucket. The
+ * two halves of a bucket are added, and each bucket is added twice in the bucket sum. Together: one addition per half, and one
+ * per bucket. */
 static inline double msm_plan_cost(const msm_plan *plan, uint64_t count) {
     const double buckets = (double)plan->buckets * (plan->wide ? (plan->windows + plan->wide) / 2.0 : plan->windows);
     return 2.0 * (double)count * plan->windows + MSM_BUCKET_COST * buckets;
 }
 
-/* The plan with the lowest cost for `count` scalars. */
+/* Returns the plan with the lowest cost for `count` scalars. */
 static inline msm_plan msm_plan_for(uint64_t count) {
     msm_plan best = msm_plan_of_window(MSM_MAX_WINDOW);
     for (uint32_t windows = best.windows + 1; windows <= MSM_MAX_WINDOWS; windows++) {

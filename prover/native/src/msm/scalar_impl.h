@@ -1,9 +1,9 @@
-/* msm/scalar_impl.h - how one scalar unit adds pairs of points with a shared inversion; included once per group.
+/* msm/scalar_impl.h - adds pairs of points with a shared inversion, without SIMD; included once per group.
  *
- * Points are stored as they are: affine, Montgomery form with R = 2^256.
+ * The stored representation is affine, Montgomery form with R = 2^256.
  */
 
-/* What the pairs of one inversion need between its two passes. */
+/* State of a pair between the two passes of an inversion. */
 typedef struct C(msm_shared) {
     AFFINE p, q;
     FE difference, prefix;
@@ -12,13 +12,13 @@ typedef struct C(msm_shared) {
 
 static inline size_t C(msm_shared_bytes)(void) { return MSM_MAX_PAIRS * sizeof(C(msm_shared)); }
 
-/* Changes key points to the stored form, in place. */
+/* Converts points of a key to the stored representation, in place. */
 static void C(msm_prepare)(AFFINE *points, size_t count) {
     (void)points;
     (void)count;
 }
 
-/* A stored point in R = 2^256, reduced. */
+/* Converts a stored point to R = 2^256, reduced. */
 static inline void C(msm_leave)(AFFINE *r, const AFFINE *stored) { *r = *stored; }
 
 static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
@@ -27,9 +27,9 @@ static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
 
 static inline void C(msm_negate)(AFFINE *stored) { F(neg)(&stored->y, &stored->y); }
 
-/* Adds the first summands of each sum two by two: the pairs go to s->p and s->q, places for their sums, and summands without a
- * partner, to s->operands. Without branches that depend on the lengths of sums, which no processor foresees.
- * Returns the number of summands that are left. */
+/* Pairs the operands of each sum: the pairs go to s->p and s->q; addresses of their future sums, and operands without a partner,
+ * go to s->operands. Returns the number of operands that remain. Without branches on the lengths of sums, which would be
+ * mispredicted. */
 static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *sums, uint32_t *pairs) {
     C(msm_operand) *const operands = s->operands, *const p = s->p, *const q = s->q;
     uint32_t *const owners = s->owners;
@@ -57,7 +57,7 @@ static inline void C(msm_value)(AFFINE *r, C(msm_operand) operand) {
     if (operand & 1) F(neg)(&r->y, &r->y);
 }
 
-/* The sum of a pair when one inversion does not apply: infinity on one side or opposite points. */
+/* The sum of a pair that the formula does not cover: one point is infinity or they are opposite. */
 static void C(msm_settle_pair)(AFFINE *sum, const AFFINE *p, const AFFINE *q) {
     if (C(affine_is_infinity)(p)) {
         *sum = *q;
@@ -68,11 +68,11 @@ static void C(msm_settle_pair)(AFFINE *sum, const AFFINE *p, const AFFINE *q) {
     }
 }
 
-/* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs, which no sum overwrites. */
+/* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs; sums must not overlap the operands. */
 static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at_p, C(msm_operand) *at_q,
                              uint32_t count) {
     MSM_COUNT(count);
-    /* Two running products: consecutive multiplications do not wait for each other. */
+    /* Two running products: consecutive multiplications are independent. */
     FE product[2] = {FE_ONE, FE_ONE};
     for (uint32_t i = 0; i < count; i++) {
         AFFINE *p = &s->shared[i].p, *q = &s->shared[i].q;

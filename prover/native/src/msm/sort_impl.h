@@ -1,39 +1,39 @@
-/* msm/sort_impl.h - entries of digits sorted by bucket, once for all lists of bases that share the scalars; included by msm/sums_impl.h.
+/* msm/sort_impl.h - sorts entries by bucket, once for all lists of bases that share the scalars; included by msm/sums_impl.h.
  *
- * Scalars come in groups, and lists of bases are runs of groups (key/wire_groups.h): the entries of a bucket stay in the order of the
- * groups, so that those of a list are one or two stretches of them.
+ * Scalars are grouped, and a list of bases is one or two runs of groups (key/wire_groups.h). Within a bucket the entries keep the
+ * order of the groups, so that the entries of a list are one or two contiguous runs.
  */
 #ifndef G16_MSM_SORT_IMPL_H
 #define G16_MSM_SORT_IMPL_H
 
-/* Digits of scalars, of one window, or of all windows that share buckets: those of shift j at digits[j * stride]. */
+/* Digits of scalars in one window, or in all windows that share buckets: those of shift j start at digits[j * stride]. */
 typedef struct msm_sort_digits {
     const int16_t *digits;
     size_t stride;
     uint32_t shifts, number_bits; /* an entry's number is shift << number_bits | position */
-    const uint32_t *scalars;      /* the scalar of each position, or NULL for the position's number */
+    const uint32_t *scalars;      /* scalar of each position; NULL: the position itself */
     const uint32_t *ends;         /* group g has positions ends[g - 1] .. ends[g] - 1 */
     uint32_t groups;
 } msm_sort_digits;
 
-/* What a list of bases takes of sorted entries: of bucket b + 1, entries[firsts[b] .. ends[b]). */
+/* The entries of a list of bases: those of bucket b + 1 are entries[firsts[b] .. ends[b]). */
 typedef struct msm_run {
     const uint32_t *entries, *firsts, *ends;
-    const uint32_t *places; /* place of a position's base, or NULL: it is position + place, modulo 2^32 */
+    const uint32_t *places; /* index of the base of a position; NULL: position + place modulo 2^32 */
     uint32_t place, number_bits;
-    size_t width; /* bases of a shift, which follow each other; 0: there is one shift */
+    size_t width; /* bases per shift; 0: one shift only */
 } msm_run;
 
-/* Sorted entries of some windows or bucket sets, one after the other. */
+/* Sorted entries of several windows or bucket sets. */
 typedef struct msm_sorted {
     uint32_t *entries, *bounds;
-    size_t entries_stride, row, bounds_stride; /* of a window; of a group in it; of a window */
+    size_t entries_stride, row, bounds_stride; /* strides: of a window's entries; of a group's bounds; of a window's bounds */
 } msm_sorted;
 
-/* Entries are read so many at a time, past the last one too. */
+/* Entries are read in groups of this size, beyond the last one. */
 #define MSM_ENTRIES_PADDING MSM_OWNERS_STEP
 
-/* Places for `windows` windows of `count` entries each. */
+/* Allocates memory for `windows` windows of `count` entries each. */
 static void msm_place_sorted(msm_sorted *sorted, arena *a, size_t windows, size_t count, uint32_t groups, uint32_t buckets) {
     sorted->entries_stride = count + MSM_ENTRIES_PADDING;
     sorted->row = (size_t)buckets + 2;
@@ -42,8 +42,8 @@ static void msm_place_sorted(msm_sorted *sorted, arena *a, size_t windows, size_
     sorted->bounds = arena_take(a, windows * sorted->bounds_stride * sizeof *sorted->bounds);
 }
 
-/* Sorts the entries of window `window`, which has `buckets` buckets: a stable counting sort. Of bucket b those of group g and later
- * groups start at bounds[g * row + b], and all end at bounds[groups * row + b]. */
+/* Sorts the entries of one window with `buckets` buckets by a stable counting sort. In bucket b the entries of group g start at
+ * bounds[g * row + b], and the last ones end at bounds[groups * row + b]. */
 static void msm_sort_window(const msm_sorted *sorted, size_t window, uint32_t buckets, const msm_sort_digits *in) {
     uint32_t *entries = sorted->entries + window * sorted->entries_stride;
     uint32_t *bounds = sorted->bounds + window * sorted->bounds_stride;
@@ -55,7 +55,7 @@ static void msm_sort_window(const msm_sorted *sorted, size_t window, uint32_t bu
         const int16_t *digits = in->digits + shift * in->stride;
         for (uint32_t i = 0; i < count; i++) next[msm_magnitude(digits[scalars ? scalars[i] : i]) + 1]++;
     }
-    /* Digit 0 adds nothing: its entries get no place. */
+    /* Digit 0 contributes nothing: its entries get no position. */
     next[1] = 0;
     for (uint32_t b = 1; b <= buckets; b++) next[b + 1] += next[b];
     memset(entries + next[buckets + 1], 0, MSM_ENTRIES_PADDING * sizeof *entries);
@@ -71,7 +71,7 @@ static void msm_sort_window(const msm_sorted *sorted, size_t window, uint32_t bu
     }
 }
 
-/* Groups [first, end) of a window's entries, from bucket `skipped` + 1 on. */
+/* Returns the entries of groups [first, end) in a window, from bucket `skipped` + 1 on. */
 static msm_run msm_run_of(const msm_sorted *sorted, size_t window, uint32_t skipped, uint32_t first, uint32_t end,
                           const uint32_t *places, uint32_t place) {
     const uint32_t *bounds = sorted->bounds + window * sorted->bounds_stride + 1 + skipped;

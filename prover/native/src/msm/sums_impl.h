@@ -1,8 +1,8 @@
 /* msm/sums_impl.h - multi-scalar multiplication over G1 and G2; included by backend.c.
  *
- * Steps: msm_recode() splits scalars into signed digits and msm_sort_window() sorts those of a window by bucket, once for all base lists
- * that share them; {g1,g2}_msm_sorted_part() sums one window or a part of it, {g1,g2}_msm_piece() of digits that are not sorted (all are
- * independent tasks); {g1,g2}_msm_join_windows() joins them.
+ * msm_recode() splits scalars into signed digits. msm_sort_window() sorts the entries of a window by bucket, once for all lists
+ * of bases that share the digits. {g1,g2}_msm_sorted_part() sums a window or a part of it from sorted entries,
+ * {g1,g2}_msm_piece() from unsorted digits; all are independent tasks. {g1,g2}_msm_join_windows() adds the results.
  */
 #ifndef G16_MSM_SUMS_IMPL_H
 #define G16_MSM_SUMS_IMPL_H
@@ -17,46 +17,46 @@
 #include "msm/plan.h"
 #include "msm/table.h"
 
-/* Pairs per inversion, give or take a half, and summands per slab of trees: they change speed only. */
+/* Average pairs per inversion, and summands per slab of trees. They affect speed only. */
 #ifndef MSM_PAIRS
 #define MSM_PAIRS 768
 #endif
 #ifndef MSM_SLAB
 #define MSM_SLAB 8192
 #endif
-/* A batch is smaller than MSM_PAIRS * 3 / 2, and up to 7 pairs more where it ends a round. */
+/* A batch has less than MSM_PAIRS * 3 / 2 pairs, plus up to 7 at the end of a tree level. */
 #define MSM_MAX_PAIRS (MSM_PAIRS * 3 / 2 + 8)
-/* Places past the last pair that fill up a block of lanes. */
+/* Elements beyond the last pair that complete a block of lanes. */
 #define MSM_PAIRS_PADDING 8
-/* Owners are written so many at a time. */
+/* Owners are written in groups of this size. */
 #define MSM_OWNERS_STEP 16
 /* Owners are compared with their neighbours 64 at a time. */
 #define MSM_OWNERS_PADDING 65
-/* Points are prefetched so many pairs before they are added. */
+/* Points are prefetched this many pairs ahead. */
 #define MSM_PREFETCH_PAIRS 24
-/* What the kernel's benchmark counts: additions of pairs. */
+/* Hook of the kernel's benchmark: counts additions of pairs. */
 #ifndef MSM_COUNT
 #define MSM_COUNT(additions) ((void)(additions))
 #endif
-/* An entry: base number, then sign. */
+/* An entry: number of the base, then a sign bit. */
 #define MSM_ENTRY(base, negative) ((uint32_t)(base) << 1 | (uint32_t)(negative))
 /* Lines of the two-level bucket sum: at most 2^ceil((MSM_MAX_WINDOW - 1) / 2). */
 #define MSM_MAX_LINES 128
 
-/* Fixed bases (the trusted setup): scalars have 254 bits and signed recoding needs one more; a chunk of sums fills
- * at most a slab whatever the window. */
+/* Fixed bases (trusted setup): scalars have 254 bits, and signed recoding needs one more. A chunk of sums fits a slab for every
+ * window size. */
 #define FIXED_BASE_BITS 255
 #define FIXED_BASE_MIN_WINDOW 8
 #define FIXED_BASE_CHUNK (MSM_SLAB / 32)
 
-/* |digit|, without the branch that half of the digits would take. */
+/* |digit| without a branch, which would be mispredicted half of the time. */
 static inline uint32_t msm_magnitude(int32_t digit) {
     const int32_t sign = digit >> 31;
     return (uint32_t)((digit ^ sign) - sign);
 }
 
-/* Digits of scalars [first, last): digits[(w * 2 + half) * count + i]. Scalar i is values[i] * unit as a plain
- * number, where unit is a plain number too: {1, 0, 0, 0} for the values themselves. */
+/* Writes digits[(w * 2 + half) * count + i] for scalars i in [first, last). Scalar i is values[i] * unit, where unit is a plain
+ * number: {1, 0, 0, 0} for the values themselves. */
 static void msm_recode(int16_t *digits, const msm_plan *plan, const fr *values, const uint64_t unit[4],
                        size_t count, size_t first, size_t last) {
     for (size_t i = first; i < last; i++) {

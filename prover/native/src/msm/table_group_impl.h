@@ -1,10 +1,9 @@
-/* msm/table_group_impl.h - tables of bases: how they are made, and sums over them; included once per group, after
- * msm/group_impl.h. */
+/* msm/table_group_impl.h - builds tables of bases and sums over them; included once per group, after msm/group_impl.h. */
 
-/* Points that share an inversion while a table is made. */
+/* Points that share an inversion while a table is built. */
 #define MSM_TABLE_CHUNK 128
 
-/* Doubles points that are affine with R = 2^256. Infinity and points without a double stay as they are. */
+/* Doubles affine points with R = 2^256. Infinity and points with y = 0 are left unchanged. */
 static void C(msm_table_double)(AFFINE *points, FE *prefix, uint32_t count) {
     FE product = FE_ONE, inverse;
     for (uint32_t i = 0; i < count; i++) {
@@ -36,7 +35,8 @@ static void C(msm_table_double)(AFFINE *points, FE *prefix, uint32_t count) {
     }
 }
 
-/* All shifts of `count` bases, at most MSM_TABLE_CHUNK, which went through msm_prepare; the first one's place is `place`. */
+/* Computes all shifts of `count` bases, at most MSM_TABLE_CHUNK, in the stored representation; `place` is the index of the first
+ * base. */
 static void C(msm_table_fill)(AFFINE *table, const msm_table_shape *shape, const AFFINE *bases, size_t width,
                               size_t place, uint32_t count) {
     AFFINE points[MSM_TABLE_CHUNK];
@@ -51,19 +51,19 @@ static void C(msm_table_fill)(AFFINE *table, const msm_table_shape *shape, const
     }
 }
 
-/* Sums over buckets first + 1 .. first + size of a set: of each bucket b - first times, and of each once. */
+/* Sums over buckets first + 1 .. first + size of a set: of (b - first) * bucket b, and of the buckets. */
 typedef struct C(msm_table_sum) {
     XYZZ weighted, plain;
 } C(msm_table_sum);
 
-/* Part of the buckets of one set, of plan->buckets; runs start at the first of them. */
+/* Sums plan->buckets buckets of one set; the runs start at the first of them. */
 static void C(msm_table_part)(C(msm_table_sum) *out, C(msm_scratch) *s, const msm_plan *plan, const AFFINE *table, const msm_run *runs,
                               uint32_t runs_count) {
     C(msm_sum_runs)(s, s->buckets, plan->buckets, table, runs, runs_count);
     C(msm_sum_buckets)(s, &out->weighted, &out->plain, plan->buckets);
 }
 
-/* The sum of all sets from their parts, set after set, part after part. */
+/* Adds the parts of all sets. sums: set by set, part by part. */
 static void C(msm_table_join)(XYZZ *out, const C(msm_table_sum) *sums, const msm_table_shape *shape, uint32_t parts) {
     uint32_t size = msm_table_buckets(shape) / parts;
     C(xyzz_set_infinity)(out);
@@ -71,7 +71,7 @@ static void C(msm_table_join)(XYZZ *out, const C(msm_table_sum) *sums, const msm
         const C(msm_table_sum) *own = sums + (size_t)set * parts;
         XYZZ running, above, total;
         for (uint32_t i = 0; i < shape->window_bits; i++) C(xyzz_double)(out, out);
-        /* size * sum part * plain[part] + sum of weighted */
+        /* size * sum of part * plain[part] + sum of weighted */
         C(xyzz_set_infinity)(&running);
         C(xyzz_set_infinity)(&above);
         for (uint32_t part = parts; part-- > 1;) {

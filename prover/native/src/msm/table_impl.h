@@ -1,5 +1,5 @@
-/* msm/table_impl.h - digits of scalars for tables of bases; included by msm/sums_impl.h. They are sorted by msm/sort_impl.h; what is done
- * with the entries: msm/table_group_impl.h. */
+/* msm/table_impl.h - digits of scalars for tables of bases; included by msm/sums_impl.h. msm/sort_impl.h sorts them,
+ * msm/table_group_impl.h sums the entries. */
 #ifndef G16_MSM_TABLE_IMPL_H
 #define G16_MSM_TABLE_IMPL_H
 
@@ -10,8 +10,7 @@ static inline size_t msm_table_digits_bytes(const msm_table_shape *shape, size_t
     return (size_t)shape->windows * count * sizeof(int16_t);
 }
 
-/* Digits of scalars [first, last): digits[w * count + i]. Scalar i is values[i] * unit as a plain number, where unit is
- * a plain number too. */
+/* Writes digits[w * count + i] for scalars i in [first, last). Scalar i is values[i] * unit, where unit is a plain number. */
 static void msm_table_recode(int16_t *digits, const msm_table_shape *shape, const fr *values, const uint64_t unit[4],
                              size_t count, size_t first, size_t last) {
     const uint32_t bits = shape->window_bits, half = msm_table_buckets(shape);
@@ -33,10 +32,10 @@ static void msm_table_recode(int16_t *digits, const msm_table_shape *shape, cons
     }
 }
 
-/* Places for the entries of one set of `count` scalars. */
+/* Returns the maximum number of entries of one set for `count` scalars. */
 static inline size_t msm_table_entries(const msm_table_shape *shape, size_t count) { return (size_t)shape->shifts * count; }
 
-/* The windows of set `set`, of `stride` scalars each, are shifts of the same buckets. */
+/* Describes the windows of set `set`, of `stride` scalars each, as shifts with the same buckets. */
 static inline msm_sort_digits msm_table_set_digits(const msm_table_shape *shape, const int16_t *digits, size_t stride, uint32_t set) {
     msm_sort_digits in = {0};
     in.digits = digits + set * stride;

@@ -1,20 +1,19 @@
-/* msm/vector_impl.h - how backends with lanes add pairs of points, eight at a time; included once per group.
+/* msm/vector_impl.h - adds pairs of points eight at a time in SIMD lanes; included once per group.
  *
- * Points are stored packed (field/fp8_impl.h): coordinates times 2^260, below 2p + 2^212, not reduced. Pairs that the
- * formula does not cover (equal x, infinity) are rare: they make the shared product zero or were announced by
- * seen_infinity, and then the whole batch takes the scalar way.
+ * The stored representation is packed (field/fp8_impl.h): coordinates times 2^260, below 2p + 2^212, not reduced. Pairs that the
+ * formula does not cover (equal x, infinity) are rare: they make the product of the differences zero or are announced by
+ * seen_infinity; then scalar code adds the whole batch.
  *
- * The including header also defines VE (vector element type), V(op) and VE_ONE(r); C(lanes_load), C(lanes_store)
- * and C(lanes_sum) come from msm/lanes_impl.h.
+ * The including header also defines VE (vector element type), V(op) and VE_ONE(r); C(lanes_square) comes from msm/lanes_impl.h.
  */
 
-/* What eight pairs need between the two passes of an inversion. `prefix`: the product of the differences of x of the blocks before,
- * of the even ones for an even block and of the odd ones for an odd one. */
+/* State of eight pairs between the two passes of an inversion. `prefix`: product of the x differences of all earlier blocks with
+ * the same parity. */
 typedef struct C(msm_shared) {
     VE difference_x, difference_y, prefix, px, py;
 } C(msm_shared);
 
-/* Two more than blocks: their prefixes are the products of all. */
+/* Two more than blocks: the prefixes of the last two are the products of all. */
 static inline size_t C(msm_shared_bytes)(void) { return (MSM_MAX_PAIRS / FP8_LANES + 2) * sizeof(C(msm_shared)); }
 
 static inline void C(msm_scale)(AFFINE *r, const AFFINE *p, const fp *factor) {
@@ -22,12 +21,12 @@ static inline void C(msm_scale)(AFFINE *r, const AFFINE *p, const fp *factor) {
     MSM_SCALE(&r->y, &p->y, factor);
 }
 
-/* Changes key points to the stored form, in place. */
+/* Converts points of a key to the stored representation, in place. */
 static void C(msm_prepare)(AFFINE *points, size_t count) {
     for (size_t i = 0; i < count; i++) C(msm_scale)(&points[i], &points[i], &FP8_ENTER);
 }
 
-/* A stored point in R = 2^256, reduced. */
+/* Converts a stored point to R = 2^256, reduced. */
 static inline void C(msm_leave)(AFFINE *r, const AFFINE *stored) { C(msm_scale)(r, stored, &FP8_LEAVE); }
 
 static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
@@ -35,7 +34,7 @@ static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
     fp8 beta;
     uint32_t done = 0;
     fp8_broadcast(&beta, &MSM_BETA);
-    /* Two elements of Fp are read and written at a time: x and y of G1, the components of x of G2. */
+    /* Two elements of Fp are loaded at a time: x and y of G1, the components of x of G2. */
     for (; done + FP8_LANES <= count; done += FP8_LANES) {
         void *at[FP8_LANES];
         fp8 first, second;
@@ -50,13 +49,13 @@ static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
 
 static inline void C(msm_negate)(AFFINE *stored) { MSM_NEGATE_PACKED(&stored->y); }
 
-/* An operand as a point in R = 2^256. */
+/* Converts an operand to a point with R = 2^256. */
 static inline void C(msm_leave_operand)(AFFINE *r, C(msm_operand) operand) {
     C(msm_leave)(r, C(msm_point)(operand));
     if (operand & 1) C(affine_neg)(r, r);
 }
 
-/* The same as msm_add_pairs, one by one. */
+/* The same as msm_add_pairs, one pair at a time. */
 static void C(msm_add_pairs_scalar)(C(msm_scratch) *s, AFFINE *sums, const C(msm_operand) *at_p,
                                     const C(msm_operand) *at_q, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
@@ -72,8 +71,8 @@ static void C(msm_add_pairs_scalar)(C(msm_scratch) *s, AFFINE *sums, const C(msm
     }
 }
 
-/* Adds the first summands of each sum two by two: the pairs go to s->p and s->q, places for their sums, and summands without a
- * partner, to s->operands. Returns the number of summands that are left. 64 summands at a time, whatever the lengths of sums. */
+/* Pairs the operands of each sum: the pairs go to s->p and s->q; addresses of their future sums, and operands without a partner,
+ * go to s->operands. Returns the number of operands that remain. Handles 64 operands at a time, whatever the lengths of sums. */
 static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *sums, uint32_t *pairs) {
     const lanes_u64 step = lanes_mul_small(lanes_count_up(), lanes_set(sizeof *sums));
     uint32_t left = 0, firsts = 0, seconds = 0, halved = 0;
@@ -86,7 +85,7 @@ static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *
         for (uint32_t i = 0; i < 64 && at + i < count; i += FP8_LANES) {
             const uint8_t is_first = (uint8_t)(first >> i), is_second = (uint8_t)(second >> i);
             const uint8_t stays = (uint8_t)((~second & wanted) >> i);
-            /* Whole vectors are stored, over what has been read. */
+            /* Whole vectors are stored; they overwrite only what has been read. */
             const lanes_u64 operands = lanes_load(s->operands + at + i);
             const lanes_u64 sum = lanes_add(lanes_set((uint64_t)(uintptr_t)(sums + firsts)), step);
             const lanes_u64 next = lanes_spread(is_first, sum, operands);
@@ -111,7 +110,7 @@ static inline __attribute__((always_inline)) void C(msm_prefetch_operands)(const
 #define VE_FP8S ((int)(sizeof(VE) / sizeof(fp8)))
 #define VE_FP8(element, c) ((fp8 *)(element) + (c))
 
-/* What part h of a block of pairs needs later, but for `prefix`. py gets the sign of its operand, and limbs that are not positive. */
+/* Prepares part h of a block of pairs, except for `prefix`. py gets the sign of its operand; its limbs may be negative. */
 MSM_PART void C(msm_begin_part)(C(msm_shared) *shared, const C(msm_operand) *at_p, const C(msm_operand) *at_q, int h) {
     const void *p[FP8_PART_LANES], *q[FP8_PART_LANES];
     for (int i = 0; i < FP8_PART_LANES; i++) {
@@ -141,9 +140,9 @@ MSM_PART void C(msm_begin_part)(C(msm_shared) *shared, const C(msm_operand) *at_
     }
 }
 
-/* Part h of x = slope^2 - px - qx and of t = px - x + 4p, below 6.1p; square as from lanes_square. */
+/* Part h of x = slope^2 - px - qx and of t = px - x + 4p, below 6.1p; `square` is the result of lanes_square. */
 MSM_PART void C(msm_end_x)(const C(msm_shared) *shared, VE *x, VE *t, const VE *square, int h) {
-    (void)h; /* there may be one part only */
+    (void)h; /* unused when there is one part */
     for (int c = 0; c < VE_FP8S; c++) {
         lanes_part of_p[5], difference[5], r[5];
         LANES52_TAKE(r, VE_FP8(square, c)->v, h);
@@ -162,7 +161,7 @@ MSM_PART void C(msm_end_x)(const C(msm_shared) *shared, VE *x, VE *t, const VE *
     }
 }
 
-/* Stores part h of x and y = product - py, product = slope t. */
+/* Stores part h of x and of y = product - py, where product = slope t. */
 MSM_PART void C(msm_end_y)(const C(msm_shared) *shared, AFFINE *sums, const VE *x, const VE *product, int h) {
     void *at[FP8_PART_LANES];
     lanes_part words[8 * VE_FP8S]; /* of x, then of y */
@@ -182,8 +181,8 @@ MSM_PART void C(msm_end_y)(const C(msm_shared) *shared, AFFINE *sums, const VE *
     }
 }
 
-/* The sums of `count` blocks, one or two, where `inverse` are those of the products up to them; afterwards those of the products
- * before them. */
+/* Finishes one or two blocks. On entry `inverse` holds the inverses of the products up to these blocks, on return those before
+ * them. */
 MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, VE *inverse, const int count) {
     VE slope[2], x[2], t[2];
     if (count == 2) {
@@ -209,8 +208,8 @@ MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, VE *i
     }
 }
 
-/* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs, which no sum overwrites. Where the last block is not full, uses up
- * places of sums, at_p and at_q past the last pair. */
+/* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs; sums must not overlap the operands. When the last block is incomplete,
+ * elements of sums, at_p and at_q beyond the last pair are overwritten. */
 static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at_p, C(msm_operand) *at_q,
                              uint32_t count) {
     LANES_REGION;
@@ -219,13 +218,13 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
         C(msm_add_pairs_scalar)(s, sums, at_p, at_q, count);
         return;
     }
-    /* The last block is filled up with copies of the last pair. */
+    /* The last block is completed with copies of the last pair. */
     const uint32_t blocks = (count + FP8_LANES - 1) / FP8_LANES;
     for (uint32_t i = count; i < blocks * FP8_LANES; i++) {
         at_p[i] = at_p[count - 1];
         at_q[i] = at_q[count - 1];
     }
-    /* Even and odd blocks have products of their own, which do not wait for each other. */
+    /* Even and odd blocks have separate products, which are independent. */
     VE_ONE(&s->shared[0].prefix);
     VE_ONE(&s->shared[1].prefix);
     for (uint32_t block = 0; block < blocks; block++) {

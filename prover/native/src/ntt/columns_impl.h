@@ -1,8 +1,9 @@
-/* ntt/columns_impl.h - transforms of one vector in parts that several threads take; included by groth16/quotient_cut_impl.h.
+/* ntt/columns_impl.h - transforms of one vector in parts for several threads; included by groth16/quotient_cut_impl.h.
  *
- * Of a vector as 4^passes rows, the first 2 * passes stages of an inverse transform, and the last of a forward one, mix only
- * elements of one column: columns are independent. The other stages are those of each row alone, which is block `row` of
- * ntt_inverse_block_stages() and ntt_forward_block_stages(). Nothing is reordered, and the arithmetic is that of a whole transform.
+ * View a vector as 4^passes rows. The first 2 * passes stages of an inverse transform and the last of a forward one combine only
+ * elements of one column, so columns are independent. The other stages stay within a row, which is block `row` of
+ * ntt_inverse_block_stages() and ntt_forward_block_stages(). Nothing is reordered, and the arithmetic is that of a whole
+ * transform.
  */
 #ifndef G16_NTT_COLUMNS_IMPL_H
 #define G16_NTT_COLUMNS_IMPL_H
@@ -25,7 +26,7 @@ static inline void ntt_forward_rows(fr *a, size_t quarter, size_t width, size_t 
 #endif
 }
 
-/* Columns 0 .. width - 1 (a multiple of 8) of rows `stride` elements apart. */
+/* Works on columns 0 .. width - 1 (width is a multiple of 8) of rows that are `stride` elements apart. */
 static inline void ntt_inverse_columns(fr *a, size_t stride, uint32_t passes, size_t width, const fr *table) {
     NTT_REGION;
     size_t blocks = 1;

@@ -1,8 +1,8 @@
-/* ntt/lanes_impl.h - the transforms of ntt/transform_impl.h in eight lanes; backends with lanes only.
+/* ntt/lanes_impl.h - the transforms of ntt/transform_impl.h in eight SIMD lanes.
  *
- * Passes over blocks of at least 16 elements take eight neighbours at once, which share their twiddle factors. The three
- * stages of blocks of 8 elements take eight blocks at once, one per lane. Between passes values are loose (field/fr8_impl.h);
- * the bounds at the right are multiples of r.
+ * Passes over blocks of at least 16 elements process eight neighbours at once, which share their twiddle factors. The three
+ * stages of blocks of 8 elements process eight blocks at once, one per lane. Between passes values are loose (field/fr8_impl.h);
+ * the bounds noted at the right are multiples of r.
  */
 #ifndef G16_NTT_LANES_IMPL_H
 #define G16_NTT_LANES_IMPL_H
@@ -10,10 +10,10 @@
 #include "field/fr8_impl.h"
 #include "ntt/roots_impl.h"
 
-/* Elements of the eight blocks that a pass of three stages takes. */
+/* Elements that one call of the three last (or first) stages processes. */
 #define NTT_LANES_REGION 64
 
-/* Loose values -> the ones below r. */
+/* Reduces loose values to those below r. */
 static void ntt_lanes_reduce(fr *a, size_t count) {
     for (size_t i = 0; i < count; i += FP8_LANES) {
         fr8 x;
@@ -57,16 +57,16 @@ static void ntt_lanes_inverse_radix4_first(fr *a, size_t quarter, size_t width, 
     }
 }
 
-/* Two stages of the first `width` columns, a multiple of 8, of block `block`, four rows of `quarter` elements. */
+/* Two stages of the first `width` columns (a multiple of 8) of block `block`: four rows of `quarter` elements. */
 static void ntt_lanes_inverse_radix4(fr *a, size_t quarter, size_t width, size_t block, const fr *table) {
     if (block == 0) {
         ntt_lanes_inverse_radix4_first(a, quarter, width, table);
         return;
     }
     fr8 w, w0, w1, x0, x1, x2, x3, s13, d13;
-    fr8_broadcast_factor(&w, &table[ntt_negated_inverse_place(block)]);
-    fr8_broadcast_factor(&w0, &table[ntt_negated_inverse_place(2 * block)]);
-    fr8_broadcast_factor(&w1, &table[ntt_negated_inverse_place(2 * block + 1)]);
+    fr8_broadcast_factor(&w, &table[ntt_negated_inverse_index(block)]);
+    fr8_broadcast_factor(&w0, &table[ntt_negated_inverse_index(2 * block)]);
+    fr8_broadcast_factor(&w1, &table[ntt_negated_inverse_index(2 * block + 1)]);
     for (size_t i = 0; i < width; i += FP8_LANES) {
         fr8_load(&x2, a + i + 2 * quarter);
         fr8_load(&x3, a + i + 3 * quarter);
@@ -106,7 +106,7 @@ static void ntt_lanes_inverse_radix2(fr *a, size_t block, const fr *table) {
         fr8_add_raw(&t, &u, &v);
         fr8_sub_raw(&v, &u, &v, FR8_4R);
     } else {
-        fr8_broadcast_factor(&w, &table[ntt_negated_inverse_place(block)]);
+        fr8_broadcast_factor(&w, &table[ntt_negated_inverse_index(block)]);
         fr8_mul(&v, &v, &w);                /* < 1.5 */
         fr8_sub_raw(&t, &u, &v, FR8_2R);
         fr8_add_raw(&v, &u, &v);
@@ -117,7 +117,7 @@ static void ntt_lanes_inverse_radix2(fr *a, size_t block, const fr *table) {
     fr8_store(a + FP8_LANES, &v);
 }
 
-/* (u, v) -> (u - w v, u + w v) for -1/w; u loose, v normalised and below 6.2. Results are below 6.2 and raw. */
+/* (u, v) -> (u - w v, u + w v), given -1/w; u is loose, v normalised and below 6.2. Results are raw and below 6.2. */
 LANES_INLINE void ntt_lanes_inverse_pair(fr8 *u, fr8 *v, const fr8 *w) {
     fr8 t;
     fr8_mul(&t, v, w); /* < 2.2 */
@@ -125,17 +125,17 @@ LANES_INLINE void ntt_lanes_inverse_pair(fr8 *u, fr8 *v, const fr8 *w) {
     fr8_sub_raw(u, u, &t, FR8_4R);
 }
 
-/* The last three stages of blocks block .. block + 7 of 8 elements each, where block > 0 is a multiple of 8. */
+/* The last three stages of blocks block .. block + 7, of 8 elements each; `block` is a positive multiple of 8. */
 static void ntt_lanes_inverse_end(fr *a, size_t block, const fr *table) {
     fr8 x[8], w[4];
     for (int i = 0; i < 8; i += 2) fr8_load_pairs(&x[i], &x[i + 1], a + i, 8);
-    fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_place(block) - 1], -1);
+    fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_index(block) - 1], -1);
     for (int i = 0; i < 4; i++) {
         ntt_lanes_inverse_pair(&x[i], &x[i + 4], &w[0]);
         fr8_fit(&x[i]);
         fr8_fit(&x[i + 4]);
     }
-    fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_place(2 * block) - 1], -2);
+    fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_index(2 * block) - 1], -2);
     for (int half = 0; half < 2; half++) {
         for (int i = 4 * half; i < 4 * half + 2; i++) {
             ntt_lanes_inverse_pair(&x[i], &x[i + 2], &w[half]);
@@ -143,8 +143,8 @@ static void ntt_lanes_inverse_end(fr *a, size_t block, const fr *table) {
             fr8_fit(&x[i + 2]);
         }
     }
-    fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_place(4 * block) - 1], -4);
-    fr8_load_factor_pairs(&w[3], &w[2], &table[ntt_negated_inverse_place(4 * block) - 3], -4);
+    fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_index(4 * block) - 1], -4);
+    fr8_load_factor_pairs(&w[3], &w[2], &table[ntt_negated_inverse_index(4 * block) - 3], -4);
     for (int i = 0; i < 4; i++) {
         ntt_lanes_inverse_pair(&x[2 * i], &x[2 * i + 1], &w[i]);
         fr8_fit(&x[2 * i]);
@@ -153,7 +153,7 @@ static void ntt_lanes_inverse_end(fr *a, size_t block, const fr *table) {
     for (int i = 0; i < 8; i += 2) fr8_store_pairs(a + i, 8, &x[i], &x[i + 1]);
 }
 
-/* All stages of a block of 2^log2 elements, log2 >= NTT_LANES_MIN_LOG2. Values loose before and after. */
+/* All stages of a block of 2^log2 elements, log2 >= NTT_LANES_MIN_LOG2. Values are loose before and after. */
 static void ntt_lanes_inverse_stages(fr *a, uint32_t log2, size_t block, const fr *table) {
     const size_t size = (size_t)1 << log2;
     if (log2 > NTT_CACHED_LOG2) {
@@ -175,7 +175,7 @@ static void ntt_lanes_inverse_stages(fr *a, uint32_t log2, size_t block, const f
         blocks *= 2;
     }
     const size_t first = block * blocks;
-    if (first == 0) { /* block 0 has no negated inverse in the table */
+    if (first == 0) { /* the table has no negated inverse for block 0 */
         ntt_lanes_reduce(a, NTT_LANES_REGION);
         for (size_t b = 0; b < NTT_LANES_REGION / 8; b++) ntt_inverse_stages(a + 8 * b, 3, b, table);
     }
@@ -184,9 +184,9 @@ static void ntt_lanes_inverse_stages(fr *a, uint32_t log2, size_t block, const f
     }
 }
 
-/* ---- forward, the mirror image ---------------------------------------------------- */
+/* ---- forward, with the stages in reverse order ------------------------------------ */
 
-/* (u, v) -> (u + v, w (u - v)); loose before and after. */
+/* (u, v) -> (u + v, w (u - v)); values are loose before and after. */
 LANES_INLINE void ntt_lanes_forward_pair(fr8 *u, fr8 *v, const fr8 *w) {
     fr8 difference;
     fr8_sub_raw(&difference, u, v, FR8_4R);
@@ -196,7 +196,7 @@ LANES_INLINE void ntt_lanes_forward_pair(fr8 *u, fr8 *v, const fr8 *w) {
     fr8_mul(v, &difference, w);   /* < 2.2 */
 }
 
-/* The first three stages of blocks block .. block + 7 of 8 elements each. */
+/* The first three stages of blocks block .. block + 7, of 8 elements each. */
 static void ntt_lanes_forward_start(fr *a, size_t block, const fr *table) {
     fr8 x[8], w[4];
     for (int i = 0; i < 8; i += 2) fr8_load_pairs(&x[i], &x[i + 1], a + i, 8);
@@ -292,7 +292,7 @@ static void ntt_lanes_forward_stages(fr *a, uint32_t log2, size_t block, const f
     }
 }
 
-/* ---- place by place --------------------------------------------------------------- */
+/* ---- element by element ------------------------------------------------------------ */
 
 /* a[i] *= b[i] */
 static void ntt_lanes_multiply(fr *a, const fr *b, size_t count) {
@@ -321,7 +321,7 @@ static void ntt_lanes_multiply_scaled(fr *a, const fr *b, const fr *factor, size
 
 /* even[i] = from[2i] + from[2i + 1], odd[i] = (from[2i] - from[2i + 1]) table[i]; odd may be NULL. */
 static void ntt_lanes_split(fr *even, fr *odd, const fr *from, size_t half, const fr *table) {
-    static const uint8_t order[FP8_LANES] = {0, 2, 1, 3, 4, 6, 5, 7}; /* of fr8_load */
+    static const uint8_t order[FP8_LANES] = {0, 2, 1, 3, 4, 6, 5, 7}; /* order of the elements in fr8_load */
     for (size_t i = 0; i < half; i += FP8_LANES) {
         lanes_u64 m[8];
         fr8 u, v, w, difference;
@@ -341,13 +341,14 @@ static void ntt_lanes_split(fr *even, fr *odd, const fr *from, size_t half, cons
     }
 }
 
-/* a[i] = c[i] + a[i] * table[place of the negated inverse of entry i] for first <= i < end, multiples of 16 from 16 on; reduced. */
+/* a[i] = c[i] + a[i] * table[ntt_negated_inverse_index(i)] for first <= i < end; both are multiples of 16 and at least 16.
+ * Results are reduced. */
 static void ntt_lanes_leave_coset(fr *a, const fr *c, size_t first, size_t end, const fr *table) {
     for (size_t i = first; i < end; i += 2 * FP8_LANES) {
         fr8 even, odd, c_even, c_odd, w_even, w_odd;
         fr8_load_pairs(&even, &odd, a + i, 2);
         fr8_load_pairs(&c_even, &c_odd, c + i, 2);
-        fr8_load_factor_pairs(&w_odd, &w_even, &table[ntt_negated_inverse_place(i) - 1], -2);
+        fr8_load_factor_pairs(&w_odd, &w_even, &table[ntt_negated_inverse_index(i) - 1], -2);
         fr8_mul(&even, &even, &w_even);
         fr8_mul(&odd, &odd, &w_odd);
         fr8_add_raw(&even, &even, &c_even); /* < 3.7 */

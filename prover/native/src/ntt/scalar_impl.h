@@ -1,10 +1,10 @@
-/* ntt/scalar_impl.h - the stages of transforms, one element at a time. Time does not depend on values. */
+/* ntt/scalar_impl.h - the stages of transforms without SIMD. Time does not depend on values. */
 #ifndef G16_NTT_SCALAR_IMPL_H
 #define G16_NTT_SCALAR_IMPL_H
 
 #include "ntt/roots_impl.h"
 
-/* One inverse butterfly block: (u, v) -> (u + w v, u - w v) where w = -twiddle, so signs are swapped. */
+/* One block of inverse butterflies: (u, v) -> (u + w v, u - w v) with w = -negated, so the signs are swapped. */
 static inline void ntt_inverse_block(fr *low, fr *high, size_t half, const fr *negated) {
     for (size_t i = 0; i < half; i++) {
         fr t, u = low[i];
@@ -31,8 +31,8 @@ static inline void ntt_forward_block(fr *low, fr *high, size_t half, const fr *t
     }
 }
 
-/* Two inverse stages at once on the first `width` columns of block `block`, four rows of `quarter` elements: radix 4 halves the
- * memory traffic. */
+/* Two inverse stages at once (radix 4, half the memory traffic) on the first `width` columns of block `block`: four rows of
+ * `quarter` elements. */
 static inline void ntt_inverse_radix4(fr *a, size_t quarter, size_t width, size_t block, const fr *table) {
     fr *a0 = a, *a1 = a + quarter, *a2 = a + 2 * quarter, *a3 = a + 3 * quarter;
     if (block == 0) {
@@ -51,9 +51,9 @@ static inline void ntt_inverse_radix4(fr *a, size_t quarter, size_t width, size_
         }
         return;
     }
-    const fr w = table[ntt_negated_inverse_place(block)];
-    const fr w0 = table[ntt_negated_inverse_place(2 * block)];
-    const fr w1 = table[ntt_negated_inverse_place(2 * block + 1)];
+    const fr w = table[ntt_negated_inverse_index(block)];
+    const fr w0 = table[ntt_negated_inverse_index(2 * block)];
+    const fr w1 = table[ntt_negated_inverse_index(2 * block + 1)];
     for (size_t i = 0; i < width; i++) {
         fr t2, t3, s02, d02, s13, d13;
         fr_mul(&t2, &a2[i], &w);
@@ -71,7 +71,7 @@ static inline void ntt_inverse_radix4(fr *a, size_t quarter, size_t width, size_
     }
 }
 
-/* Two forward stages at once, the mirror image. */
+/* Two forward stages at once, the inverse of ntt_inverse_radix4() up to a factor. */
 static inline void ntt_forward_radix4(fr *a, size_t quarter, size_t width, size_t block, const fr *table) {
     fr *a0 = a, *a1 = a + quarter, *a2 = a + 2 * quarter, *a3 = a + 3 * quarter;
     const fr w0 = table[2 * block], w1 = table[2 * block + 1], w = table[block];
@@ -97,15 +97,14 @@ static inline void ntt_forward_radix4(fr *a, size_t quarter, size_t width, size_
     }
 }
 
-/* All stages of block `block` (of 2^log2 elements) of an inverse transform, depth first: four quarters, each
- * done to the end while it is in cache. */
+/* All inverse stages of block `block` of 2^log2 elements, depth first: each of four quarters is finished while it is in cache. */
 static void ntt_inverse_stages(fr *a, uint32_t log2, size_t block, const fr *table) {
     if (log2 == 0) return;
     if (log2 == 1) {
         if (block == 0) {
             ntt_inverse_block_one(a, a + 1, 1);
         } else {
-            ntt_inverse_block(a, a + 1, 1, &table[ntt_negated_inverse_place(block)]);
+            ntt_inverse_block(a, a + 1, 1, &table[ntt_negated_inverse_index(block)]);
         }
         return;
     }

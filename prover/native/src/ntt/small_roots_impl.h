@@ -1,7 +1,7 @@
-/* ntt/small_roots_impl.h - one table of roots of unity for all keys of small domains; included by backend.c.
+/* ntt/small_roots_impl.h - one table of roots of unity shared by all keys with small domains; included by backend.c.
  *
- * The table of a domain is the beginning of the tables of all larger ones (ntt_fill_table), so keys need none of their own: a
- * tenth of a small key's memory. Made at the first use, within 2 ms, and constant from then on.
+ * The table of a domain is a prefix of the tables of all larger domains (ntt_fill_table). Sharing it saves a tenth of a small
+ * key's memory. It is computed on first use, in 2 ms, and constant afterwards.
  */
 #ifndef G16_NTT_SMALL_ROOTS_IMPL_H
 #define G16_NTT_SMALL_ROOTS_IMPL_H

@@ -1,10 +1,9 @@
 /* ntt/transform_impl.h - number-theoretic transforms over Fr for one domain; included by backend.c.
  *
- * n, psi, omega and the table: ntt/roots_impl.h.
- * inverse: values on omega^j, natural order -> n times the coefficients, bit-reversed order.
- * forward: coefficients, bit-reversed order -> values, natural order.
- * So a forward after an inverse needs no reordering, and key files store Z in bit-reversed order.
- *
+ * For n, psi, omega and the table see ntt/roots_impl.h.
+ * inverse: values on omega^j in natural order -> n times the coefficients in bit-reversed order.
+ * forward: coefficients in bit-reversed order -> values in natural order.
+ * A forward transform after an inverse one needs no reordering, and key files store Z in bit-reversed order.
  * Time does not depend on values.
  */
 #ifndef G16_NTT_TRANSFORM_IMPL_H
@@ -16,7 +15,7 @@
 #include "ntt/lanes_impl.h"
 #endif
 
-/* Smaller transforms and lists are left to scalar code. */
+/* Smaller transforms and lists use scalar code. */
 #define NTT_LANES_MIN_LOG2 6
 #define NTT_LANES_MIN ((size_t)1 << NTT_LANES_MIN_LOG2)
 
@@ -26,8 +25,8 @@
 #define NTT_REGION ((void)0)
 #endif
 
-/* The rest works on values that are loose where the backend has lanes (field/fr8_impl.h) and 2^log2, or count, is at least 64; reduced
- * ones are loose too. ntt_reduce makes them reduced. Counts from 64 on are multiples of 64. */
+/* In backends with SIMD lanes the following functions take and return loose values (field/fr8_impl.h) when 2^log2, or count, is
+ * at least 64; reduced values are loose too. ntt_reduce() reduces them. Counts from 64 on are multiples of 64. */
 
 static inline void ntt_reduce(fr *a, uint32_t log2) {
 #if defined(G16_LANES)
@@ -37,7 +36,7 @@ static inline void ntt_reduce(fr *a, uint32_t log2) {
 #endif
 }
 
-/* All stages of block `block`, of 2^log2 elements, of an inverse transform. */
+/* All inverse stages of block `block`, of 2^log2 elements. */
 static inline void ntt_inverse_block_stages(fr *a, uint32_t log2, size_t block, const fr *table) {
 #if defined(G16_LANES)
     if (log2 >= NTT_LANES_MIN_LOG2) {
@@ -60,14 +59,14 @@ static inline void ntt_forward_block_stages(fr *a, uint32_t log2, size_t block, 
     ntt_forward_stages(a, log2, block, table);
 }
 
-/* Values on omega^j in natural order -> n times the coefficients in bit-reversed order, in place. */
+/* In place: values on omega^j in natural order -> n times the coefficients in bit-reversed order. */
 static inline void ntt_inverse(fr *a, uint32_t log2, const fr *table) { ntt_inverse_block_stages(a, log2, 0, table); }
 
-/* Coefficients in bit-reversed order -> values on omega^j in natural order, in place. */
+/* In place: coefficients in bit-reversed order -> values on omega^j in natural order. */
 static inline void ntt_forward(fr *a, uint32_t log2, const fr *table) { ntt_forward_block_stages(a, log2, 0, table); }
 
-/* a[i] *= factors[i]. With the table: place i holds the coefficient of X^bitrev(i) and is multiplied by psi^bitrev(i), so that a
- * forward transform then gives values on psi * omega^j. */
+/* a[i] *= factors[i]. With the table as factors: the coefficient of X^bitrev(i) is multiplied by psi^bitrev(i), so that a forward
+ * transform then gives values on psi * omega^j. */
 static inline void ntt_scale(fr *a, const fr *factors, size_t count) {
 #if defined(G16_LANES)
     if (count >= NTT_LANES_MIN) {
@@ -94,8 +93,8 @@ static inline void ntt_multiply(fr *a, const fr *b, const fr *factor, size_t cou
     }
 }
 
-/* even[i] = from[2i] + from[2i + 1], odd[i] = (from[2i] - from[2i + 1]) table[i] for i < half. Either may begin where from does; odd
- * may be NULL. Values are loose only where half is at least 64. */
+/* even[i] = from[2i] + from[2i + 1], odd[i] = (from[2i] - from[2i + 1]) table[i] for i < half. Either output may start at `from`;
+ * odd may be NULL. Values are loose only when half is at least 64. */
 static inline void ntt_split(fr *even, fr *odd, const fr *from, size_t half, const fr *table) {
 #if defined(G16_LANES)
     if (half >= NTT_LANES_MIN) {
@@ -124,7 +123,7 @@ static inline void ntt_multiply_reduced(fr *a, const fr *b, size_t count) {
 #endif
 }
 
-/* a[i] = c[i] - psi^-bitrev(i) a[i] for first <= i < end, reduced. c may change, but only from loose to reduced. */
+/* a[i] = c[i] - psi^-bitrev(i) a[i] for first <= i < end, reduced. c may change from loose to reduced values. */
 static inline void ntt_leave_coset(fr *a, fr *c, size_t first, size_t end, const fr *table) {
 #if defined(G16_LANES)
     if (end - first >= NTT_LANES_MIN) {
@@ -139,8 +138,8 @@ static inline void ntt_leave_coset(fr *a, fr *c, size_t first, size_t end, const
 #endif
     if (first == 0) fr_sub(&a[0], &c[0], &a[0]);
     for (size_t i = first ? first : 1; i < end; i++) {
-        fr t; /* psi^-k is the negated entry: two signs cancel */
-        fr_mul(&t, &a[i], &table[ntt_negated_inverse_place(i)]);
+        fr t; /* psi^-k is the negated entry: the two signs cancel */
+        fr_mul(&t, &a[i], &table[ntt_negated_inverse_index(i)]);
         fr_add(&a[i], &c[i], &t);
     }
 }

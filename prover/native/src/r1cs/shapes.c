@@ -1,4 +1,4 @@
-/* r1cs/shapes.c - solves for the short form of an expression, or recognises one that was solved before. */
+/* r1cs/shapes.c - finds the short form of an expression, or recognises a shape that was seen before. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- coefficients ----------------------------------------------------------------------------- */
 
-/* The number of a value in the new table, which has room. */
+/* Returns the number of a value in the new table, which has room for it. */
 static uint32_t number_value(shortener *s, const fr *value) {
     cs_short_forms *forms = s->forms;
     uint32_t slot = (uint32_t)xxh64(value, sizeof *value) & s->coefficient_mask;
@@ -30,9 +30,9 @@ static fr value_of(const shortener *s, uint32_t coefficient) {
     return coefficient == SHORTENER_NONE ? FR_ZERO : s->cs->coefficients[coefficient];
 }
 
-/* ---- pictures --------------------------------------------------------------------------------- */
+/* ---- columns ----------------------------------------------------------------------------------- */
 
-/* Merges the terms of an expression and of the bases by wire. 0 when they do not ascend or are too many. */
+/* Merges the terms of an expression and of the bases by wire. Returns 0 when wires do not ascend or there are too many. */
 static int draw(shortener *s, uint32_t expression) {
     const constraint_system *cs = s->cs;
     shortener_picture *p = &s->picture;
@@ -44,7 +44,7 @@ static int draw(shortener *s, uint32_t expression) {
         end[l] = cs->terms + cs->expression_start[number + 1];
     }
     p->count = 0;
-    uint64_t next = 0; /* wires below it are past */
+    uint64_t next = 0; /* smaller wires have been processed */
     for (;;) {
         uint64_t wire = UINT64_MAX;
         for (uint32_t l = 0; l < lists; l++) {
@@ -65,11 +65,11 @@ static int draw(shortener *s, uint32_t expression) {
 
 /* ---- shapes ----------------------------------------------------------------------------------- */
 
-/* Factors x with sum x_i F_i = E on the coefficients of as many wires as there are bases, the oldest that determine them.
+/* Solves sum x_i F_i = E for the factors x on the coefficients of as many wires as there are bases, the oldest that determine x.
  * Returns 0 when none do. */
 static int find_factors(const shortener *s, fr *x, uint32_t bases) {
     const shortener_picture *p = &s->picture;
-    fr system[SHORTENER_BASES][SHORTENER_BASES + 1], t; /* rows with a one in column lead, which no other row has */
+    fr system[SHORTENER_BASES][SHORTENER_BASES + 1], t; /* rows are in reduced echelon form, with pivots in columns `lead` */
     uint32_t lead[SHORTENER_BASES], found = 0;
     for (uint32_t c = p->wires[0] == 0; c < p->count && found < bases; c++) { /* constants follow no rule */
         fr row[SHORTENER_BASES + 1], inverse;
@@ -101,7 +101,7 @@ static int find_factors(const shortener *s, fr *x, uint32_t bases) {
     return 1;
 }
 
-/* rest = E - sum x_i F_i by columns. Returns the number of its terms, or SHORTENER_REST + 1 for more. */
+/* Computes rest = E - sum x_i F_i by columns. Returns its number of terms, or SHORTENER_REST + 1 for more. */
 static uint32_t find_rest(const shortener *s, const fr *x, uint32_t bases, uint32_t columns[SHORTENER_REST],
                           fr rest[SHORTENER_REST]) {
     const shortener_picture *p = &s->picture;
@@ -121,21 +121,21 @@ static uint32_t find_rest(const shortener *s, const fr *x, uint32_t bases, uint3
     return count;
 }
 
-/* Takes these factors if the short form has at most `most` terms. */
+/* Accepts these factors if the short form has at most `most` terms. */
 static int take_factors(shortener *s, shortener_shape *out, const fr *x, uint32_t bases, uint32_t most) {
     fr rest[SHORTENER_REST];
     uint32_t columns[SHORTENER_REST];
     const uint32_t count = find_rest(s, x, bases, columns, rest);
     if (count > SHORTENER_REST || bases + count > most) return 0;
-    out->bases = out->bases_seen = bases; /* more of them need not be looked at the next time */
+    out->bases = out->bases_seen = bases; /* further bases need not be compared the next time */
     out->rest_count = count;
     for (uint32_t i = 0; i < bases; i++) out->factor[i] = number_value(s, &x[i]);
     for (uint32_t i = 0; i < count; i++) out->rest[i] = (struct shortener_rest){columns[i], number_value(s, &rest[i])};
     return 1;
 }
 
-/* Fills in how to shorten an expression of `length` terms: with the factors of the expression before, which the next round of a
- * permutation shares, or with the fewest bases that do. */
+/* Finds the short form of an expression of `length` terms: with the factors of the previous expression, which the next round of a
+ * permutation shares, or with the fewest bases for which one exists. */
 static void solve_shape(shortener *s, shortener_shape *out, uint32_t length) {
     const uint32_t most = length - length / 4;
     fr x[SHORTENER_BASES];
@@ -149,7 +149,7 @@ static void solve_shape(shortener *s, shortener_shape *out, uint32_t length) {
     }
 }
 
-/* Notes how many columns each list has, and whether they are the first ones. */
+/* Records how many columns each list has, and whether they are the first ones. */
 static void measure(shortener_shape *made) {
     made->nested = 1;
     for (uint32_t l = 0; l <= made->bases_seen; l++) {
@@ -183,7 +183,7 @@ static int fits_nested(shortener *s, uint32_t expression, const shortener_shape 
     return wrong == 0;
 }
 
-/* Whether an expression and the bases before it have exactly the columns of a shape; if so, notes their wires. */
+/* Returns 1 and records the wires when an expression and the bases before it have exactly the columns of a shape. */
 static int fits(shortener *s, uint32_t expression, const shortener_shape *known) {
     const constraint_system *cs = s->cs;
     const cs_term *at[1 + SHORTENER_BASES], *end[1 + SHORTENER_BASES];
@@ -195,7 +195,7 @@ static int fits(shortener *s, uint32_t expression, const shortener_shape *known)
         at[l] = cs->terms + cs->expression_start[number];
         end[l] = cs->terms + cs->expression_start[number + 1];
     }
-    uint64_t next = 0; /* wires below it are past */
+    uint64_t next = 0; /* smaller wires have been processed */
     for (uint32_t c = 0; c < known->count; c++) {
         const uint32_t *coefficients = known->columns[c].in;
         uint64_t wire = UINT64_MAX;
@@ -233,7 +233,7 @@ static uint32_t find_known_shape(shortener *s, uint32_t expression, uint64_t has
     return SHORTENER_NONE;
 }
 
-/* Returns SHORTENER_NONE when there is no room or the terms are not in order. */
+/* Returns SHORTENER_NONE when the table is full or the terms are not in order. */
 static uint32_t make_shape(shortener *s, uint32_t expression, uint64_t hash, uint32_t slot) {
     if (s->shapes_count == SHORTENER_SHAPES || !draw(s, expression)) return SHORTENER_NONE;
     shortener_shape *made = &s->shapes[s->shapes_count];

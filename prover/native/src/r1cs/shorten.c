@@ -1,5 +1,5 @@
-/* r1cs/shorten.c - writes the short forms of all expressions in the order in which the solver evaluates
- * them. How they are found: r1cs/shapes.h. */
+/* r1cs/shorten.c - writes the short forms of all expressions in the order in which the solver evaluates them. r1cs/shapes.h finds
+ * them. */
 #include "r1cs/shorten.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void put_term(cs_short_forms *forms, uint32_t coefficient, uint32_t wire)
     forms->terms[forms->terms_count++] = (cs_term){coefficient, wire};
 }
 
-/* Writes the form of an expression that has none yet. */
+/* Writes the short form of an expression that has none yet. */
 static void put_expression(shortener *s, uint32_t expression) {
     const constraint_system *cs = s->cs;
     cs_short_forms *forms = s->forms;
@@ -43,7 +43,7 @@ static void put_expression(shortener *s, uint32_t expression) {
     span->end = (uint32_t)forms->terms_count;
 }
 
-/* The left side of a row becomes the latest base. */
+/* Makes the left side of a row the latest base. */
 static void add_base(shortener *s, uint32_t row) {
     const uint32_t expression = s->cs->rows[row].left;
     if (shortener_length(s->cs, expression) < LONG_BASE) return;
@@ -68,8 +68,8 @@ static void put_instruction(shortener *s, uint32_t instruction) {
     add_base(s, instruction);
 }
 
-/* A base must have its value whenever the expression is evaluated: earlier in the same component, or in a later slice. So
- * an expression that two components of one slice evaluate is left alone. */
+/* A base must have its value whenever the expression is evaluated, that is, be evaluated earlier in the same component or in an
+ * earlier slice. So an expression that two components of one slice evaluate is not shortened. */
 static void note_component(shortener *s, uint32_t expression, uint32_t component, uint32_t slice_start) {
     uint32_t *first = &s->first_component[expression];
     if (*first == SHORTENER_NONE) {
@@ -98,7 +98,7 @@ static void note_components(shortener *s) {
     }
 }
 
-/* In the order of evaluation, so that the solver reads forward. Returns 0 when the flag was raised. */
+/* Proceeds in the order of evaluation, so that the solver reads the terms sequentially. Returns 0 when the flag was set. */
 static int put_program(shortener *s, const g16_cancel *cancel) {
     const constraint_system *cs = s->cs;
     uint32_t component = 0;
@@ -127,7 +127,7 @@ static void shrink(cs_short_forms *forms) {
 static int allocate(shortener *s) {
     const constraint_system *cs = s->cs;
     cs_short_forms *forms = s->forms;
-    /* Every shape numbers the factors and the rest of one short form. */
+    /* Each shape adds at most the factors and the rest of one short form. */
     const size_t most = (size_t)cs->coefficients_count + SHORTENER_SHAPES * (SHORTENER_BASES + SHORTENER_REST);
     s->coefficient_mask = 1;
     while (s->coefficient_mask < 2 * most) s->coefficient_mask = 2 * s->coefficient_mask + 1;

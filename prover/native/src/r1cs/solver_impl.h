@@ -1,8 +1,8 @@
-/* r1cs/solver_impl.h - runs the program of a constraint system: inputs to all wires and the vectors a, b, c.
+/* r1cs/solver_impl.h - runs the program of a constraint system: from inputs to all wires and the vectors a, b, c.
  *
- * Slices run one after the other, the components of one in parallel and each in its own order; then the rows that
- * only check, in chunks. Expressions are evaluated in their short forms (r1cs/constraint_system.h), in which long ones refer to
- * others, as 512-bit sums of products with one reduction at the end; values that return within a few rows are kept.
+ * Slices run one after another, the components of a slice in parallel; then the rows that only check, in chunks. Expressions are
+ * evaluated in their short forms (r1cs/constraint_system.h) as 512-bit sums of products with one reduction at the end. Values
+ * that are needed again within a few rows are cached.
  */
 #ifndef G16_R1CS_SOLVER_IMPL_H
 #define G16_R1CS_SOLVER_IMPL_H
@@ -15,9 +15,9 @@
 #define WITNESS_SOLVER_CHECKS_PER_TASK 512
 #define WITNESS_SOLVER_POLL_EVERY 4096
 #define WITNESS_SOLVER_NO_FAILURE UINT64_MAX
-/* floor(2^512 / r^2): so many products fit the accumulator next to 256 bits of rest. */
+/* floor(2^512 / r^2): this many products fit the accumulator together with 256 bits of rest. */
 #define WITNESS_SOLVER_PRODUCTS 27
-/* floor(2^314 / r), to divide by r approximately. */
+/* floor(2^314 / r), for an approximate division by r. */
 #define WITNESS_SOLVER_RECIPROCAL 0x15291d18988e8129ull
 
 _Static_assert((CS_CACHED_EXPRESSIONS & (CS_CACHED_EXPRESSIONS - 1)) == 0, "slots are the low bits of a number");
@@ -27,12 +27,12 @@ typedef struct witness_solver_job {
     fr *wires, *a, *b, *c; /* c may be NULL */
     const g16_cancel *cancel;
     const uint32_t *program, *component_start; /* of the system, or of chains */
-    uint32_t first_component;                  /* of the slice that runs */
+    uint32_t first_component;                  /* of the current slice */
     uint64_t first_failure; /* level << 32 | row of the failing row to report; atomic */
 } witness_solver_job;
 
-/* Values of expressions by the low bits of their number. An expression's value never changes once all its
- * wires are known, and only then it is put here. */
+/* Cached values of expressions, by the low bits of their number. A value is cached only when all its wires are known, so it never
+ * changes. */
 typedef struct witness_solver_cache {
     uint32_t number[CS_CACHED_EXPRESSIONS]; /* expression + 1, 0 for an empty slot */
     fr value[CS_CACHED_EXPRESSIONS];
@@ -40,18 +40,18 @@ typedef struct witness_solver_cache {
 
 /* ---- sums of products ------------------------------------------------------------------------- */
 
-/* A sum of products: limbs of 64 bits, and carries k5 to k7 into the limbs 5 to 7 that are added at the end only. No
- * array, so that the compiler keeps them in registers. */
+/* A sum of products: 64-bit limbs, and carries k5 to k7 into limbs 5 to 7, which are added at the end. Separate variables, so
+ * that the compiler keeps them in registers. */
 typedef struct witness_solver_low {
     uint64_t l0, l1, l2, l3, l4, l5, l6, l7, k5, k6, k7;
 } witness_solver_low;
 
-/* What counts 2^256 times as much. */
+/* The part of the sum with weight 2^256. */
 typedef struct witness_solver_plain {
     uint64_t p0, p1, p2, p3, p4;
 } witness_solver_plain;
 
-/* (l0 .. l4) += a * b and the carry to k. */
+/* (l0 .. l4) += a * b; k += the carry. */
 static inline __attribute__((always_inline)) void witness_solver_multiply(uint64_t *l0, uint64_t *l1, uint64_t *l2,
                                                                           uint64_t *l3, uint64_t *l4, uint64_t *k,
                                                                           const fr *a, uint64_t b) {
@@ -94,7 +94,7 @@ static inline __attribute__((always_inline)) void witness_solver_multiply(uint64
 #endif
 }
 
-/* low += a * b. The sum stays below 2^512, so nothing is carried out of limb 7. */
+/* low += a * b. The sum stays below 2^512, so limb 7 has no carry. */
 static inline __attribute__((always_inline)) void witness_solver_accumulate(witness_solver_low *low, const fr *a,
                                                                             const fr *b) {
     uint64_t none = 0;
@@ -115,7 +115,7 @@ static inline __attribute__((always_inline)) void witness_solver_add_plain(witne
     plain->p4 += carry;
 }
 
-/* Moves the upper half of low, so that it has room for more products. */
+/* Moves the upper half of low to plain, which makes room for more products. */
 static inline __attribute__((always_inline)) void witness_solver_fold(witness_solver_plain *plain,
                                                                       witness_solver_low *low) {
     uint64_t carry = 0;
@@ -127,7 +127,7 @@ static inline __attribute__((always_inline)) void witness_solver_fold(witness_so
     low->l4 = low->l5 = low->l6 = low->l7 = low->k5 = low->k6 = low->k7 = 0;
 }
 
-/* plain += coefficient * wire for the coefficients 0, 1, 2, -1, -2 (numbers 0 to 4) and for the constant wire. */
+/* plain += coefficient * wire, for the coefficients 0, 1, 2, -1, -2 (numbers 0 to 4) and for the constant wire. */
 static void witness_solver_add_simple(witness_solver_plain *plain, const fr *coefficients, const fr *wire, cs_term term) {
     fr value = *wire;
     if (term.coefficient == 0) return;
@@ -140,14 +140,14 @@ static void witness_solver_add_simple(witness_solver_plain *plain, const fr *coe
     witness_solver_add_plain(plain, value.v[0], value.v[1], value.v[2], value.v[3]);
 }
 
-/* r = (low / 2^256 + plain) mod r. Needs fewer than 2^32 terms. */
+/* r = (low / 2^256 + plain) mod r. The sum must have fewer than 2^32 terms. */
 static inline void witness_solver_reduce(fr *r, witness_solver_plain *plain, witness_solver_low *low) {
     witness_solver_fold(plain, low);
     const uint64_t rest[4] = {low->l0, low->l1, low->l2, low->l3};
     uint64_t reduced[4];
     mont256_from(reduced, rest, &FR_MODULUS);
     witness_solver_add_plain(plain, reduced[0], reduced[1], reduced[2], reduced[3]);
-    /* Less than 2^250 is cut off here, a twelfth of r: the quotient is too small by one at most. */
+    /* Cuts off less than 2^250, a twelfth of r: the quotient is too small by at most one. */
     uint64_t top = plain->p4 << 6 | plain->p3 >> 58;
     uint64_t quotient = (uint64_t)(((mont256_wide)top * WITNESS_SOLVER_RECIPROCAL) >> 64);
     const uint64_t whole[4] = {plain->p0, plain->p1, plain->p2, plain->p3};
@@ -194,7 +194,7 @@ static inline void witness_solver_evaluate(fr *r, const witness_solver_job *job,
     witness_solver_reduce(r, &plain, &low);
 }
 
-/* The value of an expression whose wires are all known, until the next call. */
+/* Returns the value of an expression whose wires are all known; valid until the next call. */
 static inline const fr *witness_solver_value(const witness_solver_job *job, witness_solver_cache *cache, uint32_t expression) {
     const cs_short_forms *forms = &job->cs->short_forms;
     const cs_span span = forms->spans[expression];
@@ -210,8 +210,8 @@ static inline const fr *witness_solver_value(const witness_solver_job *job, witn
 
 /* ---- instructions ----------------------------------------------------------------------------- */
 
-/* Remembers the failing row with the smallest level, among those the smallest number. Rows of that level do not depend
- * on the failed one, so it is the one that a solver working level by level reports. */
+/* Records the failing row with the lowest level, and of those the lowest number. Rows of that level do not depend on the failed
+ * one, so a solver that works level by level reports the same row. */
 static inline void witness_solver_fail(witness_solver_job *job, uint32_t number) {
     uint64_t failure = (uint64_t)job->cs->rows[number].level << 32 | number;
     uint64_t known = __atomic_load_n(&job->first_failure, __ATOMIC_RELAXED);
@@ -247,8 +247,8 @@ static inline void witness_solver_set(const witness_solver_job *job, const cs_ro
     }
 }
 
-/* L * R = O with the unknown in one factor: `part` is that factor without it, `other` the other one. Gives the
- * unknown's term and the whole factor. Returns 0 when 0 * unknown should be something else. */
+/* L * R = O with the unknown wire in one factor: `part` is that factor without the unknown, `other` the other factor. Computes
+ * the term of the unknown and the whole factor. Returns 0 when 0 * unknown would have to be non-zero. */
 static inline int witness_solver_divide(fr *term, fr *factor, const fr *part, const fr *other, const fr *out) {
     if (fr_is_zero(other)) {
         *term = FR_ZERO;
@@ -273,7 +273,7 @@ static inline void witness_solver_row(witness_solver_job *job, witness_solver_ca
         term = out;
         if (cs->short_forms.spans[row->out].end - cs->short_forms.spans[row->out].start > 1) {
             fr rest;
-            job->wires[row->solved_wire] = FR_ZERO; /* so that the sum leaves it out */
+            job->wires[row->solved_wire] = FR_ZERO; /* excludes the wire from the sum */
             witness_solver_evaluate(&rest, job, row->out);
             fr_sub(&term, &out, &rest);
         }
@@ -333,7 +333,7 @@ static void witness_solver_check_task(void *argument, uint32_t index, uint32_t w
     for (uint32_t i = start; i < end; i++) witness_solver_check(job, &cache, cs->program[i]);
 }
 
-/* Inputs to wires[0 .. public + secret): canonical values only. */
+/* Reads the inputs to wires[0 .. public + secret); refuses values that are not canonical. */
 static g16_status witness_solver_read_inputs(const constraint_system *cs, fr *wires, const uint8_t *inputs, size_t count,
                                              g16_error *error) {
     size_t expected = (size_t)cs->public_wires - 1 + cs->secret_wires;
@@ -359,7 +359,7 @@ static g16_status witness_solver_solve(const struct constraint_system *cs, threa
         job.first_component = cs->slice_start[slice];
         status = thread_pool_for(pool, cs->slice_start[slice + 1] - job.first_component, witness_solver_component_task, &job,
                                  cancel);
-        if (g16_is_cancelled(cancel)) status = G16_CANCELLED; /* a task may have stopped half way */
+        if (g16_is_cancelled(cancel)) status = G16_CANCELLED; /* a task may have stopped early */
     }
     if (status == G16_OK) {
         uint32_t checks = cs->instructions_count - cs->checks_start;
