@@ -174,7 +174,7 @@ int cs_read_public_names(cs_builder *builder) {
     return 1;
 }
 
-/* Nothing in a key file names a circuit. The batch circuits differ in the names of their secret inputs 3 and 4. */
+/* Key files do not name their circuit. The batch circuits differ in the names of their secret inputs 3 and 4. */
 int cs_read_secret_names(cs_builder *builder) {
     uint64_t count;
     int start_index = 0;

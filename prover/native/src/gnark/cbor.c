@@ -56,7 +56,7 @@ int cbor_head(cbor_reader *reader, unsigned *major, uint64_t *argument, const ch
     }
     uint64_t value = 0;
     for (size_t i = 0; i < width; i++) value = (value << 8) | reader->data[reader->offset++];
-    /* The shortest form is the only one: a value that a narrower form holds is refused. */
+    /* Only the shortest encoding is accepted. */
     uint64_t smallest = width == 1 ? 24 : (uint64_t)1 << (4 * width);
     if (value < smallest) {
         return cbor_fail_at(reader, G16_MALFORMED_KEY, start, "%s: CBOR number is not in its shortest form", what);
@@ -65,7 +65,7 @@ int cbor_head(cbor_reader *reader, unsigned *major, uint64_t *argument, const ch
     return 1;
 }
 
-/* A head of the given major type; with null_ok, null gives *argument = 0. */
+/* Reads a head of the given major type; with null_ok, null sets *argument = 0. */
 static int head_of(cbor_reader *reader, unsigned expected, int null_ok, uint64_t *argument, const char *what) {
     size_t start = reader->offset;
     unsigned major;
@@ -128,7 +128,7 @@ int cbor_text(cbor_reader *reader, size_t limit, const uint8_t **text, size_t *l
 int cbor_tag(cbor_reader *reader, uint64_t *tag, const char *what) { return head_of(reader, CBOR_TAG, 0, tag, what); }
 
 int cbor_skip(cbor_reader *reader, unsigned depth, const char *what) {
-    uint64_t open[CBOR_MAX_DEPTH + 1]; /* items that are still to come at each level below this item */
+    uint64_t open[CBOR_MAX_DEPTH + 1]; /* items still to read at each nesting level */
     unsigned level = 0;
     open[0] = 1;
     for (;;) {

@@ -1,9 +1,9 @@
-/* gnark/intcomp.c - see gnark/intcomp.h. Written once for both word widths; the compiler specialises it. */
+/* gnark/intcomp.c - see gnark/intcomp.h. One implementation for both word widths, which the compiler specialises. */
 #include "gnark/intcomp.h"
 
 #include <string.h>
 
-/* Groups in a unit: a descriptor word has one byte for each. */
+/* Groups per unit: a descriptor word has one byte for each. */
 #define GROUPS 4
 
 typedef struct column_state {
@@ -33,7 +33,7 @@ static inline void store(column_state *state, uint64_t value, unsigned width) {
     }
 }
 
-/* Values of `bits` bits each, packed from the least significant bit of the first word upward. */
+/* Returns packed value i of `bits` bits; packing starts at the least significant bit of the first word. */
 static inline uint64_t packed_value(const column_state *state, uint64_t first_word, unsigned index, unsigned bits,
                                     unsigned width) {
     unsigned bit = index * bits;
@@ -84,7 +84,7 @@ static inline const char *small_block(column_state *state, uint64_t count, uint6
     if (end < start) return "a block is shorter than its header";
     uint64_t bytes = (end - start) * word_bytes, next = 0, previous = 0;
     const uint8_t *base = state->words + start * word_bytes;
-/* Bytes fill each word from its most significant byte down. */
+/* Within a word, bytes are stored from the most significant one down. */
 #define BYTE_AT(i) base[(i) / word_bytes * word_bytes + (word_bytes - 1 - (i) % word_bytes)]
     for (uint64_t i = 0; i < count; i++) {
         uint64_t difference = 0;

@@ -1,5 +1,5 @@
-/* gnark/leb128.h - variable-length unsigned integers below 2^32, the words of calldata in key files of generation 0.14:
- * seven bits per byte, least significant group first. */
+/* gnark/leb128.h - variable-length unsigned integers below 2^32, the words of calldata in key files of format version 0.14: seven
+ * bits per byte, least significant group first. */
 #ifndef G16_GNARK_LEB128_H
 #define G16_GNARK_LEB128_H
 
@@ -7,10 +7,10 @@
 
 typedef struct leb128_words {
     const uint8_t *next, *end;
-    uint64_t taken; /* words so far */
+    uint64_t taken; /* words read so far */
 } leb128_words;
 
-/* 1 and the next word; 0, with nothing taken, when the bytes end early or the word has 33 bits or more. */
+/* Returns 1 and the next word; or 0 without consuming bytes when the data end early or the word has more than 32 bits. */
 static inline int leb128_read(leb128_words *from, uint32_t *value) {
     const uint8_t *at = from->next;
     uint64_t word = 0;

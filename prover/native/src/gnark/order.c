@@ -1,11 +1,11 @@
-/* gnark/order.c - proves that a decoded system can be solved.
+/* gnark/order.c - verifies that the instructions of a decoded system solve its witness.
  *
- * Walks the instructions once in their order of execution. Each row may hold at most one term whose wire has no
- * value yet, which the row then solves; a hint's outputs must be new. Generation 0.8 does not say when hints run:
- * there each runs before the first row that reads one of its outputs.
+ * Processes the instructions once in their order of execution. Each row may contain at most one term whose wire has no value yet,
+ * and the row solves that wire; the outputs of a hint must be new. Format version 0.8 does not state when hints run: there each
+ * runs before the first row that reads one of its outputs.
  *
- * Notes for each instruction its dependency level: 0 when it reads inputs only, else one more than the highest level
- * among the instructions that solve what it reads.
+ * Computes the dependency level of each instruction: 0 when it reads inputs only, else one more than the highest level among the
+ * instructions that solve the wires it reads.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,10 +15,10 @@
 #include "gnark/builder.h"
 #include "gnark/steps.h"
 
-/* In solved_by, plus the hint's number: a 0.8 hint that has not run yet. Below CS_INPUT. */
+/* solved_by, plus the hint's number, of a 0.8 hint that has not run yet. Below CS_INPUT. */
 #define PENDING_HINT 0x80000000u
 
-/* In expression_level: some of its wires may have no value. */
+/* expression_level when some wires of the expression may have no value. */
 #define UNREAD 0xffffffffu
 
 typedef struct planner {
@@ -27,7 +27,7 @@ typedef struct planner {
     uint32_t first_internal;
     uint32_t *solved_by;        /* [wires], the builder's */
     uint32_t *place_level;      /* [instructions], the builder's */
-    uint32_t *expression_level; /* [expressions] level that an instruction reading it has at least, or UNREAD */
+    uint32_t *expression_level; /* [expressions] minimum level of an instruction that reads it, or UNREAD */
     uint8_t *hint_seen;         /* [hints], 0.8 only */
     struct visit {
         uint32_t hint, next_term;
@@ -48,7 +48,7 @@ static int broken(planner *plan, const char *format, ...) {
 
 /* ---- ids -------------------------------------------------------------------------------------- */
 
-/* Names the first row or hint that uses an expression. */
+/* Reports an invalid term with the first row or hint that uses its expression. */
 static int bad_term(planner *plan, uint32_t expression, const cs_term *term) {
     const constraint_system *cs = plan->cs;
     const char *kind = "constraint";
@@ -178,7 +178,7 @@ static int run_in_file_order(planner *plan) {
     return 1;
 }
 
-/* ---- hints of generation 0.8 ------------------------------------------------------------------ */
+/* ---- hints of format version 0.8 -------------------------------------------------------------- */
 
 static int append_hint(planner *plan, uint32_t hint) {
     uint32_t place = plan->builder->order_count++;
@@ -188,8 +188,8 @@ static int append_hint(planner *plan, uint32_t hint) {
 
 static int is_pending(uint32_t solver) { return solver >= PENDING_HINT && solver < CS_INPUT; }
 
-/* Runs a hint after those whose outputs its input reads. An own stack takes the place of recursion: a hint is on it
- * at most once, so it is never higher than there are hints. */
+/* Runs a hint after the hints whose outputs it reads. An explicit stack replaces recursion; a hint is on it at most once, so its
+ * height is bounded by the number of hints. */
 static int place_hint(planner *plan, uint32_t first) {
     const constraint_system *cs = plan->cs;
     uint32_t depth = 0;
@@ -294,7 +294,7 @@ int cs_order(cs_builder *builder) {
     constraint_system *cs = builder->cs;
     planner plan = {.builder = builder, .cs = cs, .first_internal = cs->public_wires + cs->secret_wires};
     uint64_t wires = (uint64_t)cs->public_wires + cs->secret_wires + cs->internal_wires;
-    /* Before anything is allocated per wire: each internal wire needs an instruction that solves it. */
+    /* Checked before anything is allocated per wire: each internal wire needs an instruction that solves it. */
     if (wires >= CS_IS_HINT || cs->internal_wires > cs->constraints + builder->hint_outputs) {
         return broken(&plan, "%u internal wires are more than the instructions can solve", cs->internal_wires);
     }

@@ -1,9 +1,9 @@
-/* gnark/schedule.c - plans which instructions may run in parallel.
+/* gnark/schedule.c - determines which instructions may run in parallel.
  *
- * Instructions that solve wires are joined (union-find) when one reads a wire that the other solves. What is not
- * joined may run in parallel. Some circuits join nearly everything in the end: batch update feeds one hash
- * chain from all its leaves. There the program is cut by dependency level into a few slices that run one after the
- * other; wires solved in earlier slices join nothing, so a chain does not tie the paths behind it together.
+ * Instructions that solve wires are joined (union-find) when one reads a wire that the other solves; instructions that are not
+ * joined may run in parallel. In some circuits nearly everything becomes joined: batch update feeds one hash chain from all its
+ * leaves. There the program is cut by dependency level into a few slices that run one after another. Wires solved in earlier
+ * slices join nothing, so the chain does not join the Merkle paths that it depends on.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,29 +11,29 @@
 #include "gnark/builder.h"
 #include "gnark/steps.h"
 
-/* Components of fewer instructions share a task. */
+/* Components with fewer instructions share a task. */
 #define SMALLEST_TASK 256
-/* A slice ends when a component has grown to this part of all instructions. */
+/* A slice ends when a component exceeds 1/32 of all instructions. */
 #define LARGEST_PART 32
 #define MOST_SLICES 8
 
-/* In joined_to: no instruction has read the expression yet, or one that found only inputs. */
+/* joined_to of an expression that no instruction has read yet, or that contains only inputs. */
 #define UNREAD 0xffffffffu
 #define ONLY_INPUTS 0xfffffffeu
 
 typedef struct scheduler {
     cs_builder *builder;
     constraint_system *cs;
-    const uint32_t *level; /* of a place, CS_CHECK for checks */
+    const uint32_t *level; /* by place; CS_CHECK for checks */
     uint32_t levels, solvers;
-    uint32_t *by_level;    /* [solvers] places by level, ascending inside a level */
+    uint32_t *by_level;    /* [solvers] places by level, ascending within a level */
     uint32_t *level_start; /* [levels + 1] into by_level */
-    uint32_t *joined_to;   /* [expressions] a place that is joined to all that solve its wires */
-    uint32_t *parent;      /* [instructions] union-find; the root is the lowest place */
-    uint32_t *size;        /* [instructions] of roots */
+    uint32_t *joined_to;   /* [expressions] a place that is joined to all places that solve its wires */
+    uint32_t *parent;      /* [instructions] union-find; the root is the lowest place of a set */
+    uint32_t *size;        /* [instructions] of the root's set */
     uint32_t slices;
-    uint32_t first_level[MOST_SLICES + 1]; /* of a slice; the last entry is past the end */
-    uint32_t largest;      /* component in the present slice */
+    uint32_t first_level[MOST_SLICES + 1]; /* of a slice; one extra entry marks the end */
+    uint32_t largest;      /* largest component of the current slice */
 } scheduler;
 
 /* ---- union-find ------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ static int sort_by_level(scheduler *plan) {
     plan->by_level = cs_allocate(builder, plan->solvers, sizeof *plan->by_level);
     plan->level_start = cs_allocate(builder, (uint64_t)plan->levels + 2, sizeof *plan->level_start);
     if (!plan->by_level || !plan->level_start) return 0;
-    uint32_t *next = plan->level_start + 1; /* one place ahead while it is filled */
+    uint32_t *next = plan->level_start + 1; /* one entry ahead while it is filled */
     for (uint32_t p = 0; p < builder->order_count; p++) {
         if (plan->level[p] != CS_CHECK) next[plan->level[p] + 1]++;
     }
@@ -113,8 +113,8 @@ static int sort_by_level(scheduler *plan) {
     return 1;
 }
 
-/* Joins all instructions level by level, in at most `most` slices. Returns the sum of the slices' largest
- * components: how many instructions must run one after the other at least. */
+/* Joins all instructions level by level, in at most `most` slices. Returns the sum over slices of the largest component, a lower
+ * bound of the instructions that must run one after another. */
 static uint64_t cut(scheduler *plan, uint32_t most) {
     uint32_t limit = plan->solvers / LARGEST_PART + 1;
     uint64_t longest = 0;
@@ -145,7 +145,7 @@ typedef struct component {
     uint32_t slice, size, root;
 } component;
 
-/* By slice; inside one the larger first, so that they start first. */
+/* By slice; within a slice larger components first, so that they start first. */
 static int by_slice_and_size(const void *a, const void *b) {
     const component *x = a, *y = b;
     if (x->slice != y->slice) return x->slice < y->slice ? -1 : 1;
@@ -159,7 +159,7 @@ static uint32_t slice_of(const scheduler *plan, uint32_t level) {
     return slice;
 }
 
-/* Numbers the tasks: task_of[root] for every component; small components share one. */
+/* Numbers the tasks: task_of[root] for every component; small components share a task. */
 static int number_tasks(scheduler *plan, uint32_t *task_of) {
     cs_builder *builder = plan->builder;
     constraint_system *cs = plan->cs;
@@ -192,7 +192,7 @@ static int number_tasks(scheduler *plan, uint32_t *task_of) {
     return 1;
 }
 
-/* Counting sort of the instructions by task, stable: inside a task the order of execution stays. */
+/* Sorts the instructions by task with a stable counting sort, which keeps the order of execution within a task. */
 static int write_program(scheduler *plan, const uint32_t *task_of) {
     cs_builder *builder = plan->builder;
     constraint_system *cs = plan->cs;
@@ -200,7 +200,7 @@ static int write_program(scheduler *plan, const uint32_t *task_of) {
     cs->program = cs_allocate(builder, count, sizeof *cs->program);
     cs->component_start = cs_allocate(builder, (uint64_t)cs->components + 2, sizeof *cs->component_start);
     if (!cs->program || !cs->component_start) return 0;
-    uint32_t *next = cs->component_start + 1; /* one place ahead while it is filled */
+    uint32_t *next = cs->component_start + 1; /* one entry ahead while it is filled */
     for (uint32_t p = 0; p < count; p++) {
         if (plan->level[p] != CS_CHECK) next[task_of[root_of(plan, p)] + 1]++;
     }
@@ -224,7 +224,7 @@ int cs_schedule(cs_builder *builder) {
     int done = task_of && plan.joined_to && plan.parent && plan.size && sort_by_level(&plan);
     if (done) {
         uint64_t whole = cut(&plan, 1);
-        /* Slices cost a barrier each; they must make the sequential part clearly shorter. */
+        /* Each slice costs a barrier, so slices must shorten the sequential part by more than half. */
         if (whole > plan.solvers / LARGEST_PART && cut(&plan, MOST_SLICES) > whole / 2) cut(&plan, 1);
         done = number_tasks(&plan, task_of) && write_program(&plan, task_of);
     }

@@ -1,7 +1,7 @@
-/* gnark/v014.c - constraint systems of generation 0.14: framed sections.
+/* gnark/v014.c - constraint systems of format version 0.14: framed sections.
  *
- * Head (total length, version), lengths of levels, instructions, calldata and body, these four sections, and the
- * table of coefficients to the end. Instructions are rows and hints in an order that solves the witness.
+ * A head (total length, version), the four sections levels, instructions, calldata and body, and the table of coefficients to the
+ * end. Instructions are rows and hints in an order that solves the witness.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ enum {
     KEY_COMMITMENTS,
     KEY_HINT_NAMES,
     KEY_INTERNAL,
-    KEY_GKR, /* from here on: may be missing */
+    KEY_GKR, /* from here on optional */
     KEY_LOGS,
     KEY_DEBUG_MAP,
     KEY_DEBUG_INFO,
@@ -41,7 +41,7 @@ static const char *const KEY_NAMES[KEYS] = {
 #define TAG_NO_COMMITMENTS 5309737
 #define TYPE_R1CS 1
 #define MAX_BLUEPRINTS 8
-/* A row's calldata is at least its length and three term counts. */
+/* The calldata of a row is at least its length and three term counts. */
 #define MIN_INSTRUCTION_WORDS 4
 
 typedef struct section {
@@ -54,7 +54,7 @@ typedef struct v014 {
     uint32_t blueprints;
     uint8_t is_row[MAX_BLUEPRINTS];
     uint64_t calldata_words, instruction_count, row_count;
-    /* Columns with an entry per instruction. */
+    /* Columns with one entry per instruction. */
     uint32_t *blueprint, *row_offset, *wire_offset, *level;
     uint64_t *start;
 } v014;
@@ -155,7 +155,7 @@ static int read_body(v014 *file) {
     uint64_t pairs, count;
     uint32_t seen = 0;
     reader->offset = file->body.offset;
-    reader->size = end; /* so that nothing is read beyond the section */
+    reader->size = end; /* nothing beyond the section may be read */
     if (!cbor_map(reader, 2, 0, &pairs, "body")) return 0;
     for (uint64_t i = 0; i < pairs; i++) {
         int key, done;
@@ -213,7 +213,7 @@ static int bad_column(cbor_reader *reader, const char *what, const char *problem
     return cbor_fail_at(reader, G16_MALFORMED_KEY, reader->offset + place, "%s: %s", what, problem);
 }
 
-/* A column of the instructions section that must have `count` entries. */
+/* Reads a column of the instructions section that must have `count` entries. */
 static int read_column(v014 *file, void *values, unsigned width, uint64_t count, const char *what) {
     cbor_reader *reader = &file->builder->reader;
     size_t left = file->instructions.offset + file->instructions.size - reader->offset, place;
@@ -230,7 +230,7 @@ static int read_column(v014 *file, void *values, unsigned width, uint64_t count,
     return 1;
 }
 
-/* The first column tells the number of instructions, which its calldata bounds. */
+/* The length of the first column is the number of instructions, which is bounded by the calldata. */
 static int read_blueprint_column(v014 *file) {
     cs_builder *builder = file->builder;
     cbor_reader *reader = &builder->reader;
@@ -427,7 +427,7 @@ static int read_calldata(v014 *file) {
     return 1;
 }
 
-/* Number of words, which bounds the number of instructions. */
+/* Reads the number of words, which bounds the number of instructions. */
 static int read_calldata_head(v014 *file) {
     cbor_reader *reader = &file->builder->reader;
     reader->offset = file->calldata.offset;
@@ -446,6 +446,6 @@ int cs_read_v014(cs_builder *builder) {
     free(file.wire_offset);
     free(file.level);
     free(file.start);
-    builder->reader.offset = builder->reader.size; /* the sections cover all of it */
+    builder->reader.offset = builder->reader.size; /* the sections cover the whole file */
     return done;
 }

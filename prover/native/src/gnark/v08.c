@@ -1,8 +1,8 @@
-/* gnark/v08.c - constraint systems of generation 0.8: one CBOR map.
+/* gnark/v08.c - constraint systems of format version 0.8: one CBOR map.
  *
- * The writer's encoding is deterministic (keys of a map sorted, integers in shortest form), and so is what this
- * reader accepts for the big tables. Hints have no place in the order of execution there; they run when a row
- * first needs one of their outputs, see gnark/order.c.
+ * The writer's encoding is deterministic (sorted map keys, shortest integers), and for the large tables this reader accepts
+ * nothing else. The file does not order hints relative to rows; a hint runs when a row first needs one of its outputs, see
+ * gnark/order.c.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ enum {
     KEY_COMMITMENTS,
     KEY_HINT_NAMES,
     KEY_INTERNAL,
-    KEY_LOGS, /* from here on: for debugging only */
+    KEY_LOGS, /* from here on debug data */
     KEY_DEBUG_MAP,
     KEY_DEBUG_INFO,
     KEY_SYMBOLS,
@@ -34,13 +34,13 @@ static const char *const KEY_NAMES[KEYS] = {
     "NbInternalVariables", "Logs",    "MDebug",             "DebugInfo",           "SymbolTable",
 };
 
-/* {"CID": c, "VID": v}: a3-byte name takes four bytes, and the shortest term eleven. */
+/* {"CID": c, "VID": v}: a key of three letters takes four bytes, the shortest term eleven. */
 #define MIN_TERM_BYTES 11
 /* {"L": [], "O": [], "R": []} */
 #define MIN_ROW_BYTES 10
 #define MIN_HINT_BYTES 26
 
-/* The next bytes are exactly these. */
+/* Consumes exactly these bytes or fails. */
 static inline int literal(cbor_reader *reader, const char *bytes, size_t length, const char *what) {
     if (reader->size - reader->offset < length || memcmp(reader->data + reader->offset, bytes, length) != 0) {
         return cbor_fail(reader, "%s: unexpected bytes", what);
@@ -49,7 +49,7 @@ static inline int literal(cbor_reader *reader, const char *bytes, size_t length,
     return 1;
 }
 
-/* An unsigned 32-bit integer; the short forms, which are nearly all there are, without a call. */
+/* Reads an unsigned 32-bit integer; the short encodings, nearly all there are, without a call. */
 static inline int number(cbor_reader *reader, uint32_t *value, const char *what) {
     const uint8_t *at = reader->data + reader->offset;
     size_t left = reader->size - reader->offset;
@@ -129,7 +129,7 @@ static int read_hint(cs_builder *builder) {
         }
     }
     if (!literal(reader, "\x66Inputs", 7, "MHints") || !cbor_array(reader, 1, 1, &inputs, "MHints")) return 0;
-    uint64_t row_terms = builder->cs->file_terms; /* which are those of rows only */
+    uint64_t row_terms = builder->cs->file_terms; /* number of terms of the rows alone */
     for (uint64_t i = 0; i < inputs; i++) {
         if (!read_expression(builder, &input, "MHints")) return 0;
     }
@@ -137,8 +137,8 @@ static int read_hint(cs_builder *builder) {
     return cs_add_hint(builder, id, inputs, input, first, outputs, start);
 }
 
-/* Each output wire has a copy of its hint's whole record. Wires ascend and outputs are consecutive, so the copies
- * follow each other and must be the same bytes. */
+/* The file repeats the whole record of a hint for each output wire. Wires ascend and outputs are consecutive, so the copies are
+ * adjacent and must be identical. */
 static int read_hints(cs_builder *builder) {
     cbor_reader *reader = &builder->reader;
     uint64_t count;
@@ -241,7 +241,7 @@ int cs_read_v08(cs_builder *builder) {
         int key, done;
         if (!cs_read_key(builder, KEY_NAMES, KEYS, &seen, &key)) return 0;
         switch (key) {
-        case KEY_LEVELS: /* read once the number of rows is known */
+        case KEY_LEVELS: /* read after the number of rows is known */
             levels_offset = reader->offset;
             done = cbor_skip(reader, 1, "Levels");
             break;

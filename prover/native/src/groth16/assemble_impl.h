@@ -1,4 +1,5 @@
-/* groth16/assemble_impl.h - from the sums of a proof to its bytes, blinded; included by groth16/prove_impl.h, which has the formulas.
+/* groth16/assemble_impl.h - from the sums of a proof to its blinded bytes; included by groth16/prove_impl.h, which has the
+ * formulas.
  */
 #ifndef G16_GROTH16_ASSEMBLE_IMPL_H
 #define G16_GROTH16_ASSEMBLE_IMPL_H
@@ -8,13 +9,13 @@
 #include "curve/g2.h"
 #include "key/key.h"
 
-/* The sums over A, B in G2, K with Z, and, for the classical form only, B in G1; then what becomes of them. */
+/* The sums over A, B in G2, K with Z, and, for classical blinding, B in G1; later the points of the proof. */
 typedef struct prove_base {
     g1_xyzz ar, krs, bs1;
     g2_xyzz bs;
 } prove_base;
 
-/* r and s are plain numbers, rs their product. */
+/* r, s and rs, their product, are plain numbers. */
 static void prove_blind_classical(const proving_key *pk, groth16_proof *proof, prove_base *base, const uint64_t r[4],
                                   const uint64_t s[4], const uint64_t rs[4]) {
     g1_xyzz t;
@@ -48,7 +49,7 @@ static void prove_blind_classical(const proving_key *pk, groth16_proof *proof, p
     os_random_wipe(&bs1, sizeof bs1);
 }
 
-/* rho, its inverse and sigma are plain numbers, rho not zero. */
+/* rho, its inverse and sigma are plain numbers; rho is not zero. */
 static void prove_blind_again(const proving_key *pk, groth16_proof *proof, prove_base *base, const uint64_t rho[4],
                               const uint64_t rho_inverse[4], const uint64_t sigma[4]) {
     g1_affine ar;
@@ -75,7 +76,7 @@ static void prove_blind_again(const proving_key *pk, groth16_proof *proof, prove
     os_random_wipe(&bs, sizeof bs);
 }
 
-/* Adds alpha and beta, blinds and encodes. base is used up and wiped. */
+/* Adds alpha and beta, blinds and encodes. Consumes and wipes base. */
 static g16_status prove_finish(const struct g16_key *key, g16_blinding form, prove_base *base, uint8_t *out,
                                const fr blinding[2], g16_error *error) {
     const proving_key *pk = &key->pk;
@@ -85,7 +86,7 @@ static g16_status prove_finish(const struct g16_key *key, g16_blinding form, pro
     g1_xyzz_add_affine(&base->ar, &base->ar, &pk->alpha);
     g2_xyzz_add_affine(&base->bs, &base->bs, &pk->beta2);
     if (form == G16_BLINDING_RERANDOMISED && g1_xyzz_is_infinity(&base->ar)) {
-        /* No multiple of infinity hides anything. Whoever meets this knows the key's secrets. */
+        /* Infinity cannot be blinded. Only a person who knows the key's secrets can cause this. */
         os_random_wipe(base, sizeof *base);
         return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "this key maps the witness to the point at infinity");
     }
@@ -107,7 +108,7 @@ static g16_status prove_finish(const struct g16_key *key, g16_blinding form, pro
     return G16_OK;
 }
 
-/* The blinding values of a proof from their bytes. */
+/* Reads the blinding values of a proof. */
 static g16_status prove_read_blinding(fr blinding[2], g16_blinding form, const uint8_t *first, const uint8_t *second,
                                       g16_error *error) {
     if (!fr_from_bytes(&blinding[0], first) || !fr_from_bytes(&blinding[1], second)) {

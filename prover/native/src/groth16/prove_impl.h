@@ -1,4 +1,4 @@
-/* groth16/prove_impl.h - a Groth16 proof (Groth 2016) under a gnark key; included by backend.c.
+/* groth16/prove_impl.h - a Groth16 proof (Groth 2016) with a gnark key; included by backend.c.
  *
  * With wires w and blinding r, s:
  *   Ar  = alpha + sum w_i A_i + r delta
@@ -7,12 +7,15 @@
  * or, from the same proof with r = s = 0, re-randomised by rho and sigma (docs/explanation/blinding.md):
  *   Ar / rho,   rho (Bs + sigma delta),   Krs + sigma Ar
  * which needs no Bs1 and so no multiplication over B in G1.
- * The witness is solved first; then one job of tasks does the rest: digits of w, quotient, digits of h, and one
- * task per multi-scalar multiplication and window. A, B, B1 and K share the digits of w and their sort by bucket. With three threads
- * or more the quotient is cut (groth16/quotient_cut_impl.h) and windows are (msm_cut_for()); which threads there are changes no result.
- * Under a folded key (key/fold_shape.h) K covers all wires and h_j Z_j is a sum over products of A and B at points.
- * Where the key has tables of its bases (msm/table.h), A, B in G2, and K together with Z are sums over those instead: entries of w and
- * of h are sorted in a task per bucket set, and then a task sums one part of the buckets.
+ *
+ * The witness is solved first. One job of tasks computes the rest: digits of w, quotient, digits of h, and a task per
+ * multi-scalar multiplication and window. A, B, B1 and K share the digits of w and their sort by bucket. With three or more
+ * threads the quotient (groth16/quotient_cut_impl.h) and windows (msm_cut_for()) are divided among them; the result does not
+ * depend on that.
+ * With a folded key (key/fold_shape.h) K covers all wires, and the sum of h_j Z_j is replaced by one over products of A and B at
+ * points.
+ * With tables of bases (msm/table.h), the sums over A, over B in G2, and over K together with Z use those: a task per bucket set
+ * sorts the entries of w and of h, and further tasks sum a part of the buckets each.
  */
 #ifndef G16_GROTH16_PROVE_IMPL_H
 #define G16_GROTH16_PROVE_IMPL_H
@@ -64,7 +67,7 @@ static g16_status prove_solve(prove_state *p, thread_pool *pool, const uint8_t *
     return witness_solver_solve(&p->key->cs, pool, p->wires, p->a, p->b, c, inputs, count, p->cancel, error);
 }
 
-/* How the quotient is made by so many threads, and where it lies then, and its digits. */
+/* Plans the computation of the quotient for a number of threads, and where it and its digits are stored. */
 static void prove_plan_quotient(prove_state *p, uint32_t threads) {
     const uint32_t log2 = p->key->pk.domain_log2;
     p->cut = quotient_cut_for(log2, p->folded, threads);
@@ -111,7 +114,7 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
             g16_fail(error, status, 0, "the proof was cancelled");
         }
     }
-    /* Sums without blinding would link proofs to witnesses. */
+    /* Sums without blinding would allow to test guesses of the witness against the proof. */
     os_random_wipe(p.sums.memory, p.sums.bytes);
     os_random_wipe(blinding, sizeof blinding);
     return status;

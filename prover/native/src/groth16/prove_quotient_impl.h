@@ -1,4 +1,4 @@
-/* groth16/prove_quotient_impl.h - the tasks of a proof that make the quotient, of whole vectors or cut; included by
+/* groth16/prove_quotient_impl.h - the tasks of a proof that compute the quotient, from whole vectors or in parts; included by
  * groth16/prove_tasks_impl.h. */
 #ifndef G16_GROTH16_PROVE_QUOTIENT_IMPL_H
 #define G16_GROTH16_PROVE_QUOTIENT_IMPL_H
@@ -7,12 +7,12 @@
 
 static inline fr *prove_vector(const prove_state *p, uint32_t index) { return index == 0 ? p->a : index == 1 ? p->b : p->c; }
 
-/* Half of c, which a folded key does not need otherwise, for a or b. */
+/* Half of c, which a folded key does not use, as scratch memory for a or b. */
 static inline fr *prove_spare(const prove_state *p, uint32_t index) {
     return index == 0 ? p->c : p->c + ((size_t)1 << p->key->pk.domain_log2) / 2;
 }
 
-/* ---- whole vectors: one task each, and one for the product ------------------------- */
+/* ---- whole vectors: one task per vector, and one for the product ------------------- */
 
 static void prove_task_transform(void *argument, uint32_t index, uint32_t worker) {
     prove_state *p = argument;
@@ -45,7 +45,7 @@ static void prove_task_combine(void *argument, uint32_t index, uint32_t worker) 
     prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
 
-/* ---- cut vectors: see groth16/quotient_cut_impl.h ------------------------------------------- */
+/* ---- vectors in parts: see groth16/quotient_cut_impl.h ------------------------------------- */
 
 static void prove_task_enter(void *argument, uint32_t index, uint32_t worker) {
     prove_state *p = argument;
@@ -100,7 +100,7 @@ static thread_pool_task *prove_push(thread_pool_task *next, prove_state *p, thre
     return next + 1;
 }
 
-/* The result is there after the groups PRODUCT and COMBINE. */
+/* The result is complete after the groups PRODUCT and COMBINE. */
 static thread_pool_task *prove_list_quotient(thread_pool_task *next, prove_state *p) {
     const uint32_t vectors = p->folded ? 2 : 3, transformed = THREAD_POOL_AFTER(PROVE_GROUP_TRANSFORMS);
     const quotient_cut *cut = &p->cut;

@@ -1,4 +1,4 @@
-/* groth16/prove_state_impl.h - what a running proof touches, and where it lies; included by groth16/prove_tasks_impl.h. */
+/* groth16/prove_state_impl.h - the state of a running proof and its memory layout; included by groth16/prove_tasks_impl.h. */
 #ifndef G16_GROTH16_PROVE_STATE_IMPL_H
 #define G16_GROTH16_PROVE_STATE_IMPL_H
 
@@ -23,18 +23,18 @@ enum {
 
 #define PROVE_RECODE_TASKS 256
 #define PROVE_RECODE_MIN 2048
-/* Parts of a bucket set: enough that the threads end together. At least two, for MSM_MAX_LINES. */
+/* Parts of a bucket set per thread: enough that threads finish at about the same time. At least two, because of MSM_MAX_LINES. */
 #define PROVE_PARTS_PER_THREAD 4
 #define PROVE_MIN_PARTS 2
 #define PROVE_MAX_PARTS 32
-/* See msm_cut_for(): threads that have no more tasks of one list take those of another, but for the last, which waits for the
- * quotient. */
+/* The `wait` of msm_cut_for(): threads without tasks of one list continue with those of another, except for the last list, which
+ * waits for the quotient. */
 #define PROVE_WAIT 0.125
 #define PROVE_WAIT_LAST 1.0
-/* Kinds of tasks. */
+/* Maximum number of entries of the task list. */
 #define PROVE_MAX_ENTRIES 16
 
-/* The cuts of windows, and sums of their pieces or of parts of bucket sets; one block of memory that is wiped at the end. */
+/* The cuts of windows, and the sums of their pieces or of parts of bucket sets; one block of memory that is wiped at the end. */
 typedef struct prove_sums {
     msm_cut cut_a, cut_b1, cut_k, cut_z, cut_b2;
     g1_xyzz *a, *b1, *k, *z;
@@ -45,26 +45,26 @@ typedef struct prove_sums {
     size_t bytes;
 } prove_sums;
 
-/* Everything a running proof touches; arrays lie in the caller's scratch memory. */
+/* The state of a running proof; the arrays are in the caller's scratch memory. */
 typedef struct prove_state {
     const struct g16_key *key;
-    int folded; /* the quotient is summed at the points of `shape`, and c is not needed */
+    int folded; /* the quotient is evaluated at the points of `shape`, and c is not needed */
     fold_shape shape;
     quotient_cut cut;
-    fr product_scale; /* 1 / n^2, where the quotient is cut and not folded */
+    fr product_scale; /* 1 / n^2, when the quotient is divided among tasks and not folded */
     g16_blinding form;
     const g16_cancel *cancel;
     uint64_t *stage_ns; /* G16_STAGE_COUNT, or NULL */
     msm_plan w_plan, h_plan;
     uint32_t w_chunk, w_chunks, h_chunk, h_chunks;
     uint64_t h_unit[4];
-    uint32_t parts;      /* of a bucket set, with tables */
-    msm_plan parts_plan; /* of which only the buckets count */
-    msm_sorted sorted_w;                   /* half after half, window after window */
-    msm_sorted sorted_w_table, sorted_h_table; /* set after set */
+    uint32_t parts;      /* parts of a bucket set, with tables */
+    msm_plan parts_plan; /* only its buckets are used */
+    msm_sorted sorted_w;                   /* by half and window */
+    msm_sorted sorted_w_table, sorted_h_table; /* by bucket set */
     int16_t *w_table_digits, *h_table_digits;
     fr *wires, *a, *b, *c;
-    const fr *h; /* the quotient, or products at points: in a, or in c */
+    const fr *h; /* the quotient, or products at points; stored in a or c */
     int16_t *w_digits, *h_digits;
     prove_sums sums;
     thread_pool_task tasks[PROVE_MAX_ENTRIES];
@@ -86,7 +86,7 @@ static inline size_t prove_h_count(const struct g16_key *key) {
     return key_is_folded(&key->pk) ? key->pk.fold_t_count : key->pk.z_count;
 }
 
-/* Bases per list of those that share the digits of w, where one in G2 counts twice. */
+/* Returns the number of bases in the lists that share the digits of w; a base in G2 counts twice. */
 static inline size_t prove_w_count(const struct g16_key *key) {
     const proving_key *pk = &key->pk;
     return ((size_t)pk->a_count + (key_is_folded(pk) ? pk->fold_k_count : pk->k_count) + 2 * (size_t)pk->b_count) / 4;
@@ -103,8 +103,8 @@ static size_t prove_max(size_t a, size_t b) { return a > b ? a : b; }
 
 static int prove_has_tables(const struct g16_key *key) { return key->pk.tables.windows != 0; }
 
-/* Digits of h may take the place of those two vectors that h is not in, which nothing reads once h is there: NULL, until
- * prove_h_digits() knows them. */
+/* Digits of h may overwrite the two vectors that do not hold h, which are not read once h is computed. Returns NULL when these
+ * vectors are large enough; prove_h_digits() then returns them. */
 static int16_t *prove_take_h_digits(const prove_state *p, arena *a, size_t bytes) {
     const size_t idle = 2 * sizeof(fr) << p->key->pk.domain_log2;
     return bytes <= idle ? NULL : arena_take(a, bytes);
@@ -114,7 +114,7 @@ static inline int16_t *prove_h_digits(const prove_state *p, int16_t *taken) {
     return taken ? taken : (int16_t *)(void *)(p->h == p->a ? p->b : p->a);
 }
 
-/* What a key with tables needs. */
+/* Lays out the arrays of a key with tables. */
 static void prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
     const proving_key *pk = &p->key->pk;
     const msm_table_shape *shape = &pk->tables;
@@ -131,7 +131,8 @@ static void prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
     p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->parts_plan, 0));
 }
 
-/* The cut for a job that has `share` of `threads` threads, and the sums that the cut for all of them needs. */
+/* Returns the cut for a job that has `share` of `threads` threads; *sums becomes the number of sums that the cut for all threads
+ * needs. */
 static msm_cut prove_place_cut(size_t *sums, const msm_plan *plan, size_t count, uint32_t threads, uint32_t share, double wait,
                                int sorted) {
     const msm_cut most = msm_cut_for(plan, count, threads, wait, sorted);
@@ -165,7 +166,7 @@ static void prove_place_sums(prove_state *p, arena *a, uint32_t threads, uint32_
     s->bytes = a->used - start;
 }
 
-/* Places (or, on a measuring arena, measures) all arrays for `threads` threads, of which the proof may count on `share`. */
+/* Lays out (or, on a measuring arena, measures) all arrays for `threads` threads, of which the proof expects to use `share`. */
 static size_t prove_place(prove_state *p, arena a, uint32_t threads, uint32_t share) {
     const struct g16_key *key = p->key;
     const size_t wires = key->cs.wires, n = (size_t)1 << key->pk.domain_log2, h_count = prove_h_count(key);
@@ -173,7 +174,7 @@ static size_t prove_place(prove_state *p, arena a, uint32_t threads, uint32_t sh
     p->h_plan = msm_plan_for(h_count);
     prove_chunks(&p->w_chunk, &p->w_chunks, wires);
     prove_chunks(&p->h_chunk, &p->h_chunks, h_count);
-    /* Nothing reads the wires once all their digits are there, and only then are entries sorted. */
+    /* The wires are not read after all their digits are computed, and entries are sorted only then. */
     arena sorted = a;
     p->wires = arena_take(&a, wires * sizeof(fr));
     msm_place_sorted(&p->sorted_w, &sorted, 2 * (size_t)p->w_plan.windows, wire_groups_positions(&key->groups), key->groups.count,
@@ -183,7 +184,7 @@ static size_t prove_place(prove_state *p, arena a, uint32_t threads, uint32_t sh
     p->b = p->a ? p->a + n : NULL;
     p->c = p->a ? p->b + n : NULL;
     p->w_digits = arena_take(&a, msm_digits_bytes(&p->w_plan, wires));
-    /* With tables only B1 needs these digits, and its sums. */
+    /* With tables only B1 uses these digits and their sums. */
     p->worker_bytes = g1_msm_scratch_bytes(&p->w_plan, 0);
     if (prove_has_tables(key)) {
         p->h_digits = NULL;

@@ -1,5 +1,5 @@
-/* groth16/prove_tasks_impl.h - the tasks of a proof after its witness: digits, sums, and the list of all; included by
- * groth16/prove_impl.h, which says what they are parts of. */
+/* groth16/prove_tasks_impl.h - the tasks of a proof after its witness: digits, sums, and their dependencies; included by
+ * groth16/prove_impl.h. */
 #ifndef G16_GROTH16_PROVE_TASKS_IMPL_H
 #define G16_GROTH16_PROVE_TASKS_IMPL_H
 
@@ -35,7 +35,7 @@ static void prove_task_recode_h(void *argument, uint32_t index, uint32_t worker)
     prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
 
-/* ---- entries of the wires, sorted for all lists ------------------------------------------------- */
+/* ---- entries of the wires, sorted once for all lists ---------------------------------------------- */
 
 static msm_sort_digits prove_grouped(const prove_state *p, msm_sort_digits in) {
     const wire_groups *groups = &p->key->groups;
@@ -82,7 +82,7 @@ static void prove_task_sort_h_table(void *argument, uint32_t set, uint32_t worke
     prove_add_time(p, G16_STAGE_MSM_Z, start);
 }
 
-/* What a list takes of a window's entries, from bucket `skipped` + 1 on. Returns the number of runs, at most WIRE_RUNS_MAX. */
+/* Describes the entries of a list in a window, from bucket `skipped` + 1 on. Returns the number of runs, at most WIRE_RUNS_MAX. */
 static uint32_t prove_runs(msm_run *runs, const prove_state *p, const msm_sorted *sorted, size_t window, uint32_t skipped, wire_list list) {
     const wire_groups *groups = &p->key->groups;
     for (uint32_t r = 0; r < groups->runs_count[list]; r++) {
@@ -92,7 +92,7 @@ static uint32_t prove_runs(msm_run *runs, const prove_state *p, const msm_sorted
     return groups->runs_count[list];
 }
 
-/* ---- sums over them: task index sums part index % parts of window index / parts ------------------- */
+/* ---- sums of windows: task index sums part index % parts of window index / parts -------------------- */
 
 /* The runs of both halves of a window. */
 typedef struct prove_halves {
@@ -155,7 +155,7 @@ static void prove_task_b2(void *argument, uint32_t index, uint32_t worker) {
     prove_add_time(p, G16_STAGE_MSM_B2, start);
 }
 
-/* Task `index` sums one piece of one window of the quotient, whose digits nothing else needs. */
+/* Task `index` sums one piece of one window of the quotient; only this sum uses those digits. */
 static void prove_task_z(void *argument, uint32_t index, uint32_t worker) {
     prove_state *p = argument;
     const uint64_t start = prove_now_ns();
@@ -168,9 +168,9 @@ static void prove_task_z(void *argument, uint32_t index, uint32_t worker) {
     prove_add_time(p, G16_STAGE_MSM_Z, start);
 }
 
-/* ---- sums over tables: of part index % parts of set index / parts ------------------------------- */
+/* ---- sums with tables: task index sums part index % parts of set index / parts ----------------------- */
 
-/* The runs of a list, where its table has `width` bases. */
+/* The runs of a list whose table has `width` bases. */
 static uint32_t prove_table_runs(msm_run *runs, const prove_state *p, uint32_t index, wire_list list, size_t width) {
     const uint32_t count = prove_runs(runs, p, &p->sorted_w_table, index / p->parts, index % p->parts * p->parts_plan.buckets, list);
     for (uint32_t r = 0; r < count; r++) {
@@ -222,7 +222,7 @@ static void prove_task_part_b2(void *argument, uint32_t index, uint32_t worker) 
     prove_add_time(p, G16_STAGE_MSM_B2, start);
 }
 
-/* ---- the list of all ------------------------------------------------------------------------------- */
+/* ---- task list ------------------------------------------------------------------------------------------ */
 
 static thread_pool_task *prove_list_table_tasks(thread_pool_task *next, prove_state *p) {
     const uint32_t sets = p->key->pk.tables.sets, sorted = THREAD_POOL_AFTER(PROVE_GROUP_SORT_W_TABLE);
@@ -238,8 +238,7 @@ static thread_pool_task *prove_push_sort_w(thread_pool_task *next, prove_state *
     return prove_push(next, p, prove_task_sort_w, 2 * p->w_plan.windows, PROVE_GROUP_SORT_W, THREAD_POOL_AFTER(PROVE_GROUP_RECODE_W));
 }
 
-/* The quotient comes early because the last multiplication waits for it, G2 next because its tasks are the
- * longest. */
+/* The quotient comes early because the last multiplication waits for it; G2 is next because its tasks are the longest. */
 static uint32_t prove_list_tasks(prove_state *p) {
     const uint32_t sorted = THREAD_POOL_AFTER(PROVE_GROUP_SORT_W), windows = p->w_plan.windows;
     const int tables = prove_has_tables(p->key), classical = p->form == G16_BLINDING_CLASSICAL;

@@ -1,11 +1,11 @@
-/* groth16/quotient_cut_impl.h - the quotient of groth16/quotient_impl.h in parts that several threads take; included by
+/* groth16/quotient_cut_impl.h - the quotient of groth16/quotient_impl.h in parts for several threads; included by
  * groth16/prove_state_impl.h.
  *
- * Vectors are cut into 4^passes rows of equal size (ntt/columns_impl.h), and tasks take some columns of all rows, or one row. Four
- * kinds of tasks follow each other: columns of the inverse transforms; rows, from the inverse transforms through the change to the
- * coset to the forward ones; columns of the forward transforms, the product, and the inverse transform of the product; its rows
- * and the way back from the coset. Under a folded key the second also splits each row into its parts of the shape, which stay
- * one after the other in the row, and the third ends with the products, in the order of the shape's points.
+ * Vectors are viewed as 4^passes rows of equal size (ntt/columns_impl.h); a task processes some columns of all rows, or one row.
+ * There are four kinds of tasks, one after another: columns of the inverse transforms; rows, from the inverse transforms through
+ * the change to the coset to the forward transforms; columns of the forward transforms, the product, and its inverse transform;
+ * its rows and the change back from the coset. With a folded key the second kind also splits each row into the parts of the
+ * shape, which stay adjacent in the row, and the third ends with the products, in the order of the shape's points.
  */
 #ifndef G16_GROTH16_QUOTIENT_CUT_IMPL_H
 #define G16_GROTH16_QUOTIENT_CUT_IMPL_H
@@ -15,23 +15,23 @@
 #include "ntt/columns_impl.h"
 #include "groth16/quotient_impl.h"
 
-/* With so many threads each takes whole vectors. */
+/* Up to this many threads, a task processes whole vectors. */
 #define QUOTIENT_WHOLE_THREADS 2
 #define QUOTIENT_MAX_PASSES 3
-/* Rows have at least 2^9 elements, and 32 times the smallest count for lanes where a row has the parts of a shape. */
+/* Rows have at least 2^9 elements, and with a folded key 32 times the smallest count for SIMD lanes. */
 #define QUOTIENT_ROW_MIN_LOG2 9
 #define QUOTIENT_FOLDED_ROW_MIN_LOG2 QUOTIENT_LANES_LOG2
-/* Columns of a task: at least so many, and a row's part of QUOTIENT_COLUMN_TASKS. */
+/* Columns per task: at least this many, and a row divided by QUOTIENT_COLUMN_TASKS. */
 #define QUOTIENT_COLUMNS_MIN NTT_LANES_MIN
 #define QUOTIENT_COLUMN_TASKS 128
-/* Columns that go through all passes at once: 256 KiB of 64 rows, in pieces of a page. */
+/* Columns that go through all passes at once: 256 KiB for 64 rows, in pieces of a page. */
 #define QUOTIENT_COLUMNS_STEP 128
 
 typedef struct quotient_cut {
-    uint32_t passes; /* 0: not cut */
+    uint32_t passes; /* 0: whole vectors */
     uint32_t rows, row_log2;
-    size_t row;     /* elements of one */
-    size_t columns; /* of a task */
+    size_t row;     /* elements per row */
+    size_t columns; /* columns per task */
 } quotient_cut;
 
 static inline quotient_cut quotient_cut_for(uint32_t log2, int folded, uint32_t threads) {
@@ -50,17 +50,17 @@ static inline quotient_cut quotient_cut_for(uint32_t log2, int folded, uint32_t 
 
 static inline uint32_t quotient_column_tasks(const quotient_cut *cut) { return (uint32_t)(cut->row / cut->columns); }
 
-/* Those over the points of a shape, which fill the first columns. */
+/* Returns the number of tasks over the points of a shape, which occupy the first columns. */
 static inline uint32_t quotient_point_tasks(const quotient_cut *cut, const fold_shape *shape) {
     return (uint32_t)((shape->points >> 2 * cut->passes) / cut->columns);
 }
 
-/* Columns of a step that begins at column `first` of the task that ends before `end`. */
+/* Returns the number of columns in a step that begins at column `first` of a task that ends before column `end`. */
 static inline size_t quotient_step(size_t first, size_t end) {
     return end - first < QUOTIENT_COLUMNS_STEP ? end - first : QUOTIENT_COLUMNS_STEP;
 }
 
-/* The first stages of the inverse transform of values, which are zero from place `used` on whatever lies there. */
+/* The first stages of the inverse transform of values; those from index `used` on count as zero, whatever the memory contains. */
 static void quotient_enter_columns(fr *values, size_t used, const quotient_cut *cut, uint32_t task, const fr *table) {
     const size_t end = (task + 1) * cut->columns;
     for (size_t first = task * cut->columns, width; first < end; first += width) {
@@ -73,12 +73,12 @@ static void quotient_enter_columns(fr *values, size_t used, const quotient_cut *
     }
 }
 
-/* The rest of the inverse transform in one row. */
+/* The remaining stages of the inverse transform in one row. */
 static inline void quotient_inverse_row(fr *values, const quotient_cut *cut, uint32_t row, const fr *table) {
     ntt_inverse_block_stages(values + row * cut->row, cut->row_log2, row, table);
 }
 
-/* The same, the change to the coset, and the first stages of the forward transform. */
+/* The same, then the change to the coset and the first stages of the forward transform. */
 static void quotient_coset_row(fr *values, const quotient_cut *cut, uint32_t row, const fr *table) {
     fr *own = values + row * cut->row;
     quotient_inverse_row(values, cut, row, table);
@@ -119,8 +119,8 @@ static void quotient_product_columns(fr *a, fr *b, const fr *scale, const quotie
     }
 }
 
-/* The last stages of the forward transforms and the products, reduced, to their places among the points of the shape. A task's
- * columns belong to one part, since the smallest part of a row is a multiple of them. */
+/* The last stages of the forward transforms, and the reduced products at the points of the shape. The columns of a task belong to
+ * one part, because the smallest part of a row is a multiple of them. */
 static void quotient_point_columns(fr *points, fr *a, fr *b, const quotient_cut *cut, uint32_t task, const fold_shape *shape,
                                    const fr *table) {
     const size_t end = (task + 1) * cut->columns;
@@ -139,7 +139,7 @@ static void quotient_point_columns(fr *points, fr *a, fr *b, const quotient_cut 
     }
 }
 
-/* The last stages of the inverse transform of the product in one row, and the way back from the coset. */
+/* The last stages of the inverse transform of the product in one row, and the change back from the coset. */
 static void quotient_leave_row(fr *a, fr *c, const quotient_cut *cut, uint32_t row, const fr *table) {
     quotient_inverse_row(a, cut, row, table);
     ntt_leave_coset(a, c, row * cut->row, (row + 1) * cut->row, table);

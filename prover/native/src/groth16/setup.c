@@ -1,5 +1,5 @@
-/* groth16/setup.c - handles of the trusted setup: reads the constraint system and lays out the key file of generation
- * 0.14. The arithmetic is in groth16/setup_impl.h. */
+/* groth16/setup.c - handles of the trusted setup: reads the constraint system and computes the layout of the key file (format
+ * version 0.14). groth16/setup_impl.h has the arithmetic. */
 #include "groth16/setup.h"
 
 #include <stdlib.h>

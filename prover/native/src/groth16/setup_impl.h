@@ -23,17 +23,17 @@ typedef struct setup_run {
     fr secrets[SETUP_SECRETS];
     fr *lagrange;      /* n */
     fr *columns[3];    /* A, B, C: one value per wire */
-    fr *list;          /* what goes to a fixed base next */
+    fr *list;          /* scalars of the list that is multiplied next */
     uint32_t *progress;
     const g16_cancel *cancel;
 } setup_run;
 
-/* Progress in thousandths, for whoever watches. */
+/* Reports progress in thousandths. */
 static void setup_report(setup_run *run, uint32_t permille) {
     if (run->progress) __atomic_store_n(run->progress, permille, __ATOMIC_RELAXED);
 }
 
-/* lagrange[i] = omega^i (tau^n - 1) / (n (tau - omega^i)) for one chunk; tau is not on the domain. */
+/* Computes lagrange[i] = omega^i (tau^n - 1) / (n (tau - omega^i)) for one chunk; tau is not in the domain. */
 static void setup_lagrange_chunk(void *argument, uint32_t chunk, uint32_t worker) {
     setup_run *run = argument;
     const uint32_t log2 = run->setup->domain_log2;
@@ -69,7 +69,7 @@ static void setup_lagrange_chunk(void *argument, uint32_t chunk, uint32_t worker
     os_random_wipe(prefixes, count * sizeof *prefixes);
 }
 
-/* Column sums of one side. Most coefficients are one. */
+/* Sums the columns of one side. Most coefficients are one. */
 static void setup_column(void *argument, uint32_t side, uint32_t worker) {
     setup_run *run = argument;
     const constraint_system *cs = &run->setup->cs;
@@ -118,7 +118,7 @@ static void setup_write_head(const setup_run *run, uint8_t *file) {
     key_domain_scalars(scalars, s->domain_log2);
     out = setup_put_u64(out, (uint64_t)1 << s->domain_log2);
     for (int i = 0; i < 5; i++, out += 32) fr_to_bytes(out, &scalars[i]);
-    *out = 1; /* tables are computed by the reader */
+    *out = 1; /* the reader computes its tables */
     setup_put_u32(file + s->a_at, s->a_count);
     setup_put_u32(file + s->b_at, s->b_count);
     setup_put_u32(file + s->z_at, setup_z_count(s));
@@ -133,7 +133,7 @@ static void setup_write_head(const setup_run *run, uint8_t *file) {
     memcpy(file + s->system_at, s->system, s->system_bytes);
 }
 
-/* The single points: [alpha] [beta] [delta] in G1, [beta] [delta] in G2, and the verifying key but for its K. */
+/* Writes the single points: [alpha] [beta] [delta] in G1, [beta] [delta] in G2, and the verifying key without its K. */
 static void setup_write_singles(const setup_run *run, uint8_t *file) {
     static const int in_g1[3] = {SETUP_ALPHA, SETUP_BETA, SETUP_DELTA};
     static const int in_g2[3] = {SETUP_BETA, SETUP_GAMMA, SETUP_DELTA};
@@ -167,7 +167,7 @@ static void setup_write_singles(const setup_run *run, uint8_t *file) {
     setup_put_u64(vk, 0);
 }
 
-/* Squeezes the marked entries of a column into run->list. */
+/* Copies the marked entries of a column to run->list. */
 static uint32_t setup_squeeze(setup_run *run, const fr *column, const uint8_t *marks) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < run->setup->cs.wires; i++) {
@@ -176,7 +176,7 @@ static uint32_t setup_squeeze(setup_run *run, const fr *column, const uint8_t *m
     return count;
 }
 
-/* Powers of tau times factor, stored in bit-reversed order: list[j] = factor * tau^rev(j), j < n - 1. */
+/* Computes powers of tau times factor in bit-reversed order: list[j] = factor * tau^rev(j), j < n - 1. */
 static void setup_list_z(setup_run *run, const fr *factor) {
     const uint32_t log2 = run->setup->domain_log2;
     fr step = run->secrets[SETUP_TAU];

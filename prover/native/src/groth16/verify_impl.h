@@ -1,9 +1,8 @@
 /* groth16/verify_impl.h - the pairing equation of a Groth16 proof.
  *
- *   e(Ar, Bs) = e(alpha, beta) * e(K_0 + sum x_i K_{i+1}, gamma) * e(Krs, delta)
+ * e(Ar, Bs) = e(alpha, beta) * e(K_0 + sum x_i K_{i+1}, gamma) * e(Krs, delta)
  *
- * One final exponentiation over three Miller loops; e(alpha, beta)
- * comes with the key.
+ * One final exponentiation for three Miller loops; the key contains e(alpha, beta).
  */
 #ifndef G16_GROTH16_VERIFY_IMPL_H
 #define G16_GROTH16_VERIFY_IMPL_H
@@ -12,7 +11,7 @@
 #include "curve/pairing_impl.h"
 #include "key/key.h"
 
-/* r = K_0 + sum x_i K_{i+1}, the doublings shared. Public values: time may depend on them. */
+/* r = K_0 + sum x_i K_{i+1} with shared doublings. Public values: time may depend on them. */
 static void groth16_public_point(g1_affine *r, const struct g16_vk *vk, const uint8_t *inputs, size_t count) {
     g1_xyzz sum;
     g1_xyzz_set_infinity(&sum);
@@ -26,8 +25,8 @@ static void groth16_public_point(g1_affine *r, const struct g16_vk *vk, const ui
     g1_xyzz_to_affine(r, &sum);
 }
 
-/* G16_MALFORMED_PROOF when a coordinate is not canonical, a point is not on its curve or not in the group of
- * order r, or a point is infinity: an honest proof meets infinity with probability 2^-254. */
+/* Returns G16_MALFORMED_PROOF when a coordinate is not canonical, a point is not on its curve or not in the subgroup of order r,
+ * or a point is infinity: an honest proof contains infinity with probability 2^-254. */
 static g16_status groth16_verify(const struct g16_vk *vk, const uint8_t *proof, const uint8_t *public_inputs,
                                  size_t count, g16_error *error) {
     if (count != vk->k_count - 1) {

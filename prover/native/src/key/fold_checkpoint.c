@@ -18,7 +18,8 @@ static size_t aligned(size_t bytes) {
     return (bytes + FOLD_CHECKPOINT_ALIGNMENT - 1) / FOLD_CHECKPOINT_ALIGNMENT * FOLD_CHECKPOINT_ALIGNMENT;
 }
 
-/* The most that a state holds: of the whole coset work and sums, or sums and T; else while a part is divided by another. */
+/* Upper bound of a state: for the whole coset work and sums, or sums and T; otherwise the lists while one part is divided by
+ * another. */
 static size_t half_bytes(const g16_key *key) {
     const size_t n = (size_t)1 << key->pk.domain_log2;
     const size_t points = fold_shape_for(key->cs.constraints, key->pk.domain_log2).points;
@@ -88,7 +89,7 @@ void fold_checkpoint_save(fold_checkpoint *checkpoint, fold_place place, const f
     header->data_checksum = xxh64(data, (size_t)header->data_bytes);
     header->checksum = xxh64(header, offsetof(fold_checkpoint_header, checksum));
     memcpy(half, header, sizeof *header);
-    /* Without this a power cut could take both halves. What it cannot do the checksums show. */
+    /* Without this a power failure could damage both halves. The checksums detect remaining damage. */
     (void)msync(half, checkpoint->half_bytes, MS_SYNC);
     header->generation++;
     const uint64_t now = now_ns(), pause = (now - begun) * FOLD_CHECKPOINT_SHARE;
@@ -113,7 +114,7 @@ void fold_checkpoint_restore(const fold_checkpoint *checkpoint, const fold_span 
 size_t g16_fold_checkpoint_bytes(const g16_key *key) { return 2 * half_bytes(key); }
 
 int32_t g16_fold_checkpoint_permille(const g16_key *key, const uint8_t *data, size_t size, const uint8_t *source_sha256) {
-    /* Only read here; what writes has it writable. */
+    /* This function only reads; functions that write receive writable memory. */
     const g16_fold_checkpoint memory = {.data = (uint8_t *)(uintptr_t)data, .size = size};
     fold_checkpoint checkpoint;
     if (!key || !source_sha256 || fold_checkpoint_open(&checkpoint, key, &memory, source_sha256, NULL) != G16_OK) return -1;

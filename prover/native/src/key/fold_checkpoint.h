@@ -1,7 +1,8 @@
-/* key/fold_checkpoint.h - how far the folding of a key came, in memory that outlives the process: a mapped file.
+/* key/fold_checkpoint.h - progress of folding a key, in memory that outlives the process: a mapped file.
  *
- * Two halves, each a header and the lists of points that the rest of the fold depends on. States are written to them in turn, each with
- * a checksum, and reach the disk before the next one begins, so that one half holds whenever the process or the machine stops.
+ * The file has two halves, each with a header and the lists of points that the rest of the fold depends on. States are written to
+ * the halves alternately, each with a checksum, and reach the disk before the next one is begun. So one half is valid whenever
+ * the process or the machine stops.
  */
 #ifndef G16_KEY_FOLD_CHECKPOINT_H
 #define G16_KEY_FOLD_CHECKPOINT_H
@@ -10,14 +11,14 @@
 #include "key/key.h"
 
 #define FOLD_CHECKPOINT_MAGIC "\x89G16FLD\n"
-/* Of the layout, and of what fold/bases_impl.h computes in which order: raised with either. */
+/* Version of the layout and of the sequence of computations in fold/bases_impl.h; increases when either changes. */
 #define FOLD_CHECKPOINT_VERSION 1
-/* Of halves and of the lists in them: a multiple of any system's page. */
+/* Alignment of halves and of their lists: a multiple of any system's page size. */
 #define FOLD_CHECKPOINT_ALIGNMENT 65536
-/* Keeping a state takes at most one part in so many of the time. */
+/* Saving states takes at most 1/20 of the time. */
 #define FOLD_CHECKPOINT_SHARE 20
 
-/* Points of the lists of fold_job: work, sums, the two halves of spare, and T. */
+/* Number of points to save of the lists of fold_job: work, sums, the two halves of spare, and T. */
 typedef struct fold_live {
     uint64_t work, sums, spare, second, t;
 } fold_live;
@@ -28,24 +29,24 @@ typedef struct fold_span {
     size_t bytes;
 } fold_span;
 
-/* A place in a fold: `done` points of run number `run` (fold/transform_impl.h). */
+/* A position in a fold: `done` points of run number `run` (fold/transform_impl.h). */
 typedef struct fold_place {
     uint64_t run, done;
 } fold_place;
 
 typedef struct fold_checkpoint_header {
-    /* Of the fold. */
+    /* Identify the fold. */
     uint8_t magic[8];
     uint32_t version, byte_order, point_form, domain_log2;
     uint64_t constraints, wires;
     uint8_t source_sha256[32];
-    /* Of the state. */
-    uint64_t generation; /* counted from 1; its half is generation % 2 */
+    /* Describe the state. */
+    uint64_t generation; /* from 1 on; stored in half generation % 2 */
     fold_place place;
-    uint64_t work; /* done, in the units of fold_work() * FOLD_WORK_BYTES */
+    uint64_t work; /* work done, in units of fold_work() * FOLD_WORK_BYTES */
     fold_live live;
     uint64_t data_bytes, data_checksum;
-    uint64_t checksum; /* of the header up to here */
+    uint64_t checksum; /* of the header before this field */
 } fold_checkpoint_header;
 
 typedef struct fold_checkpoint {
@@ -53,23 +54,23 @@ typedef struct fold_checkpoint {
     size_t half_bytes;
     uint64_t interval_ns, due_ns;         /* 0: always due */
     fold_checkpoint_header header;        /* of the state that is written next */
-    const fold_checkpoint_header *found;  /* of the last one that holds; NULL: none */
+    const fold_checkpoint_header *found;  /* of the newest valid state; NULL: none */
 } fold_checkpoint;
 
-/* Looks for a state of this key's fold. G16_INVALID_ARGUMENT for a wrong size. */
+/* Looks for a state of the fold of this key. Returns G16_INVALID_ARGUMENT for a wrong size. */
 g16_status fold_checkpoint_open(fold_checkpoint *checkpoint, const g16_key *key, const g16_fold_checkpoint *memory,
                                 const uint8_t *source_sha256, g16_error *error);
 
 int fold_checkpoint_is_due(const fold_checkpoint *checkpoint);
 
-/* Keeps a state, given its lists and how much work is done. */
+/* Saves a state: its lists and the work done. */
 void fold_checkpoint_save(fold_checkpoint *checkpoint, fold_place place, const fold_live *live,
                           const fold_span lists[FOLD_CHECKPOINT_LISTS], uint64_t work);
 
-/* Whether the lists of the state that was found have these sizes together. */
+/* Returns 1 when the lists of the state that was found have these sizes. */
 int fold_checkpoint_fits(const fold_checkpoint *checkpoint, const fold_span lists[FOLD_CHECKPOINT_LISTS]);
 
-/* Fills lists from the state that was found. */
+/* Fills the lists from the state that was found. */
 void fold_checkpoint_restore(const fold_checkpoint *checkpoint, const fold_span lists[FOLD_CHECKPOINT_LISTS]);
 
 #endif

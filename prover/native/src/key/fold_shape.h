@@ -1,8 +1,8 @@
-/* key/fold_shape.h - where a proof under a folded key evaluates the quotient (docs/explanation/folded-keys.md).
+/* key/fold_shape.h - the points where a proof under a folded key evaluates the quotient (docs/explanation/folded-keys.md).
  *
- * Of the coset psi * omega^j of a domain of n places, as many as the constraints need: those whose j, with its bits reversed, is
- * below `points`. They are whole smaller cosets, one per bit of `points`: part i holds psi * omega^(residue + t * n / 2^log2) for
- * t < 2^log2.
+ * Of the coset psi * omega^j of a domain of n points, as many as the constraints need: those whose j, bit-reversed, is below
+ * `points`. They form whole smaller cosets, one per set bit of `points`: part i contains psi * omega^(residue + t * n / 2^log2)
+ * for t < 2^log2.
  */
 #ifndef G16_KEY_FOLD_SHAPE_H
 #define G16_KEY_FOLD_SHAPE_H
@@ -11,11 +11,11 @@
 #include <stdint.h>
 
 #define FOLD_MAX_PARTS 5
-/* One multiplication of a point takes as long as this many bytes of a table. */
+/* A multiplication of a point takes as long as this many bytes of a table. */
 #define FOLD_WORK_BYTES 300
 
 typedef struct fold_part {
-    uint32_t log2, residue, first; /* first: place of t = 0 in the list of all points */
+    uint32_t log2, residue, first; /* first: index of t = 0 in the list of all points */
 } fold_part;
 
 typedef struct fold_shape {
@@ -23,7 +23,7 @@ typedef struct fold_shape {
     fold_part parts[FOLD_MAX_PARTS];
 } fold_shape;
 
-/* At least constraints - 1 points, in steps of n / 32; all n where less than a sixteenth would be saved. */
+/* Returns at least constraints - 1 points, in steps of n / 32; all n when less than a sixteenth would be saved. */
 static inline fold_shape fold_shape_for(uint32_t constraints, uint32_t log2) {
     const uint32_t n = (uint32_t)1 << log2, step = n > 32 ? n / 32 : 1;
     fold_shape shape = {0, 0, {{0, 0, 0}}};
@@ -35,7 +35,7 @@ static inline fold_shape fold_shape_for(uint32_t constraints, uint32_t log2) {
     for (uint32_t depth = 0; first < points; depth++) {
         const uint32_t size = n >> depth;
         if (!(points & size)) continue;
-        /* The even branch of what is left, or at depth 0 all of it. */
+        /* The even branch of the remaining points, or, at depth 0, all of them. */
         shape.parts[shape.parts_count++] = (fold_part){log2 - depth, residue, first};
         first += size;
         if (depth > 0) residue += (uint32_t)1 << (depth - 1);
@@ -43,7 +43,7 @@ static inline fold_shape fold_shape_for(uint32_t constraints, uint32_t log2) {
     return shape;
 }
 
-/* About how many multiplications of points the bases take, for showing progress. */
+/* Estimates the number of multiplications of points that the bases need, for progress. */
 static inline uint64_t fold_work(const fold_shape *shape, uint32_t log2) {
     const uint64_t n = (uint64_t)1 << log2, transform = n / 2 * log2;
     if (shape->points == n) return 2 * transform + 2 * n;

@@ -1,4 +1,4 @@
-/* key/load.c - whole key files and stand-alone verifying keys: wrapper, generation, cross-checks, ownership.
+/* key/load.c - loads whole key files and stand-alone verifying keys: wrapper, format version, cross-checks, ownership of memory.
  *
  * A key file is Light Protocol's wrapper of 2 or 4 words, gnark's proving key, its verifying key and its constraint system.
  */
@@ -20,8 +20,8 @@ static uint32_t load_u32(const uint8_t *in) {
 
 /* ---- wrapper ------------------------------------------------------------------------ */
 
-/* Nothing in a file says what it is: the domain block, recognised by n * (1/n) = 1, follows a wrapper of 8 or
- * 16 bytes; the byte after it is the flag 0 or 1 of generation 0.14 or the first of a point. */
+/* A file does not state its format. The domain block, recognised by n * (1/n) = 1, follows a wrapper of 8 or 16 bytes. The byte
+ * after the block is a flag 0 or 1 in format version 0.14, or the first byte of a point in 0.8. */
 static g16_status read_wrapper(g16_key *key, byte_reader *reader, g16_error *error) {
     static const size_t lengths[2] = {BATCH_WRAPPER_BYTES, MERKLE_WRAPPER_BYTES};
     for (int i = 0; i < 2; i++) {
@@ -38,11 +38,11 @@ static g16_status read_wrapper(g16_key *key, byte_reader *reader, g16_error *err
     return g16_fail(error, G16_MALFORMED_KEY, 0, "this is not a key file: no evaluation domain at byte 8 or 16");
 }
 
-/* ---- what the file proves ------------------------------------------------------------ */
+/* ---- the circuit -------------------------------------------------------------------- */
 
-/* Kind and version by the wrapper, the number of public wires and the number of secret inputs: h is the tree
- * height, k the number of accounts or the batch size. 64-bit products of 32-bit fields cannot wrap
- * in these sums, except in h * k, which is bounded first. */
+/* Recognises kind and version by the wrapper, the number of public wires and the number of secret inputs; h is the tree height, k
+ * the number of accounts or the batch size. Sums of 64-bit products of 32-bit fields cannot overflow here, except h * k, which is
+ * bounded first. */
 static void recognise_batch(g16_key_info *info, uint32_t batch_kind) {
     uint64_t height = info->header[0], batch = info->header[1], secret = 0;
     if (info->public_inputs != 1 || height > 256 || batch == 0) return;
@@ -121,8 +121,8 @@ static g16_status check_counts(const g16_key *key, g16_error *error) {
     return G16_OK;
 }
 
-/* Which wires the left (or right) sides use must be what the proving key has points for. used: one byte per
- * wire; seen: one byte per expression. */
+/* The wires used on left (or right) sides must be those for which the proving key has points. used: one byte per wire; seen: one
+ * byte per expression. */
 static g16_status check_used_wires(const g16_key *key, int right, uint8_t *used, uint8_t *seen, g16_error *error) {
     const constraint_system *cs = &key->cs;
     const uint32_t *present = right ? key->pk.b_wires : key->pk.a_wires;
@@ -292,7 +292,7 @@ void g16_vk_destroy(g16_vk *vk) {
 
 uint32_t g16_vk_public_inputs(const g16_vk *vk) { return vk->k_count - 1; }
 
-/* Three points of G1, three of G2, a count and K; generation 0.14 adds two zero counts. */
+/* Three points of G1, three of G2, a count and K; format version 0.14 adds two zero counts. */
 size_t g16_vk_bytes(const g16_vk *vk, g16_encoding encoding) {
     size_t g1_bytes = encoding == G16_RAW ? 64 : 32;
     return 9 * g1_bytes + 4 + g1_bytes * vk->k_count + (vk->generation == G16_GENERATION_0_14 ? 8 : 0);

@@ -1,4 +1,4 @@
-/* key/order.c - the wires of a key in groups, and its bases in the order of those (key/wire_groups.h). */
+/* key/order.c - groups the wires of a key, and orders its bases by group (key/wire_groups.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,9 +20,9 @@ g16_status g16_key_group_wires(g16_key *key, g16_error *error) {
     return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the groups of wires");
 }
 
-/* ---- the order that bases get when a key is read ------------------------------------------------ */
+/* ---- the order of bases when a key is read ------------------------------------------------------ */
 
-/* occurs[i]: whether wire first + i occurs as a product, for i < count. */
+/* Sets occurs[i] to 1 when wire first + i occurs in C, for i < count. */
 static void find_products(uint8_t *occurs, const constraint_system *cs, uint32_t first, uint32_t count) {
     memset(occurs, 0, count);
     for (uint32_t row = 0; row < cs->constraints; row++) {
@@ -34,7 +34,7 @@ static void find_products(uint8_t *occurs, const constraint_system *cs, uint32_t
     }
 }
 
-/* Public wires that occur as a product, and all private ones, ascending. wires: NULL for counting only. */
+/* Lists public wires that occur in C, and all private ones, in ascending order. wires: NULL to count only. */
 static uint32_t list_fold_wires(const constraint_system *cs, uint32_t *wires) {
     uint8_t occurs[4096];
     uint32_t count = 0;
@@ -50,7 +50,7 @@ static uint32_t list_fold_wires(const constraint_system *cs, uint32_t *wires) {
     return count + cs->wires - cs->public_wires;
 }
 
-/* The groups of a key as if it was folded. */
+/* Groups the wires of a key as if it was folded. */
 static int group_folded(wire_groups *groups, const g16_key *key) {
     uint32_t *wires = malloc(((size_t)key->cs.wires + 1) * sizeof *wires);
     if (!wires) return 0;
@@ -62,7 +62,7 @@ static int group_folded(wire_groups *groups, const g16_key *key) {
     return made;
 }
 
-/* data[i] = what data[from[i]] was, for elements of `size` bytes. moved: a byte per element. */
+/* Moves data[from[i]] to data[i] for elements of `size` bytes. moved: one byte per element. */
 static void permute(void *data, size_t size, const uint32_t *from, uint8_t *moved, uint32_t count) {
     uint8_t *const bytes = data, first[sizeof(g2_affine)];
     memset(moved, 0, count);
@@ -79,7 +79,7 @@ static void permute(void *data, size_t size, const uint32_t *from, uint8_t *move
     }
 }
 
-/* from[i]: place of the base of a list that comes at place i. */
+/* from[i] = index of the base of a list that moves to index i. */
 static void list_moves(uint32_t *from, const wire_groups *groups, wire_list list) {
     for (uint32_t r = 0, place = 0; r < groups->runs_count[list]; r++) {
         const wire_run *run = &groups->runs[list][r];

@@ -1,9 +1,8 @@
-/* key/points_impl.h - the proving key and the verifying key of a key file.
+/* key/points_impl.h - reads the proving key and the verifying key of a key file.
  *
- * Every point is checked to be canonical, on its curve
- * and in the group of order r; infinity is refused everywhere but for K[0] of a verifying key, which
- * is infinity when no row uses the constant one-wire. Counts are held against the bytes that remain
- * before anything is allocated. Arrays hang on the key and the caller frees them, also after a failure.
+ * Every point is checked to be canonical, on its curve and in the subgroup of order r. Infinity is refused everywhere except for
+ * K[0] of a verifying key, which is infinity when no row uses the constant wire. Counts are checked against the bytes that remain
+ * before memory is allocated. Arrays belong to the key, and the caller frees them, also after a failure.
  */
 #ifndef G16_KEY_POINTS_IMPL_H
 #define G16_KEY_POINTS_IMPL_H
@@ -46,12 +45,12 @@ static g16_status key_points_u64(byte_reader *reader, uint64_t *value, const cha
 /* ---- points ----------------------------------------------------------------------- */
 
 typedef struct key_points_job {
-    const uint8_t *data;    /* of the file */
-    const uint64_t *starts; /* offset of each chunk */
-    g1_affine *g1;          /* one of the two */
+    const uint8_t *data;    /* points to the key file */
+    const uint64_t *starts; /* byte offset of each chunk */
+    g1_affine *g1;          /* exactly one of both is set */
     g2_affine *g2;
     uint32_t count, chunk;
-    uint64_t first_fault; /* place << 8 | point_fault, the lowest so far; atomic */
+    uint64_t first_fault; /* index << 8 | point_fault, the lowest so far; atomic */
 } key_points_job;
 
 static void key_points_decode_chunk(void *argument, uint32_t index, uint32_t worker) {
@@ -75,8 +74,8 @@ static size_t key_points_encoded_bytes(int twist, uint8_t first) {
     return twist ? g2_encoded_bytes(first) : g1_encoded_bytes(first);
 }
 
-/* Decodes count points into g1 or g2 (the other NULL). Compressed and raw points may mix, so a first walk over
- * the leading bytes finds where each chunk starts. */
+/* Decodes `count` points into g1 or g2 (the other is NULL). Compressed and raw points may be mixed, so a first pass over the
+ * leading bytes finds where each chunk starts. */
 static g16_status key_points_decode(g1_affine *g1, g2_affine *g2, uint32_t count, uint32_t numbered_from,
                                     byte_reader *reader, thread_pool *pool, const char *what,
                                     const g16_cancel *cancel, g16_error *error) {
@@ -115,7 +114,7 @@ static g16_status key_points_decode(g1_affine *g1, g2_affine *g2, uint32_t count
     return status;
 }
 
-/* One point outside any slice; exactly one of g1, g2 is given. */
+/* Reads one point outside any slice; exactly one of g1, g2 is set. */
 static g16_status key_points_single(g1_affine *g1, g2_affine *g2, int infinity_allowed, byte_reader *reader,
                                     const char *what, g16_error *error) {
     size_t left = key_reader_left(reader);
@@ -135,7 +134,7 @@ static g16_status key_points_single(g1_affine *g1, g2_affine *g2, int infinity_a
     return G16_OK;
 }
 
-/* A counted slice of points of G1 or of the twist (array with elements of the right kind). */
+/* Reads a counted slice of points of G1, or of the twist if `twist` is set; *array has elements of that type. */
 static g16_status key_points_slice(void **array, uint32_t *count, int twist, byte_reader *reader, thread_pool *pool,
                                    const char *what, const g16_cancel *cancel, g16_error *error) {
     uint64_t offset = reader->offset;
@@ -167,10 +166,10 @@ static g16_status key_points_slice_g2(g2_affine **array, uint32_t *count, byte_r
 
 /* ---- the domain -------------------------------------------------------------------- */
 
-/* ntt/transform_impl.h takes a root of order 2n, which must exist. */
+/* ntt/transform_impl.h uses a root of unity of order 2n, which must exist. */
 #define KEY_DOMAIN_MAX_LOG2 (FR_TWO_ADICITY - 1)
 
-/* The five scalars of the domain of size 2^log2: 1/n, w, 1/w, 5, 1/5. */
+/* Computes the five scalars of the domain of size 2^log2: 1/n, w, 1/w, 5, 1/5. */
 static void key_domain_scalars(fr scalars[5], uint32_t log2) {
     fr n;
     fr_from_u64(&n, (uint64_t)1 << log2);
@@ -182,7 +181,7 @@ static void key_domain_scalars(fr scalars[5], uint32_t log2) {
     scalars[4] = FR_INV_FIVE;
 }
 
-/* 1 when in[0 .. 40) holds n = 2^k, k <= 28, and the scalar 1/n: the beginning of a domain block. */
+/* Returns 1 when in[0 .. 40) holds n = 2^k, k <= 28, and the scalar 1/n: the beginning of a domain block. */
 static int key_points_is_domain(const uint8_t *in) {
     uint64_t n = 0;
     for (int i = 0; i < 8; i++) n = n << 8 | in[i];
@@ -230,7 +229,7 @@ static g16_status key_points_domain(struct g16_key *key, byte_reader *reader, g1
 
 /* ---- the proving key ---------------------------------------------------------------- */
 
-/* Reads one infinity map: the wires without the flag, of which there must be `present`. */
+/* Reads an infinity map and lists the wires without the flag; there must be `present` of them. */
 static g16_status key_points_map(uint32_t **present_wires, uint32_t present, uint32_t wires, uint64_t declared_absent,
                                  byte_reader *reader, const char *what, g16_error *error) {
     uint64_t offset = reader->offset;
@@ -273,7 +272,7 @@ static g16_status key_points_maps(struct g16_key *key, byte_reader *reader, g16_
     return key_points_map(&pk->b_wires, pk->b_count, (uint32_t)wires, absent_b, reader, "infinity map B", error);
 }
 
-/* 1 when p = s*G1 and q = s*G2 for the same s: e(p, G2) = e(G1, q). */
+/* Returns 1 when p = s*G1 and q = s*G2 for the same s: e(p, G2) = e(G1, q). */
 static int key_points_same_scalar(const g1_affine *p, const g2_affine *q) {
     g1_affine points[2] = {*p, G1_GENERATOR};
     g2_affine twist_points[2] = {G2_GENERATOR, *q};
@@ -343,7 +342,7 @@ static g16_status key_points_read_proving_key(struct g16_key *key, byte_reader *
 
 /* ---- the verifying key -------------------------------------------------------------- */
 
-/* What follows K: nothing in 0.8, two zero counts in 0.14. */
+/* After K: nothing in format version 0.8, two zero counts in 0.14. */
 static g16_status key_points_vk_tail(struct g16_vk *vk, byte_reader *reader, g16_error *error) {
     size_t left = key_reader_left(reader);
     if (vk->generation == 0) {

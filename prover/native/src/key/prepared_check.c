@@ -1,8 +1,8 @@
-/* key/prepared_check.c - whether the numbers and indices of a prepared key stay inside its arrays.
+/* key/prepared_check.c - checks that the numbers and indices of a prepared key stay within its arrays.
  *
- * Checksums tell accidents, not intent, and the solver follows indices without looking. So a file whose checksums
- * are right is still checked here: one pass over the wire lists and the constraint system, nothing of the points. What
- * passes is safe to prove with; whether it proves anything true is for the verification of each proof.
+ * Checksums detect accidents, not attacks, and the solver follows indices without checks. So a file with correct checksums is
+ * still checked here: one pass over the wire lists and the constraint system, but not over the points. A key that passes is
+ * memory-safe; whether its proofs are valid, the verification of each proof decides.
  */
 #include <stdlib.h>
 
@@ -72,7 +72,7 @@ static g16_status check_coordinates(const g1_affine *points, uint32_t count, g16
 
 static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* Below the number of wires, and none twice. */
+/* Wires are below the number of wires and distinct. */
 static g16_status check_wires(const uint32_t *wires, uint32_t count, uint32_t limit, g16_error *error) {
     uint8_t *seen = calloc((size_t)limit + 1, 1);
     int fits = 1;
@@ -82,7 +82,7 @@ static g16_status check_wires(const uint32_t *wires, uint32_t count, uint32_t li
     return fits ? G16_OK : malformed(error, "a list of wires has one twice or a number that is too high");
 }
 
-/* starts[0 .. count] begins with 0, never falls and ends with `end`. */
+/* starts[0 .. count] begins with 0, is not decreasing and ends with `end`. */
 static g16_status check_starts(const uint32_t *starts, uint32_t count, uint64_t end, const char *what, g16_error *error) {
     int rising = starts[0] == 0 && starts[count] == end;
     for (uint32_t i = 0; i < count; i++) rising &= starts[i] <= starts[i + 1];
@@ -129,7 +129,7 @@ static g16_status check_hints(const constraint_system *cs, g16_error *error) {
     return G16_OK;
 }
 
-/* Hints stand before checks_start only. */
+/* Hints are allowed only before checks_start. */
 static g16_status check_program(const constraint_system *cs, g16_error *error) {
     uint32_t hint = 0, row = 0;
     int hints = 0;

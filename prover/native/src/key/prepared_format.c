@@ -49,7 +49,7 @@ static g16_status read_header(prepared_header *header, const uint8_t *data, size
     if (memcmp(header->magic, PREPARED_MAGIC, sizeof header->magic) != 0) {
         return malformed(error, 0, "the file does not begin with the format's mark");
     }
-    /* Before the checksum, which another version may compute in another way. */
+    /* Checked before the checksum, which another version may compute differently. */
     if (header->byte_order != PREPARED_BYTE_ORDER || header->version != G16_PREPARED_VERSION) {
         return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "prepared key: format version %u or byte order is not the one of this kernel",
                         header->version);
@@ -66,7 +66,7 @@ static g16_status read_header(prepared_header *header, const uint8_t *data, size
     return G16_OK;
 }
 
-/* Types and places ascend, so that no type occurs twice and no two sections overlap. */
+/* Types and offsets ascend, so no type occurs twice and no sections overlap. */
 static g16_status check_entries(const prepared_directory *directory, g16_error *error) {
     uint64_t end = sizeof directory->header + directory->header.section_count * sizeof(prepared_section);
     uint32_t previous = 0;

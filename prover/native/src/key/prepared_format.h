@@ -1,8 +1,8 @@
-/* key/prepared_format.h - the bytes of a prepared key file, version 1. All numbers are little-endian.
+/* key/prepared_format.h - the layout of a prepared key file, version 1. All numbers are little-endian.
  *
- * header | directory | sections. Every array of a loaded key is one section, laid out as the kernel reads it, so a
- * mapped file is a key without further work. Documented in docs/reference/prepared-key-format.md; what stands there
- * does not change while G16_PREPARED_VERSION is 1.
+ * header | directory | sections. Every array of a loaded key is one section in the kernel's memory layout, so a mapped file is a
+ * key without further work. docs/reference/prepared-key-format.md documents it; the layout does not change while
+ * G16_PREPARED_VERSION is 1.
  */
 #ifndef G16_KEY_PREPARED_FORMAT_H
 #define G16_KEY_PREPARED_FORMAT_H
@@ -11,9 +11,9 @@
 
 #define PREPARED_MAGIC "\x89G16KEY\n"
 #define PREPARED_BYTE_ORDER 0x01020304u
-/* Of sections, and of the mapping itself. */
+/* Alignment of sections and of the mapping. */
 #define PREPARED_ALIGNMENT 64
-/* Sections of a page and more begin on one, so that they can be advised and shared page by page. */
+/* Sections of at least a page begin at a page boundary, so that advice and sharing apply to whole pages. */
 #define PREPARED_PAGE 4096
 #define PREPARED_MAX_SECTIONS 64
 
@@ -31,10 +31,10 @@ typedef struct prepared_header {
     uint64_t source_bytes;
     uint8_t source_sha256[32];
     uint64_t reserved[3];
-    uint64_t checksum;           /* of the header up to here */
+    uint64_t checksum;           /* of the header before this field */
 } prepared_header;
 
-/* The section's reader must know its type; otherwise it is skipped. */
+/* A reader that does not know the type of the section must refuse the file; without this flag it skips the section. */
 #define PREPARED_REQUIRED 1u
 
 typedef struct prepared_section {
@@ -45,10 +45,10 @@ typedef struct prepared_section {
     uint64_t offset;  /* from the start of the file */
     uint64_t count;   /* elements: the section has element_bytes * count bytes */
     uint64_t checksum;
-    uint64_t parameters[3]; /* as the type says, else zero */
+    uint64_t parameters[3]; /* depends on the type, else zero */
 } prepared_section;
 
-/* Every section has layout version 1, but tables of a folded key 2. */
+/* Layout version of every section except tables of a folded key, which have version 2. */
 #define PREPARED_SECTION_VERSION 1
 #define PREPARED_FOLDED_TABLE_VERSION 2
 
@@ -86,7 +86,7 @@ typedef enum prepared_type {
     /* Reserved: 0x43 .. 0x4f more tables, 0x53 .. 0x5f folded bases, 0x60 .. 0x6f solver programs. */
 } prepared_type;
 
-/* The numbers of a key. */
+/* The scalar members of a key. */
 typedef struct prepared_info {
     uint32_t generation, header_words, reserved0[2];
     uint32_t header[4];
@@ -138,25 +138,25 @@ _Static_assert(sizeof(cs_term) == 8 && sizeof(cs_row) == 28 && sizeof(cs_hint) =
     X(PREPARED_COMPONENT_START, cs.component_start, (uint64_t)(key)->cs.components + 1)   \
     X(PREPARED_SLICE_START, cs.slice_start, (uint64_t)(key)->cs.slices + 1)
 #define PREPARED_ARRAYS 17
-/* Sections that are no array of the key: info, constants, verifying key. They come first. */
+/* Sections that are not arrays of the key: info, constants, verifying key. They come first. */
 #define PREPARED_RECORDS 3
 #define PREPARED_SECTIONS (PREPARED_RECORDS + PREPARED_ARRAYS)
 
-/* The tables (msm/table.h), all three or none of them, with equal parameters: window bits and bucket sets. */
+/* The tables (msm/table.h): all three or none, with equal parameters, the window bits and the bucket sets. */
 #define PREPARED_EACH_TABLE(X, key)                                       \
     X(PREPARED_TABLE_A, pk.table_a, key_table_counts(&(key)->pk, 0).a)    \
     X(PREPARED_TABLE_KZ, pk.table_kz, key_table_counts(&(key)->pk, 0).kz) \
     X(PREPARED_TABLE_B2, pk.table_b2, key_table_counts(&(key)->pk, 0).b2)
 #define PREPARED_TABLES 3
 
-/* What a folded key has besides (key/fold_shape.h), all three or none of them. */
+/* Additional arrays of a folded key (key/fold_shape.h): all three or none. */
 #define PREPARED_EACH_FOLD(X, key)                               \
     X(PREPARED_FOLD_K, pk.fold_k, (key)->pk.fold_k_count)        \
     X(PREPARED_FOLD_T, pk.fold_t, (key)->pk.fold_t_count)        \
     X(PREPARED_FOLD_WIRES, pk.fold_wires, (key)->pk.fold_k_count)
 #define PREPARED_FOLDS 3
 
-/* A directory that was checked: header and entries are copies, so nobody changes them under us. */
+/* A checked directory. Header and entries are copies, so later changes of the mapped file cannot affect them. */
 typedef struct prepared_directory {
     const uint8_t *data;
     size_t size;
@@ -166,22 +166,22 @@ typedef struct prepared_directory {
 
 /* Checks header and directory: magic, version, byte order, sizes, bounds and order of sections, both checksums. */
 g16_status prepared_read_directory(prepared_directory *directory, const uint8_t *data, size_t size, g16_error *error);
-/* The entry of a type, or NULL. */
+/* Returns the entry of a type, or NULL. */
 const prepared_section *prepared_find(const prepared_directory *directory, prepared_type type);
-/* G16_MALFORMED_KEY unless the bytes of the section have its checksum. */
+/* Returns G16_MALFORMED_KEY unless the section has its checksum. */
 g16_status prepared_check_section(const prepared_directory *directory, const prepared_section *section,
                                   g16_error *error);
 const char *prepared_type_name(uint32_t type);
 
-/* Whether the checksum of a section is compared at every load. The others hold points and roots of unity, which are
- * most of the file and can only spoil a proof, and that is noticed before the proof leaves. */
+/* Returns 1 when the checksum of a section is verified at every load. Other sections hold points and roots of unity, most of the
+ * file. An error in them can only produce an invalid proof, and the self-verification detects that. */
 static inline int prepared_is_always_checked(uint32_t type) {
     return !(type >= PREPARED_POINTS_A && type <= PREPARED_POINTS_B2) && type != PREPARED_TWIDDLES &&
            !(type >= PREPARED_TABLE_A && type <= PREPARED_TABLE_B2) && type != PREPARED_FOLD_K && type != PREPARED_FOLD_T;
 }
 
-/* key/prepared_check.c. Both make sure that no content of a file makes a proof read or write outside of its memory: the
- * numbers of a key fit each other; and every index of an array lies in what it points into. */
+/* key/prepared_check.c. Both ensure that no content of a file makes a proof access memory outside of its arrays: the numbers of a
+ * key are consistent, and every index is within the array that it refers to. */
 g16_status prepared_check_numbers(const prepared_info *info, g16_error *error);
 g16_status prepared_check_array(const g16_key *key, prepared_type type, g16_error *error);
 

@@ -1,4 +1,4 @@
-/* key/prepared_load.c - a key whose arrays are the sections of a mapped file. */
+/* key/prepared_load.c - loads a key whose arrays are sections of a mapped file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +16,14 @@ typedef struct load_job {
     const prepared_directory *directory;
     g16_key *key;
     int check_points;
-    const prepared_section *sections[LOAD_SECTIONS]; /* NULL where there are no tables, no folds */
+    const prepared_section *sections[LOAD_SECTIONS]; /* NULL for absent tables and folds */
     g16_status statuses[LOAD_SECTIONS];
     g16_error errors[LOAD_SECTIONS];
 } load_job;
 
 /* ---- sections --------------------------------------------------------------------------------- */
 
-/* The section of a type with elements of this size, `count` of them. */
+/* Finds the section of a type and requires `count` elements of this size. */
 static g16_status require(const prepared_directory *directory, const prepared_section **found, prepared_type type,
                           size_t element_bytes, uint64_t count, uint32_t version, g16_error *error) {
     const prepared_section *section = prepared_find(directory, type);
@@ -42,7 +42,7 @@ static g16_status require(const prepared_directory *directory, const prepared_se
     return G16_OK;
 }
 
-/* Copies a record after comparing its checksum. */
+/* Copies a record after verifying its checksum. */
 static g16_status read_record(const prepared_directory *directory, void *record, prepared_type type, size_t bytes,
                               g16_error *error) {
     const prepared_section *section = NULL;
@@ -52,7 +52,7 @@ static g16_status read_record(const prepared_directory *directory, void *record,
     return status;
 }
 
-/* The layout of tables that goes with the file's other sections. */
+/* Returns the layout version of tables that matches the other sections. */
 static uint32_t table_version(const prepared_directory *directory) {
     const prepared_section *fold = prepared_find(directory, PREPARED_FOLD_K);
     return prepared_table_version(fold && fold->version == PREPARED_SECTION_VERSION);
@@ -75,7 +75,7 @@ static int is_known(const prepared_directory *directory, const prepared_section 
     }
 }
 
-/* A section that this kernel does not know may be skipped unless it says otherwise. */
+/* Unknown sections are skipped unless they are flagged as required. */
 static g16_status check_unknown(const prepared_directory *directory, g16_error *error) {
     for (uint32_t i = 0; i < directory->header.section_count; i++) {
         const prepared_section *section = &directory->sections[i];
@@ -127,7 +127,7 @@ static g16_status read_info(g16_key *key, const prepared_directory *directory, g
     return G16_OK;
 }
 
-/* Records of points are nothing but coordinates. */
+/* Records of points consist of coordinates only. */
 static g16_status check_coordinates(const void *record, size_t bytes, g16_error *error) {
     const fp *coordinates = record;
     for (size_t i = 0; i < bytes / sizeof *coordinates; i++) {
@@ -165,7 +165,7 @@ static g16_status read_points(g16_key *key, const prepared_directory *directory,
 
 /* ---- arrays ----------------------------------------------------------------------------------- */
 
-/* Points the key's arrays at their sections. Nothing is written through these pointers. */
+/* Sets the key's array pointers to the sections. Nothing is written through them. */
 static g16_status bind_arrays(load_job *job, g16_error *error) {
     g16_key *key = job->key;
     const prepared_directory *directory = job->directory;
@@ -183,7 +183,7 @@ static g16_status bind_arrays(load_job *job, g16_error *error) {
     return status;
 }
 
-/* Points the key at its folded bases, if it has them in a layout that is known. */
+/* Sets the pointers to the folded bases, if the file has them in a known layout. */
 static g16_status bind_folds(load_job *job, g16_error *error) {
     static const prepared_type types[PREPARED_FOLDS] = {PREPARED_FOLD_K, PREPARED_FOLD_T, PREPARED_FOLD_WIRES};
     const prepared_directory *directory = job->directory;
@@ -214,7 +214,7 @@ static g16_status bind_folds(load_job *job, g16_error *error) {
     return status;
 }
 
-/* The shape that a table's parameters state; 0 when no kernel makes such a table. */
+/* Reads the shape from a table's parameters; returns 0 when no kernel makes such a table. */
 static int read_shape(msm_table_shape *shape, const prepared_section *section) {
     const uint64_t bits = section->parameters[0], sets = section->parameters[1];
     if (bits < MSM_TABLE_MIN_WINDOW || bits > MSM_TABLE_MAX_WINDOW || sets < 1 || sets > MSM_TABLE_MAX_SETS ||
@@ -225,7 +225,7 @@ static int read_shape(msm_table_shape *shape, const prepared_section *section) {
     return 1;
 }
 
-/* Points the key at its tables, if it has them in a layout that is known. */
+/* Sets the pointers to the tables, if the file has them in a known layout. */
 static g16_status bind_tables(load_job *job, g16_error *error) {
     static const prepared_type types[PREPARED_TABLES] = {PREPARED_TABLE_A, PREPARED_TABLE_KZ, PREPARED_TABLE_B2};
     const prepared_directory *directory = job->directory;
@@ -266,8 +266,8 @@ static g16_status bind_tables(load_job *job, g16_error *error) {
     return status;
 }
 
-/* Whether nothing that a service does reads a section: comparing it at a load would bring its pages into memory for nothing.
- * B in G1 is for the classical blinding alone, small domains have their roots elsewhere. */
+/* Returns 1 for sections that a service never reads; verifying them at load would page them in. B in G1 is only for classical
+ * blinding, and small domains share their roots. */
 static int is_spare(const g16_key *key, uint32_t type) {
     if (type == PREPARED_POINTS_B1) return 1;
     if (type == PREPARED_TWIDDLES) return key->pk.domain_log2 <= SMALL_ROOTS_LOG2;

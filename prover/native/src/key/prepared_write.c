@@ -1,29 +1,29 @@
-/* key/prepared_write.c - a loaded key as the bytes of a prepared file. The same key and size of tables give the same bytes. */
+/* key/prepared_write.c - writes a loaded key as a prepared file. Equal keys and table sizes give equal bytes. */
 #include <string.h>
 
 #include "base/xxh64.h"
 #include "key/fold_checkpoint.h"
 #include "key/prepared_format.h"
 
-/* Copied between two looks at the cancel flag. */
+/* Bytes copied between two checks of the cancel flag. */
 #define COPY_BYTES ((size_t)1 << 20)
 
-/* What goes into each section, and the records that have no place inside the key. */
+/* The contents of each section, and records that the key does not store. */
 typedef struct prepared_plan {
     prepared_section sections[PREPARED_SECTIONS + PREPARED_TABLES + PREPARED_FOLDS];
-    const void *data[PREPARED_SECTIONS]; /* tables and folded bases are made in their place */
+    const void *data[PREPARED_SECTIONS]; /* tables and folded bases are computed in place */
     uint32_t count;                      /* of sections */
-    msm_table_shape tables;              /* no windows: without tables */
+    msm_table_shape tables;              /* no windows: no tables */
     prepared_section *folds;             /* NULL: not folded */
-    proving_key pk;                      /* with the lists that tables are made of */
-    uint64_t work;                       /* of which progress is shown: bytes, and what folding takes */
+    proving_key pk;                      /* with the lists that tables are computed from */
+    uint64_t work;                       /* total for progress: bytes, and the cost of folding */
     prepared_info info;
     prepared_constants constants;
     prepared_verifying_key verifying_key;
     size_t bytes; /* of the file */
 } prepared_plan;
 
-/* What a prepared file is made from and by. */
+/* The inputs of a prepared file. */
 typedef struct prepared_source {
     const g16_engine *engine;
     const g16_key *key;
@@ -92,7 +92,7 @@ static void place_copy(prepared_plan *plan, prepared_type type, const void *data
     place(plan, type, element_bytes, count);
 }
 
-/* Tables may be left out by whoever reads the file. */
+/* A reader may ignore tables. */
 static void place_table(prepared_plan *plan, prepared_type type, size_t element_bytes, uint64_t count) {
     prepared_section *section = place(plan, type, element_bytes, plan->tables.shifts * count);
     section->version = prepared_table_version(plan->folds != NULL);
@@ -143,7 +143,7 @@ size_t g16_prepared_bytes(const g16_key *key, uint64_t table_bytes, int fold) {
     return plan.bytes;
 }
 
-/* Copies a section; returns 0 when the flag was raised. */
+/* Copies a section; returns 0 when the flag was set. */
 static int copy(uint8_t *out, const prepared_plan *plan, uint32_t index, uint32_t *progress, const g16_cancel *cancel) {
     const prepared_section *section = &plan->sections[index];
     const size_t bytes = (size_t)(section->count * section->element_bytes);
@@ -159,7 +159,7 @@ static int copy(uint8_t *out, const prepared_plan *plan, uint32_t index, uint32_
     return 1;
 }
 
-/* Makes the folded bases in their place, or copies the ones that the key has. */
+/* Computes the folded bases in place, or copies those that the key has. */
 static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const prepared_source *source, table_progress *progress,
                              const g16_cancel *cancel, g16_error *error) {
     const g16_key *const key = source->key;
@@ -189,7 +189,7 @@ static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const prepared_s
                                           : "this key cannot be folded: a base would be infinity");
 }
 
-/* Makes the tables in their place. */
+/* Computes the tables in place. */
 static g16_status fill_tables(uint8_t *out, const prepared_plan *plan, const prepared_source *source, table_progress *progress,
                               const g16_cancel *cancel, g16_error *error) {
     const g16_key *const key = source->key;

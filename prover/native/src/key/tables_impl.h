@@ -1,11 +1,11 @@
-/* key/tables_impl.h - tables of the bases of a proving key, made in tasks; included by backend.c. */
+/* key/tables_impl.h - computes tables of the bases of a proving key in tasks; included by backend.c. */
 #ifndef G16_KEY_TABLES_IMPL_H
 #define G16_KEY_TABLES_IMPL_H
 
 #include "msm/sums_impl.h"
 #include "key/key.h"
 
-/* B in G2, and A, K, Z in G1 or what a folded key has for K and Z, each in chunks. */
+/* B in G2; A, K and Z (of a folded key fold_k and fold_t) in G1; each in chunks. */
 #define TABLES_LISTS 4
 
 typedef struct tables_job {

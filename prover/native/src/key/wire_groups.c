@@ -11,7 +11,7 @@ static const uint8_t order[WIRE_GROUPS_MAX] = {OF(B) | OF(K), OF(A) | OF(B) | OF
 
 static uint32_t wire_of(const wire_bases *bases, uint32_t place) { return bases->wires ? bases->wires[place] : bases->first + place; }
 
-/* Groups and the wires of their positions. lists_of: zeros, a byte per wire, which then has a bit per list. */
+/* Determines the groups and the wires of their positions. lists_of: one byte per wire, zero on entry; receives a bit per list. */
 static void find_groups(wire_groups *groups, uint8_t *lists_of_group, uint8_t *lists_of, const wire_bases lists[WIRE_LISTS],
                         uint32_t wires) {
     uint32_t counts[SUBSETS] = {0}, next[SUBSETS], used = 0;
@@ -49,7 +49,8 @@ static void find_runs(wire_groups *groups, const uint8_t *lists_of_group, uint32
     }
 }
 
-/* Finds the places of a list, and forgets them where they follow from positions. place_of: scratch, one per wire. */
+/* Determines the indices of a list's bases, and drops them when they follow from positions. place_of: scratch memory, one entry
+ * per wire. */
 static int find_places(wire_groups *groups, uint32_t list, const wire_bases *bases, uint32_t *place_of) {
     const uint32_t positions = wire_groups_positions(groups);
     uint32_t *places = calloc((size_t)positions + 1, sizeof *places);
