@@ -133,11 +133,12 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
 
 #define GROUP_BENCH(group, blocks_per_sm)                                                                       \
     __global__ void group##_multiples_kernel(group##_affine *out, group##_affine generator, uint32_t count) {   \
-        const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, scalar = i + 1;                               \
+        const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;                                               \
+        const uint64_t scalar = i + 1;                                                                          \
         group##_affine point = generator;                                                                       \
         group##_xyzz sum;                                                                                       \
         if (i >= count) return;                                                                                 \
-        group##_xyzz_mul_bits(&sum, &point, &scalar, 32);                                                       \
+        group##_xyzz_mul_bits_var(&sum, &point, &scalar, 32);                                                   \
         group##_xyzz_to_affine(&point, &sum);                                                                   \
         out[i] = point;                                                                                         \
     }                                                                                                           \

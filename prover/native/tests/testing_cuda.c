@@ -46,13 +46,4 @@ static void t_write_plain(uint8_t *out, const uint32_t plain[LIMBS]) {
 T_FIELD(fp)
 T_FIELD(fr)
 
-#define T_GROUP(group)                                                                                     \
-    static void group##_xyzz_mul_var(group##_xyzz *r, const group##_affine *p, const uint64_t scalar[4]) { \
-        uint32_t limbs[LIMBS];                                                                             \
-        memcpy(limbs, scalar, sizeof limbs);                                                               \
-        group##_xyzz_mul_bits(r, p, limbs, 32 * LIMBS);                                                    \
-    }
-T_GROUP(g1)
-T_GROUP(g2)
-
 #include "testing_arithmetic_impl.h"

@@ -86,10 +86,10 @@ T_FIELD_KERNEL(fr)
         (void)shared;                                                                                           \
         (void)phase;                                                                                            \
         if (i >= arguments->count) return;                                                                      \
-        const uint32_t scalar = arguments->first + (uint32_t)i;                                                 \
+        const uint64_t scalar = arguments->first + (uint32_t)i;                                                 \
         group##_affine point = arguments->generator;                                                            \
         group##_xyzz sum;                                                                                       \
-        group##_xyzz_mul_bits(&sum, &point, &scalar, 32);                                                       \
+        group##_xyzz_mul_bits_var(&sum, &point, &scalar, 32);                                                   \
         group##_xyzz_to_affine(&point, &sum);                                                                   \
         arguments->out[i] = point;                                                                              \
     }                                                                                                           \

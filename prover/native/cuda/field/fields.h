@@ -54,65 +54,10 @@ typedef struct fp2 {
     fp c0, c1;
 } fp2;
 
-DEVICE void fp2_set_zero(fp2 *r) {
-    fp_set_zero(&r->c0);
-    fp_set_zero(&r->c1);
-}
-DEVICE void fp2_set_one(fp2 *r) {
-    fp_set_one(&r->c0);
-    fp_set_zero(&r->c1);
-}
-DEVICE void fp2_add(fp2 *r, const fp2 *a, const fp2 *b) {
-    fp_add(&r->c0, &a->c0, &b->c0);
-    fp_add(&r->c1, &a->c1, &b->c1);
-}
-DEVICE void fp2_sub(fp2 *r, const fp2 *a, const fp2 *b) {
-    fp_sub(&r->c0, &a->c0, &b->c0);
-    fp_sub(&r->c1, &a->c1, &b->c1);
-}
-DEVICE void fp2_neg(fp2 *r, const fp2 *a) {
-    fp_neg(&r->c0, &a->c0);
-    fp_neg(&r->c1, &a->c1);
-}
-DEVICE void fp2_double(fp2 *r, const fp2 *a) { fp2_add(r, a, a); }
-DEVICE int fp2_is_zero(const fp2 *a) { return fp_is_zero(&a->c0) & fp_is_zero(&a->c1); }
-DEVICE int fp2_equal(const fp2 *a, const fp2 *b) {
-    return fp_equal(&a->c0, &b->c0) & fp_equal(&a->c1, &b->c1);
-}
-
-/* Karatsuba: three products. The sums stay below 2p, which fp_mul accepts. */
-DEVICE void fp2_mul(fp2 *r, const fp2 *a, const fp2 *b) {
-    fp sum_a, sum_b, low, high, mid;
-    fp_add_lazy(&sum_a, &a->c0, &a->c1);
-    fp_add_lazy(&sum_b, &b->c0, &b->c1);
-    fp_mul(&low, &a->c0, &b->c0);
-    fp_mul(&high, &a->c1, &b->c1);
-    fp_mul(&mid, &sum_a, &sum_b);
-    fp_sub(&r->c0, &low, &high);
-    fp_sub(&mid, &mid, &low);
-    fp_sub(&r->c1, &mid, &high);
-}
-
-/* (c0 + c1)(c0 - c1), 2*c0*c1 */
-DEVICE void fp2_sqr(fp2 *r, const fp2 *a) {
-    fp sum, difference, twice;
-    fp_add_lazy(&sum, &a->c0, &a->c1);
-    fp_sub(&difference, &a->c0, &a->c1);
-    fp_add_lazy(&twice, &a->c0, &a->c0);
-    fp_mul(&r->c1, &twice, &a->c1);
-    fp_mul(&r->c0, &sum, &difference);
-}
-
-/* r = 1/a, 0 for 0 */
-DEVICE_COLD void fp2_inv(fp2 *r, const fp2 *a) {
-    fp norm, square;
-    fp_sqr(&norm, &a->c0);
-    fp_sqr(&square, &a->c1);
-    fp_add(&norm, &norm, &square);
-    fp_inv(&norm, &norm);
-    fp_mul(&square, &a->c1, &norm);
-    fp_mul(&r->c0, &a->c0, &norm);
-    fp_neg(&r->c1, &square);
-}
+#define HOT DEVICE
+#define COLD DEVICE_COLD
+#include "field/fp2_shared.h"
+#undef HOT
+#undef COLD
 
 #endif

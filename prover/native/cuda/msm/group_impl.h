@@ -8,6 +8,19 @@
  * W = sum of W_j + size * (sum of j * P_j).
  */
 
+/* Additions out of line, for kernels that add in several places. */
+DEVICE_COLD XYZZ C(xyzz_sum)(XYZZ p, XYZZ q) {
+    XYZZ r;
+    C(xyzz_add)(&r, &p, &q);
+    return r;
+}
+
+DEVICE_COLD XYZZ C(xyzz_twice)(XYZZ p) {
+    XYZZ r;
+    C(xyzz_double)(&r, &p);
+    return r;
+}
+
 /* Sums of a run of buckets. */
 typedef struct C(msm_node) {
     XYZZ plain, weighted;

@@ -12,15 +12,17 @@ static const fp G1_B = {{0x7a17caa950ad28d7, 0x1f6ac17ae15521b9, 0x334bea4e696bd
 
 #define FE fp
 #define F(operation) fp_##operation
-#define FE_ONE FP_ONE
 #define CURVE_B G1_B
 #define AFFINE g1_affine
 #define XYZZ g1_xyzz
 #define C(name) g1_##name
-#include "curve/group_impl.h"
+#define HOT static inline
+#define COLD static inline
+#include "curve/group_shared.h"
+#undef HOT
+#undef COLD
 #undef FE
 #undef F
-#undef FE_ONE
 #undef CURVE_B
 #undef AFFINE
 #undef XYZZ

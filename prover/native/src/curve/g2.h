@@ -13,15 +13,17 @@ static const fp2 G2_B = {{{0x3bf938e377b802a8, 0x020b1b273633535d, 0x26b7edf0497
 
 #define FE fp2
 #define F(operation) fp2_##operation
-#define FE_ONE FP2_ONE
 #define CURVE_B G2_B
 #define AFFINE g2_affine
 #define XYZZ g2_xyzz
 #define C(name) g2_##name
-#include "curve/group_impl.h"
+#define HOT static inline
+#define COLD static inline
+#include "curve/group_shared.h"
+#undef HOT
+#undef COLD
 #undef FE
 #undef F
-#undef FE_ONE
 #undef CURVE_B
 #undef AFFINE
 #undef XYZZ

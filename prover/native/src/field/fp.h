@@ -19,6 +19,8 @@ static const fp FP_R3 = {{0xb1cd6dafda1530df, 0x62f210e6a7283db6, 0xef7f0b0c0ada
 /* (p-1)/2 as plain limbs: point encodings call y "larger" when it exceeds this. */
 static const uint64_t FP_HALF[4] = {0x9e10460b6c3e7ea3, 0xcbc0b548b438e546, 0xdc2822db40c0ac2e, 0x183227397098d014};
 
+static inline void fp_set_zero(fp *r) { *r = FP_ZERO; }
+static inline void fp_set_one(fp *r) { *r = FP_ONE; }
 static inline void fp_add(fp *r, const fp *a, const fp *b) { mont256_add(r->v, a->v, b->v, &FP_MODULUS); }
 static inline void fp_sub(fp *r, const fp *a, const fp *b) { mont256_sub(r->v, a->v, b->v, &FP_MODULUS); }
 static inline void fp_mul(fp *r, const fp *a, const fp *b) { mont256_mul(r->v, a->v, b->v, &FP_MODULUS); }

@@ -1,39 +1,36 @@
-/* cuda/curve/group_impl.h - points of a group on the device, in affine and XYZZ coordinates; included once per group.
+/* curve/group_shared.h - points of y^2 = x^3 + b in affine and XYZZ coordinates, one text for the CPU and the GPU; included once per
+ * group.
  *
- * The including header defines FE, F(op), AFFINE, XYZZ and C(name), and undefines them afterwards. Formulas and
- * contract are those of the host's curve/group_impl.h: complete, infinity is (0, 0) or ZZ = 0. Cases that random
- * points do not meet are kept out of line and work on copies, so that a running sum stays in registers.
+ * The including header defines FE (field element type), F(op) (field function), AFFINE, XYZZ, C(name) (prefix of this group's
+ * functions), and undefines them afterwards; CURVE_B (the constant b) too where points are checked; and HOT and COLD, the qualifiers
+ * of functions that must be inlined, and of those that must not cost their callers registers.
+ *
+ * XYZZ: (X, Y, ZZ, ZZZ) stands for (X/ZZ, Y/ZZZ), ZZ^3 = ZZZ^2; ZZ = 0 is infinity. Formulas:
+ * Explicit-Formulas Database, "xyzz" (add-2008-s, madd-2008-s, dbl-2008-s-1, mdbl-2008-s-1); all
+ * complete: equal and opposite points and infinity are handled. Time depends on those cases.
  */
 
-typedef struct AFFINE {
-    FE x, y;
-} AFFINE;
+HOT int C(affine_is_infinity)(const AFFINE *p) { return F(is_zero)(&p->x) & F(is_zero)(&p->y); }
 
-typedef struct XYZZ {
-    FE x, y, zz, zzz;
-} XYZZ;
-
-DEVICE int C(affine_is_infinity)(const AFFINE *p) { return F(is_zero)(&p->x) & F(is_zero)(&p->y); }
-
-DEVICE int C(affine_equal)(const AFFINE *p, const AFFINE *q) {
+HOT int C(affine_equal)(const AFFINE *p, const AFFINE *q) {
     return F(equal)(&p->x, &q->x) & F(equal)(&p->y, &q->y);
 }
 
-DEVICE void C(affine_neg)(AFFINE *r, const AFFINE *p) {
+HOT void C(affine_neg)(AFFINE *r, const AFFINE *p) {
     r->x = p->x;
     F(neg)(&r->y, &p->y);
 }
 
-DEVICE int C(xyzz_is_infinity)(const XYZZ *p) { return F(is_zero)(&p->zz); }
+HOT int C(xyzz_is_infinity)(const XYZZ *p) { return F(is_zero)(&p->zz); }
 
-DEVICE void C(xyzz_set_infinity)(XYZZ *r) {
+HOT void C(xyzz_set_infinity)(XYZZ *r) {
     F(set_zero)(&r->x);
     F(set_zero)(&r->y);
     F(set_zero)(&r->zz);
     F(set_zero)(&r->zzz);
 }
 
-DEVICE void C(xyzz_from_affine)(XYZZ *r, const AFFINE *p) {
+HOT void C(xyzz_from_affine)(XYZZ *r, const AFFINE *p) {
     if (C(affine_is_infinity)(p)) {
         C(xyzz_set_infinity)(r);
         return;
@@ -44,13 +41,13 @@ DEVICE void C(xyzz_from_affine)(XYZZ *r, const AFFINE *p) {
     F(set_one)(&r->zzz);
 }
 
-DEVICE void C(xyzz_neg)(XYZZ *r, const XYZZ *p) {
+HOT void C(xyzz_neg)(XYZZ *r, const XYZZ *p) {
     *r = *p;
     F(neg)(&r->y, &p->y);
 }
 
 /* r = 2p, also for infinity. A point of order two does not exist in either group. */
-DEVICE void C(xyzz_double)(XYZZ *r, const XYZZ *p) {
+HOT void C(xyzz_double)(XYZZ *r, const XYZZ *p) {
     FE u, v, w, s, m, t;
     F(double)(&u, &p->y);
     F(sqr)(&v, &u);
@@ -70,8 +67,8 @@ DEVICE void C(xyzz_double)(XYZZ *r, const XYZZ *p) {
     F(sub)(&r->y, &r->y, &t);
 }
 
-/* p + q for points with equal x: twice the point, or infinity. */
-DEVICE_COLD XYZZ C(xyzz_add_equal_x)(XYZZ p, int opposite) {
+/* p + q for points with equal x: twice the point, or infinity. Works on copies, so that a sum of the caller stays in registers. */
+COLD XYZZ C(xyzz_add_equal_x)(XYZZ p, int opposite) {
     XYZZ r;
     if (opposite) {
         C(xyzz_set_infinity)(&r);
@@ -81,9 +78,9 @@ DEVICE_COLD XYZZ C(xyzz_add_equal_x)(XYZZ p, int opposite) {
     return r;
 }
 
-/* The tail that both additions share: given the scaled first point (x1, y1) and the differences. */
-DEVICE void C(xyzz_finish_add)(XYZZ *r, const FE *x1, const FE *y1, const FE *difference_x, const FE *difference_y,
-                               const FE *zz, const FE *zzz) {
+/* The last part of both additions, from the scaled first point (x1, y1) and the differences of the coordinates. */
+HOT void C(xyzz_finish_add)(XYZZ *r, const FE *x1, const FE *y1, const FE *difference_x, const FE *difference_y, const FE *zz,
+                            const FE *zzz) {
     FE pp, ppp, q, x3, t;
     F(sqr)(&pp, difference_x);
     F(mul)(&ppp, difference_x, &pp);
@@ -102,7 +99,7 @@ DEVICE void C(xyzz_finish_add)(XYZZ *r, const FE *x1, const FE *y1, const FE *di
 }
 
 /* r = p + q; r may alias p. */
-DEVICE void C(xyzz_add_affine)(XYZZ *r, const XYZZ *p, const AFFINE *q) {
+HOT void C(xyzz_add_affine)(XYZZ *r, const XYZZ *p, const AFFINE *q) {
     if (C(affine_is_infinity)(q)) {
         *r = *p;
         return;
@@ -120,12 +117,12 @@ DEVICE void C(xyzz_add_affine)(XYZZ *r, const XYZZ *p, const AFFINE *q) {
         *r = C(xyzz_add_equal_x)(*p, !F(is_zero)(&s));
         return;
     }
-    FE x1 = p->x, y1 = p->y, zz = p->zz, zzz = p->zzz;
-    C(xyzz_finish_add)(r, &x1, &y1, &u, &s, &zz, &zzz);
+    FE x1 = p->x, y1 = p->y;
+    C(xyzz_finish_add)(r, &x1, &y1, &u, &s, &p->zz, &p->zzz);
 }
 
 /* r = p + q; r may alias either. */
-DEVICE void C(xyzz_add)(XYZZ *r, const XYZZ *p, const XYZZ *q) {
+HOT void C(xyzz_add)(XYZZ *r, const XYZZ *p, const XYZZ *q) {
     if (C(xyzz_is_infinity)(q)) {
         *r = *p;
         return;
@@ -150,40 +147,43 @@ DEVICE void C(xyzz_add)(XYZZ *r, const XYZZ *p, const XYZZ *q) {
     C(xyzz_finish_add)(r, &x1, &y1, &u, &s, &zz, &zzz);
 }
 
-/* The same out of line, for kernels that add in several places. */
-DEVICE_COLD XYZZ C(xyzz_sum)(XYZZ p, XYZZ q) {
-    XYZZ r;
-    C(xyzz_add)(&r, &p, &q);
-    return r;
-}
-
-DEVICE_COLD XYZZ C(xyzz_twice)(XYZZ p) {
-    XYZZ r;
-    C(xyzz_double)(&r, &p);
-    return r;
-}
-
-DEVICE_COLD void C(xyzz_to_affine)(AFFINE *r, const XYZZ *p) {
-    FE inverse, zz_inverse;
+COLD void C(xyzz_to_affine)(AFFINE *r, const XYZZ *p) {
     if (C(xyzz_is_infinity)(p)) {
         F(set_zero)(&r->x);
         F(set_zero)(&r->y);
         return;
     }
-    F(inv)(&inverse, &p->zzz);             /* 1/Z^3 */
+    FE inverse, zz_inverse;
+    F(inv)(&inverse, &p->zzz);           /* 1/Z^3 */
     F(mul)(&zz_inverse, &inverse, &p->zz); /* 1/Z */
-    F(sqr)(&zz_inverse, &zz_inverse);      /* 1/Z^2 */
+    F(sqr)(&zz_inverse, &zz_inverse);    /* 1/Z^2 */
     F(mul)(&r->x, &p->x, &zz_inverse);
     F(mul)(&r->y, &p->y, &inverse);
 }
 
-/* r = scalar * p for a plain scalar of `bits` bits. */
-DEVICE_COLD void C(xyzz_mul_bits)(XYZZ *r, const AFFINE *p, const uint32_t *scalar, int bits) {
+#if defined(CURVE_B)
+/* Returns 1 when p is on the curve; 0 for infinity. */
+HOT int C(affine_on_curve)(const AFFINE *p) {
+    FE left, right;
+    F(sqr)(&left, &p->y);
+    F(sqr)(&right, &p->x);
+    F(mul)(&right, &right, &p->x);
+    F(add)(&right, &right, &CURVE_B);
+    return F(equal)(&left, &right);
+}
+#endif
+
+/* r = scalar * p for a plain little-endian scalar of `bits` bits; time depends on the scalar. */
+COLD void C(xyzz_mul_bits_var)(XYZZ *r, const AFFINE *p, const uint64_t *scalar, int bits) {
     XYZZ sum;
     C(xyzz_set_infinity)(&sum);
     for (int i = bits - 1; i >= 0; i--) {
-        C(xyzz_double)(&sum, &sum);
-        if ((scalar[i / 32] >> (i % 32)) & 1) C(xyzz_add_affine)(&sum, &sum, p);
+        if (!C(xyzz_is_infinity)(&sum)) C(xyzz_double)(&sum, &sum);
+        if ((scalar[i / 64] >> (i % 64)) & 1) C(xyzz_add_affine)(&sum, &sum, p);
     }
     *r = sum;
+}
+
+COLD void C(xyzz_mul_var)(XYZZ *r, const AFFINE *p, const uint64_t scalar[4]) {
+    C(xyzz_mul_bits_var)(r, p, scalar, 256);
 }
