@@ -14,7 +14,7 @@
 #if defined(__CUDACC__)
 #include "cuda/base/cuda_queue.h"
 #else
-#include "cuda/base/host_queue.h"
+#include "host_gpu/queue.h" /* prover/native/tests */
 #endif
 
 static inline int device_is_cancelled(const int32_t *cancel) { return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED); }

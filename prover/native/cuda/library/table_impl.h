@@ -1,5 +1,5 @@
 /* cuda/library/table_impl.h - the table of gpu/abi.h: devices, keys and proofs; included by cuda/library/library.cu and, for the host, by
- * cuda/library/library_host.c. */
+ * tests/host_gpu/library.c. */
 #include "cuda/library/chains.h"
 
 /* ---- devices ---------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
-/* cuda/base/host_step.h - on the host: a queue, and one step of its work. */
-#ifndef CUDA_BASE_HOST_STEP_H
-#define CUDA_BASE_HOST_STEP_H
+/* host_gpu/step.h - on the host: a queue, and one step of its work. */
+#ifndef HOST_GPU_STEP_H
+#define HOST_GPU_STEP_H
 
 #include <string.h>
 #include <time.h>

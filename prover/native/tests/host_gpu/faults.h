@@ -1,15 +1,15 @@
-/* cuda/library/faults.h - failures on demand, for tests of what uses a GPU; only of the library that computes on the host.
+/* host_gpu/faults.h - failures on demand, for tests of what uses a GPU; only of the library that computes on the host.
  *
  * GROTH16_CUDA_HOST_FAULTS is a list of [index:]place=fault[@number[+]] with commas between: place is count, open, key_load or prove,
  * fault is unavailable (count, open), out_of_memory, lost (all but count), wrong or garbage (prove: another point, no point); number says
  * which call of its kind since the device was opened fails, with + also those after it, and without a number all do; index says of which
  * GPU, else of each.
- * GROTH16_CUDA_HOST_ORDER: lazy or eager, for queues that run late and graphs (cuda/base/host_schedule.h).
+ * GROTH16_CUDA_HOST_ORDER: lazy or eager, for queues that run late and graphs (host_gpu/schedule.h).
  * GROTH16_CUDA_HOST_DEVICES: how many GPUs there are, else 1. GROTH16_CUDA_HOST_MEMORY: bytes of each, else 1 GiB; or several numbers with
  * commas between, of GPU 0, 1 and so on, of which the last is also that of all after it.
  */
-#ifndef CUDA_LIBRARY_FAULTS_H
-#define CUDA_LIBRARY_FAULTS_H
+#ifndef HOST_GPU_FAULTS_H
+#define HOST_GPU_FAULTS_H
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,18 +1,18 @@
-/* cuda/base/host_schedule.h - on the host: queues that run late, in the order that a test chooses, so that a wait which is missing between
+/* host_gpu/schedule.h - on the host: queues that run late, in the order that a test chooses, so that a wait which is missing between
  * two queues changes results. Without a schedule a queue does everything at once, and no order can be wrong.
  *
  * Lazy: a queue is worked off when it is finished, and another one only as far as that one waits for it. Eager: the others go as far
  * ahead as they can. A captured graph is a list of its own that is worked off anew with each launch; as on a GPU, a queue takes part in
  * a capture from the moment it waits for a mark of it, and all of it must lie before the end of the queue that began it.
  */
-#ifndef CUDA_BASE_HOST_SCHEDULE_H
-#define CUDA_BASE_HOST_SCHEDULE_H
+#ifndef HOST_GPU_SCHEDULE_H
+#define HOST_GPU_SCHEDULE_H
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/base/host_step.h"
+#include "host_gpu/step.h"
 
 #define SCHEDULE_QUEUES 4
 #define SCHEDULE_NOTHING SIZE_MAX

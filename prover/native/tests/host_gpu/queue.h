@@ -1,11 +1,11 @@
-/* cuda/base/host_queue.h - kernels, queues, marks and graphs in software: work is done when it is queued, or when a schedule says. */
-#ifndef CUDA_BASE_HOST_QUEUE_H
-#define CUDA_BASE_HOST_QUEUE_H
+/* host_gpu/queue.h - kernels, queues, marks and graphs in software: work is done when it is queued, or when a schedule says. */
+#ifndef HOST_GPU_QUEUE_H
+#define HOST_GPU_QUEUE_H
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/base/host_schedule.h"
+#include "host_gpu/schedule.h"
 
 static inline int device_is_here(device_queue *queue) {
     if (queue->status == DEVICE_OK && queue->device != device_current) queue->status = DEVICE_FAILED;

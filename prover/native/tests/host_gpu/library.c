@@ -1,4 +1,4 @@
-/* cuda/library/library_host.c - libgroth16_cuda_host.so: the same library with the host as a GPU, slow and bit-exact, for tests. */
+/* host_gpu/library.c - libgroth16_cuda_host.so: the same library with the host as a GPU, slow and bit-exact, for tests. */
 #define _GNU_SOURCE
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "cuda/library/table_impl.h"
