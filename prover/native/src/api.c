@@ -1,4 +1,4 @@
-/* api.c - the public functions that make engines and proofs. Keys: key/load.c. */
+/* api.c - the public functions that create engines and proofs. key/load.c has those for keys. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdlib.h>
@@ -26,14 +26,14 @@ static uint32_t processors_available(void) {
 }
 
 #if defined(__x86_64__)
-/* Bit 19 of EBX in leaf 7; not every compiler knows "adx" as a name of __builtin_cpu_supports. */
+/* Bit 19 of EBX in leaf 7; not every compiler accepts "adx" in __builtin_cpu_supports. */
 static int processor_has_adx(void) {
     unsigned eax, ebx, ecx, edx;
     return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx >> 19 & 1);
 }
 #endif
 
-/* The fastest backend of those the choice allows that this processor runs, or NULL. */
+/* Returns the fastest backend that the choice allows and this CPU supports, or NULL. */
 static const g16_backend *choose_backend(g16_backend_choice choice) {
     const int any = choice == G16_BACKEND_AUTO;
 #if defined(__x86_64__)

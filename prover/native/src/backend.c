@@ -1,6 +1,6 @@
-/* backend.c - one backend: every file with field arithmetic in one unit, so that all of it is
- * compiled for the same processor and inlined. Compiled with G16_COMPILE_PORTABLE,
- * G16_COMPILE_ADX, G16_COMPILE_AVX2, G16_COMPILE_AVX512 or G16_COMPILE_IFMA; only the table at the end leaves the unit. */
+/* backend.c - one backend: all files with field arithmetic in one translation unit, compiled for one CPU and inlined. Compiled
+ * with G16_COMPILE_PORTABLE, G16_COMPILE_ADX, G16_COMPILE_AVX2, G16_COMPILE_AVX512 or G16_COMPILE_IFMA; it exports only the table
+ * at the end. */
 #if defined(G16_COMPILE_IFMA)
 #define MONT256_ADX 1
 #define G16_LANES 1
@@ -34,7 +34,7 @@
 #error "compile with -DG16_COMPILE_PORTABLE, -DG16_COMPILE_ADX, -DG16_COMPILE_AVX2, -DG16_COMPILE_AVX512 or -DG16_COMPILE_IFMA"
 #endif
 
-/* Not sorted: what the compiler inlines depends on the order of the functions. */
+/* Not sorted: inlining depends on the order of the functions. */
 #include "base/backend.h"
 #include "base/progress.h"
 #include "msm/cut.h"

@@ -1,4 +1,4 @@
-/* cuda/base/cuda_queue.h - kernels, queues, marks and graphs by CUDA. */
+/* cuda/base/cuda_queue.h - kernels, queues, marks and graphs, implemented with CUDA. */
 #ifndef CUDA_BASE_CUDA_QUEUE_H
 #define CUDA_BASE_CUDA_QUEUE_H
 
@@ -7,9 +7,9 @@
 #include "cuda/base/grid.h"
 
 #define DEVICE static __device__ __forceinline__
-#define DEVICE_COLD static __device__ __noinline__ /* rare: must not cost the callers registers */
+#define DEVICE_COLD static __device__ __noinline__ /* rare code, which must not cost its callers registers */
 #if defined(DEVICE_SMALL_CODE)
-#define DEVICE_PRODUCT DEVICE_COLD /* for builds that only check: minutes less in the assembler */
+#define DEVICE_PRODUCT DEVICE_COLD /* for builds that only check: it saves minutes in the assembler */
 #else
 #define DEVICE_PRODUCT DEVICE
 #endif
@@ -22,18 +22,18 @@ DEVICE grid_place device_here(void) {
 
 DEVICE uint32_t device_add(uint32_t *counter, uint32_t value) { return atomicAdd(counter, value); }
 
-/* A queue of work on the current GPU, and the first thing that went wrong in it. */
+/* A stream of the current GPU, and its first error. */
 typedef struct device_queue {
     cudaStream_t stream;
     device_status status;
     cudaError_t error;
     uint64_t bytes; /* allocated so far */
-    int measuring;  /* count bytes, allocate nothing */
+    int measuring;  /* count bytes without allocating */
 } device_queue;
 
 static inline void device_note(device_queue *queue, cudaError_t error) {
     if (error == cudaSuccess) return;
-    (void)cudaGetLastError(); /* or the next launch of this thread would be blamed for it */
+    (void)cudaGetLastError(); /* otherwise the next launch of this thread would report the error */
     if (queue->status != DEVICE_OK) return;
     queue->error = error;
     queue->status = error == cudaErrorMemoryAllocation ? DEVICE_OUT_OF_MEMORY : DEVICE_FAILED;
@@ -59,13 +59,13 @@ static inline void device_write(device_queue *queue, void *to, const void *from_
     device_note(queue, cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, queue->stream));
 }
 
-/* The bytes are there when the queue is finished. */
+/* The bytes are valid once the queue is finished. */
 static inline void device_read_later(device_queue *queue, void *to_host, const void *from, size_t bytes) {
     if (queue->status != DEVICE_OK) return;
     device_note(queue, cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, queue->stream));
 }
 
-/* Waits for all that was queued, also after a failure. */
+/* Waits for all queued work, also after a failure. */
 static inline void device_finish(device_queue *queue) { device_note(queue, cudaStreamSynchronize(queue->stream)); }
 
 static inline void device_queue_create(device_queue *queue) {
@@ -77,7 +77,7 @@ static inline void device_queue_destroy(device_queue *queue) {
     if (queue->stream) cudaStreamDestroy(queue->stream);
 }
 
-/* A place in a queue, for others to wait for, and for measuring time. */
+/* An event in a queue, on which other queues can wait, and which records the time. */
 typedef struct device_mark {
     cudaEvent_t event;
 } device_mark;
@@ -94,12 +94,12 @@ static inline void device_mark_set(device_queue *queue, device_mark *mark) {
     if (queue->status == DEVICE_OK) device_note(queue, cudaEventRecord(mark->event, queue->stream));
 }
 
-/* What is queued from now on begins after the mark. */
+/* Work queued later begins after the mark. */
 static inline void device_wait_for(device_queue *queue, device_mark *mark) {
     if (queue->status == DEVICE_OK) device_note(queue, cudaStreamWaitEvent(queue->stream, mark->event, 0));
 }
 
-/* Between two marks that were reached. */
+/* Returns the time between two marks that were reached. */
 static inline uint64_t device_nanoseconds(const device_mark *from, const device_mark *to) {
     float milliseconds = 0;
     if (cudaEventElapsedTime(&milliseconds, from->event, to->event) == cudaSuccess) return (uint64_t)(milliseconds * 1e6f);
@@ -119,14 +119,14 @@ static inline void device_host_release(void *memory) {
     if (memory) cudaFreeHost(memory);
 }
 
-/* Work that was queued once, to be queued again as a whole. */
+/* Work that is captured once and launched repeatedly as a whole. */
 typedef struct device_graph {
     cudaGraphExec_t executable;
     int ready;
 } device_graph;
 
-/* From here to the end nothing runs: it becomes the graph. Other queues take part once they wait for a mark that was set since, and
- * this one must wait for their ends. 0 when the device cannot. */
+/* Starts a capture: work queued from here on becomes the graph instead of running. Another queue joins the capture when it waits
+ * for a mark of it, and this queue must wait for the ends of those. Returns 0 when the device cannot capture. */
 static inline int device_capture_begin(device_queue *queue, device_graph *graph) {
     (void)graph;
     if (queue->status != DEVICE_OK) return 0;
@@ -135,7 +135,7 @@ static inline int device_capture_begin(device_queue *queue, device_graph *graph)
     return 0;
 }
 
-/* Failures are the graph's: it is not ready then. */
+/* On failure the graph is not ready. */
 static inline void device_capture_end(device_queue *queue, device_graph *graph) {
     cudaGraph_t captured = NULL;
     if (cudaStreamEndCapture(queue->stream, &captured) == cudaSuccess && captured) {
@@ -154,8 +154,8 @@ static inline void device_graph_release(device_graph *graph) {
     graph->ready = 0;
 }
 
-/* KERNEL: body(grid_place, const arguments *, shared memory, phase), of which the block runs all phases in order. The number of
- * phases is an expression over `place` and `arguments`, the same for all threads of a block. */
+/* KERNEL: body(grid_place, const arguments *, shared memory, phase). A block runs all phases in order, with a barrier between
+ * them. The number of phases is an expression over `place` and `arguments` that must be the same for all threads of a block. */
 #define KERNEL(name, arguments_type, threads_per_block, blocks_per_sm, phases)                                         \
     __global__ void __launch_bounds__(threads_per_block, blocks_per_sm) KERNEL_NAME(name)(const arguments_type a) {    \
         extern __shared__ uint4 device_shared_memory[];                                                                \

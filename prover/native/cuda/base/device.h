@@ -1,12 +1,12 @@
-/* cuda/base/device.h - one text for the GPU and for the tests on the host.
+/* cuda/base/device.h - one source text for the GPU and for tests on the host.
  *
- * Everything in cuda/ but *.cu compiles as CUDA C++ and as C11. On the GPU a kernel is a __global__ function;
- * on the host it is a loop over blocks, phases and threads, so that all index arithmetic runs under the sanitizers
- * without a GPU. A kernel's body is cut into phases at its barriers: within a phase no thread may read what another one
- * writes, except through device_add(). The host runs the threads of a phase forwards or backwards
- * (device_order), which finds bodies that break that rule.
+ * All files in cuda/ except *.cu compile as CUDA C++ and as C11. On the GPU a kernel is a __global__ function. In tests it is a
+ * loop over blocks, phases and threads (prover/native/tests/host_gpu), so that sanitizers check all index arithmetic without a
+ * GPU. The body of a kernel is divided into phases at its barriers: within a phase no thread may read what another one writes,
+ * except through device_add(). The host runs the threads of a phase in ascending or descending order (device_order), which
+ * exposes violations of that rule.
  *
- * Buffers belong to the device: plain pointers, never followed by the other side.
+ * Buffers belong to the device: the host never dereferences their pointers.
  */
 #ifndef CUDA_BASE_DEVICE_H
 #define CUDA_BASE_DEVICE_H
@@ -19,16 +19,16 @@
 
 static inline int device_is_cancelled(const int32_t *cancel) { return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED); }
 
-/* Waits until the bytes are there. */
+/* Waits until the bytes have been copied. */
 static inline void device_read(device_queue *queue, void *to_host, const void *from, size_t bytes) {
     device_read_later(queue, to_host, from, bytes);
     device_finish(queue);
 }
 
-/* For kernels whose threads do not meet: the number of this one in the grid. */
+/* Returns the index of the thread in the grid. */
 DEVICE uint64_t device_index(grid_place place) { return (uint64_t)place.block * place.threads + place.thread; }
 
-/* Blocks of `threads` threads for `count` pieces of work. */
+/* Returns the number of blocks of `threads` threads for `count` items. */
 static inline uint64_t device_blocks(uint64_t count, uint32_t threads) { return (count + threads - 1) / threads; }
 
 #endif

@@ -1,4 +1,5 @@
-/* cuda/base/grid.h - names that both sides of cuda/base/device.h share: statuses, sizes of allocations, kernels, places of threads. */
+/* cuda/base/grid.h - names that both implementations of cuda/base/device.h share: statuses, sizes of allocations, kernels, thread
+ * indices. */
 #ifndef CUDA_BASE_GRID_H
 #define CUDA_BASE_GRID_H
 
@@ -11,13 +12,13 @@ typedef enum device_status {
     DEVICE_FAILED = 2 /* a launch, a copy, or the device itself */
 } device_status;
 
-/* What an allocation takes: the runtime hands out multiples of this. */
+/* Returns the memory that an allocation occupies: the runtime rounds up to multiples of 512. */
 static inline uint64_t device_allocation(size_t bytes) { return bytes ? ((uint64_t)bytes + 511) / 512 * 512 : 512; }
 
 #define KERNEL_NAME_(name) name##_kernel
 #define KERNEL_NAME(name) KERNEL_NAME_(name)
 
-/* Where a thread is. */
+/* The indices of a thread. */
 typedef struct grid_place {
     uint32_t block, thread, blocks, threads;
 } grid_place;

@@ -1,4 +1,4 @@
-/* cuda/base/scan.h - exclusive prefix sums of 32-bit numbers in place, in three launches: sums of blocks, their prefix sums by
+/* cuda/base/scan.h - exclusive prefix sums of 32-bit numbers in place, in three launches: sums of blocks, prefix sums of those by
  * one block, prefix sums within blocks. */
 #ifndef CUDA_BASE_SCAN_H
 #define CUDA_BASE_SCAN_H
@@ -18,14 +18,14 @@ typedef struct scan_arguments {
 
 static inline uint64_t scan_blocks(uint64_t count) { return device_blocks(count, SCAN_BLOCK); }
 
-/* Sum of values[first .. first + length), as far as they exist. */
+/* Returns the sum of the existing elements of values[first .. first + length). */
 DEVICE uint32_t scan_sum(const uint32_t *values, uint64_t count, uint64_t first, uint64_t length) {
     uint32_t sum = 0;
     for (uint64_t i = first; i < first + length && i < count; i++) sum += values[i];
     return sum;
 }
 
-/* Replaces values[first .. first + length) by the sums of what is before them, from `sum` on. */
+/* Replaces values[first .. first + length) by their exclusive prefix sums, starting from `sum`. */
 DEVICE void scan_replace(uint32_t *values, uint64_t count, uint64_t first, uint64_t length, uint32_t sum) {
     for (uint64_t i = first; i < first + length && i < count; i++) {
         const uint32_t value = values[i];
@@ -34,7 +34,7 @@ DEVICE void scan_replace(uint32_t *values, uint64_t count, uint64_t first, uint6
     }
 }
 
-/* One thread's prefix sums of a block's sums; returns their total. */
+/* Replaces partials by their prefix sums on one thread; returns the total. */
 DEVICE uint32_t scan_partials(uint32_t *partials, uint32_t threads) {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < threads; i++) {
@@ -56,7 +56,7 @@ DEVICE void scan_sums(grid_place place, const scan_arguments *arguments, void *s
 }
 KERNEL(scan_sums, scan_arguments, SCAN_THREADS, 1, 2)
 
-/* One block. */
+/* Runs in one block. */
 DEVICE void scan_of_sums(grid_place place, const scan_arguments *arguments, void *shared, uint32_t phase) {
     uint32_t *partials = (uint32_t *)shared;
     const uint64_t length = (arguments->blocks + place.threads - 1) / place.threads, first = place.thread * length;
@@ -84,7 +84,7 @@ DEVICE void scan_apply(grid_place place, const scan_arguments *arguments, void *
 }
 KERNEL(scan_apply, scan_arguments, SCAN_THREADS, 1, 3)
 
-/* sums: scan_blocks(count) places. The total must be below 2^32. */
+/* sums: scan_blocks(count) elements. The total must be below 2^32. */
 static inline void scan_run(device_queue *queue, uint32_t *values, uint64_t count, uint32_t *sums, uint32_t *total) {
     const scan_arguments arguments = {values, sums, total, count, scan_blocks(count)};
     const size_t shared = SCAN_THREADS * sizeof(uint32_t);

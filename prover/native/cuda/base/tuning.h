@@ -1,21 +1,21 @@
-/* cuda/base/tuning.h - what tests and measurements decide in the place of the plans; every choice gives the same bytes.
+/* cuda/base/tuning.h - settings by which tests and measurements override the plans; every choice gives the same bytes.
  *
- * GROTH16_CUDA_TUNING is a list of setting=number with commas between, as in window=7,piece=33,ntt_last=3; it is read once, when a
- * device is opened (cuda/library/tuning_read.h, which knows the ranges). Settings that it does not name are left to the plans:
- *   window        bits of a digit, in both groups
- *   sets          bucket sets of a table of shifted bases, whatever memory that takes; 0: no table
- *   low_bits      of a bucket's number: its place in a partition, which one block sorts
- *   tile          digits of a block of the first sorting pass
- *   piece         additions of one thread at most; longer buckets are cut
- *   threads       of a block that sums or reduces buckets, or makes a row of a table
- *   joins         blocks that join the pieces of long buckets
- *   reduce        logarithm of the buckets of a node of the first level
- *   level         logarithm of the children of other nodes, at most
- *   ntt_last      stages of the last pass of a transform
- *   ntt_levels    stages of each other pass, at most
- *   ntt_columns   logarithm of the neighbours in memory that a pass takes, at most
- *   ntt_threads   of a block of a pass
- *   batch         proofs of a batch, at most
+ * GROTH16_CUDA_TUNING is a comma-separated list of setting=number, as in window=7,piece=33,ntt_last=3. It is read once, when a
+ * device is opened (cuda/library/tuning_read.h, which has the ranges). The plans choose the settings that are not listed:
+ * window: bits of a digit, in both groups
+ * sets: bucket sets of a table of shifted bases, without a limit on its memory; 0: no table
+ * low_bits: low bits of a bucket number, which select a bucket within a partition
+ * tile: digits per block in the first sorting pass
+ * piece: maximum additions of one thread; longer buckets are divided
+ * threads: per block that sums or reduces buckets, or computes a row of a table
+ * joins: blocks that add the pieces of long buckets
+ * reduce: log2 of the buckets of a node in the first level
+ * level: maximum log2 of the children of other nodes
+ * ntt_last: stages of the last pass of a transform
+ * ntt_levels: maximum stages of the other passes
+ * ntt_columns: maximum log2 of the adjacent elements that a pass loads
+ * ntt_threads: per block of a pass
+ * batch: maximum proofs of a batch
  */
 #ifndef CUDA_BASE_TUNING_H
 #define CUDA_BASE_TUNING_H
@@ -45,7 +45,7 @@ typedef enum device_setting {
 #define DEVICE_NOT_TUNED UINT32_MAX
 
 typedef struct device_tuning {
-    uint32_t values[DEVICE_SETTINGS]; /* DEVICE_NOT_TUNED: the plan's choice */
+    uint32_t values[DEVICE_SETTINGS]; /* DEVICE_NOT_TUNED: chosen by the plan */
 } device_tuning;
 
 static inline device_tuning device_untuned(void) {
@@ -59,7 +59,7 @@ static inline int device_is_tuned(const device_tuning *tuning, device_setting se
     return tuning && tuning->values[setting] != DEVICE_NOT_TUNED;
 }
 
-/* The number of a setting, or what the plan has in its place. */
+/* Returns the value of a setting, or `otherwise` when it is not set. */
 static inline uint32_t device_tuned(const device_tuning *tuning, device_setting setting, uint32_t otherwise) {
     return device_is_tuned(tuning, setting) ? tuning->values[setting] : otherwise;
 }

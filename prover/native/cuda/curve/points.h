@@ -1,4 +1,4 @@
-/* cuda/curve/points.h - points of proving keys from the form of the processor's backends to that of the device. */
+/* cuda/curve/points.h - converts points of proving keys from the CPU backends' representation to that of the GPU. */
 #ifndef CUDA_CURVE_POINTS_H
 #define CUDA_CURVE_POINTS_H
 
@@ -11,8 +11,8 @@ typedef struct points_leave_arguments {
     uint64_t count;
 } points_leave_arguments;
 
-/* Coordinates from R = 2^260, below 2p + 2^212, to R = 2^256, below p, in place: a product with the plain number 2^252, whose
- * factors are together below those that fp_mul takes. */
+/* Converts coordinates in place from R = 2^260, below 2p + 2^212, to R = 2^256, below p: a Montgomery product with the plain
+ * number 2^252. The product of both factors is within the bounds of fp_mul. */
 DEVICE void points_leave(grid_place place, const points_leave_arguments *arguments, void *shared, uint32_t phase) {
     const uint32_t power[LIMBS] = {0, 0, 0, 0, 0, 0, 0, 0x10000000};
     const uint64_t i = device_index(place);

@@ -1,9 +1,9 @@
 /* cuda/field/field_impl.h - a prime field on the device; included once per field.
  *
- * The including header defines FIELD (prefix and type), the limbs FIELD_MODULUS, FIELD_ONE and FIELD_R2, four
- * words FIELD_MINUS_TWO (modulus - 2), and FIELD_INVERSE (-1/modulus mod 2^32), and undefines them afterwards.
+ * The including header defines FIELD (prefix and type), the limbs FIELD_MODULUS, FIELD_ONE and FIELD_R2, four words
+ * FIELD_MINUS_TWO (modulus - 2), and FIELD_INVERSE (-1/modulus mod 2^32), and undefines them afterwards.
  *
- * Representation and contract are those of field/fp.h and field/fr.h on the host: Montgomery form, R = 2^256, below the modulus, bit for bit.
+ * Representation and contract equal those of field/fp.h and field/fr.h: Montgomery form, R = 2^256, below the modulus.
  */
 
 typedef struct FIELD {
@@ -59,7 +59,7 @@ DEVICE void G(neg)(FIELD *r, const FIELD *a) {
 
 DEVICE void G(double)(FIELD *r, const FIELD *a) { G(add)(r, a, a); }
 
-/* r = a + b below twice the modulus, good as a factor only. */
+/* r = a + b below twice the modulus; valid only as a factor. */
 DEVICE void G(add_lazy)(FIELD *r, const FIELD *a, const FIELD *b) { limbs_add(r->v, a->v, b->v); }
 
 DEVICE_PRODUCT void G(mul)(FIELD *r, const FIELD *a, const FIELD *b) {
@@ -69,13 +69,13 @@ DEVICE_PRODUCT void G(mul)(FIELD *r, const FIELD *a, const FIELD *b) {
 
 DEVICE void G(sqr)(FIELD *r, const FIELD *a) { G(mul)(r, a, a); }
 
-/* r = a * b for a plain number b below the modulus: with the number 1, the plain value of a. */
+/* r = a * b for a plain number b below the modulus; with b = 1, the plain value of a. */
 DEVICE void G(mul_plain)(uint32_t r[LIMBS], const FIELD *a, const uint32_t b[LIMBS]) {
     const uint32_t m[LIMBS] = FIELD_MODULUS;
     limbs_montgomery(r, a->v, b, m, FIELD_INVERSE);
 }
 
-/* A plain number below the modulus into Montgomery form. */
+/* Converts a plain number below the modulus to Montgomery form. */
 DEVICE void G(from_plain)(FIELD *r, const uint32_t plain[LIMBS]) {
     const uint32_t m[LIMBS] = FIELD_MODULUS, square[LIMBS] = FIELD_R2;
     limbs_montgomery(r->v, plain, square, m, FIELD_INVERSE);

@@ -1,10 +1,10 @@
-/* cuda/field/fields.h - Fp, Fr and Fp2 of BN254 on the device, bit for bit the host's field/fp.h, field/fr.h and field/fp2.h. */
+/* cuda/field/fields.h - Fp, Fr and Fp2 of BN254 on the device, with the results of field/fp.h, field/fr.h and field/fp2.h. */
 #ifndef CUDA_FIELD_FIELDS_H
 #define CUDA_FIELD_FIELDS_H
 
 #include "cuda/field/limbs.h"
 
-/* Points and scalars are read and written sixteen bytes at a time. */
+/* Points and scalars are loaded and stored in units of sixteen bytes. */
 #if defined(__cplusplus)
 #define DEVICE_ALIGN alignas(16)
 #else

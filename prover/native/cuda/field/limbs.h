@@ -1,7 +1,7 @@
 /* cuda/field/limbs.h - chains of 32-bit multiply-adds with carry: PTX on the GPU, the same steps in C on the host.
  *
- * A chain works on pairs of limbs (places 0|1, 2|3, 4|5, 6|7), each the 64-bit place of one product. ptxas makes
- * one IMAD.WIDE of the two instructions of a pair when the pair lies in an aligned register pair.
+ * A chain works on pairs of limbs (0|1, 2|3, 4|5, 6|7); each pair holds one 64-bit product. ptxas merges the two instructions of
+ * a pair into one IMAD.WIDE when the pair is in an aligned register pair.
  */
 #ifndef CUDA_FIELD_LIMBS_H
 #define CUDA_FIELD_LIMBS_H
@@ -34,7 +34,7 @@ DEVICE void limbs_mad(uint32_t pairs[LIMBS], const uint32_t *x, uint32_t y, uint
         : "r"(x[0]), "r"(x[2]), "r"(x[4]), "r"(x[6]), "r"(y));
 }
 
-/* The same where the sum has no carry out. */
+/* The same for sums without a carry out. */
 DEVICE void limbs_mad_closed(uint32_t pairs[LIMBS], const uint32_t *x, uint32_t y) {
     asm("mad.lo.cc.u32 %0, %8, %12, %0; madc.hi.cc.u32 %1, %8, %12, %1;"
         "madc.lo.cc.u32 %2, %9, %12, %2; madc.hi.cc.u32 %3, %9, %12, %3;"
@@ -45,8 +45,8 @@ DEVICE void limbs_mad_closed(uint32_t pairs[LIMBS], const uint32_t *x, uint32_t 
         : "r"(x[0]), "r"(x[2]), "r"(x[4]), "r"(x[6]), "r"(y));
 }
 
-/* *low += shifted[1], and with the carry of that
- * pairs = (shifted[2 .. 7], 0, 0) + (x[0], x[2], x[4], x[6]) * y, where the sum has no carry out. */
+/* *low += shifted[1]; then, with the carry of that, pairs = (shifted[2 .. 7], 0, 0) + (x[0], x[2], x[4], x[6]) * y. The sum has
+ * no carry out. */
 DEVICE void limbs_mad_shifted(uint32_t pairs[LIMBS], uint32_t *low, const uint32_t shifted[LIMBS], const uint32_t *x,
                               uint32_t y) {
     asm("add.cc.u32 %8, %8, %9;"
@@ -60,7 +60,7 @@ DEVICE void limbs_mad_shifted(uint32_t pairs[LIMBS], uint32_t *low, const uint32
           "r"(shifted[7]), "r"(x[0]), "r"(x[2]), "r"(x[4]), "r"(x[6]), "r"(y));
 }
 
-/* r = a + b, no carry out */
+/* r = a + b without a carry out */
 DEVICE void limbs_add(uint32_t r[LIMBS], const uint32_t a[LIMBS], const uint32_t b[LIMBS]) {
     asm("add.cc.u32 %0, %8, %16; addc.cc.u32 %1, %9, %17; addc.cc.u32 %2, %10, %18; addc.cc.u32 %3, %11, %19;"
         "addc.cc.u32 %4, %12, %20; addc.cc.u32 %5, %13, %21; addc.cc.u32 %6, %14, %22; addc.u32 %7, %15, %23;"
@@ -72,7 +72,7 @@ DEVICE void limbs_add(uint32_t r[LIMBS], const uint32_t a[LIMBS], const uint32_t
 /* r = a + b mod 2^256 */
 DEVICE void limbs_add_wrapping(uint32_t r[LIMBS], const uint32_t a[LIMBS], const uint32_t b[LIMBS]) { limbs_add(r, a, b); }
 
-/* r = a - b mod 2^256; all ones when it was negative, else 0 */
+/* r = a - b mod 2^256; returns all ones when a < b, else 0 */
 DEVICE uint32_t limbs_sub(uint32_t r[LIMBS], const uint32_t a[LIMBS], const uint32_t b[LIMBS]) {
     uint32_t borrow;
     asm("sub.cc.u32 %0, %9, %17; subc.cc.u32 %1, %10, %18; subc.cc.u32 %2, %11, %19; subc.cc.u32 %3, %12, %20;"
@@ -176,7 +176,7 @@ DEVICE uint32_t limbs_or(const uint32_t a[LIMBS]) {
     return (a[0] | a[1]) | (a[2] | a[3]) | (a[4] | a[5]) | (a[6] | a[7]);
 }
 
-/* r = a - m where that is not negative, else a */
+/* r = a - m when a >= m, else a */
 DEVICE void limbs_reduce(uint32_t r[LIMBS], const uint32_t a[LIMBS], const uint32_t m[LIMBS]) {
     uint32_t d[LIMBS];
     const uint32_t below = limbs_sub(d, a, m);
@@ -184,9 +184,8 @@ DEVICE void limbs_reduce(uint32_t r[LIMBS], const uint32_t a[LIMBS], const uint3
     for (int i = 0; i < LIMBS; i++) r[i] = below ? a[i] : d[i];
 }
 
-/* r = a * b / 2^256 mod m for factors below 2m, 4m < 2^256; inverse = -1/m mod 2^32. The sum of a step is
- * even + 2^32 odd; a step adds a * b[i] and the multiple of m that clears the lowest limb, then drops that limb,
- * whereby the two change places. */
+/* r = a * b / 2^256 mod m for factors below 2m, 4m < 2^256; inverse = -1/m mod 2^32. The running sum is even + 2^32 odd. A step
+ * adds a * b[i] and the multiple of m that clears the lowest limb, then drops that limb, which exchanges the roles of the two. */
 DEVICE void limbs_montgomery(uint32_t r[LIMBS], const uint32_t a[LIMBS], const uint32_t b[LIMBS],
                              const uint32_t m[LIMBS], uint32_t inverse) {
     uint32_t first[LIMBS], second[LIMBS];
@@ -207,7 +206,7 @@ DEVICE void limbs_montgomery(uint32_t r[LIMBS], const uint32_t a[LIMBS], const u
         limbs_mad_closed(first, m + 1, q);
         limbs_mad(second, m, q, &first[7]);
     }
-    /* The last step cleared second[0]: first is even now. */
+    /* After the last step, which cleared second[0], `first` holds the even part. */
     limbs_add_shifted(first, second);
     limbs_reduce(r, first, m);
 }

@@ -1,9 +1,9 @@
-/* cuda/library/budget.h - devices, keys and the memory of proofs as the library knows them, and the budget that they share; included by
+/* cuda/library/budget.h - devices, keys and proof memory of the library, and their memory budget; included by
  * cuda/library/table_impl.h.
  *
- * The budget covers keys and the memory of proofs. Memory has room for 1, 2, 4, ... proofs at once; a batch takes the least that
- * holds it, which an earlier one of its key left, or new memory; when the budget does not hold that, memory that no proof
- * uses is given up, and then it waits for another batch to end. A failure of the device itself is final for the handle.
+ * The budget covers keys and proof memory. Proof memory has room for 1, 2, 4, ... proofs at once. A batch uses the smallest
+ * sufficient one: idle memory of its key, or new memory. When the budget is exhausted, idle memory is freed, and then the batch
+ * waits for another one to end. A failure of the device is permanent for its handle.
  */
 #ifndef CUDA_LIBRARY_BUDGET_H
 #define CUDA_LIBRARY_BUDGET_H
@@ -16,10 +16,10 @@
 #include "cuda/library/gpu.h"
 #include "cuda/library/tuning_read.h"
 
-#define LIBRARY_WAIT_NS 20000000 /* between two looks at a cancel flag */
-#define LIBRARY_STAGING_KEPT 4   /* of a key */
-#define LIBRARY_ROOMS 7          /* logarithms of the proofs at once */
-#define LIBRARY_BATCH_SHARE 8    /* share of the budget that a batch may take: others run beside it */
+#define LIBRARY_WAIT_NS 20000000 /* between two checks of a cancel flag */
+#define LIBRARY_STAGING_KEPT 4   /* per key */
+#define LIBRARY_ROOMS 7          /* values of the log2 of proofs at once */
+#define LIBRARY_BATCH_SHARE 8    /* share of the budget that a batch may use, so that others can run concurrently */
 
 struct library_key;
 
@@ -27,24 +27,24 @@ typedef struct library_device {
     uint32_t index;
     uint64_t budget;
     device_tuning tuning;
-    pthread_mutex_t lock; /* of all that follows, and of the lists of its keys */
+    pthread_mutex_t lock; /* protects all following members and the lists of the device's keys */
     pthread_cond_t changed;
     uint64_t used;
-    uint32_t running;           /* calls that hold memory and will give it back */
+    uint32_t running;           /* calls that hold memory and will release it */
     uint32_t calls[GPU_POINTS]; /* of each kind so far */
     int lost;
     char reason[DEVICE_ABI_MESSAGE];
     struct library_key *keys;
 } library_device;
 
-/* Memory of one batch at a time. */
+/* Proof memory, used by one batch at a time. */
 typedef struct library_memory {
     struct library_memory *next;
     uint32_t room_log2;
     proof_memory proof;
 } library_memory;
 
-/* Page-locked memory of the host for a witness, which follows at LIBRARY_STAGING_OFFSET. */
+/* Page-locked host memory for a witness, which starts at LIBRARY_STAGING_OFFSET. */
 typedef struct library_staging {
     struct library_staging *next;
     uint64_t bytes;
@@ -55,9 +55,9 @@ typedef struct library_key {
     struct library_key *next;
     library_device *device;
     proof_key key;
-    witness_key witness; /* empty unless chains were loaded */
+    witness_key witness; /* empty if no chains were loaded */
     uint64_t bytes, b1_bytes;
-    uint64_t batch_bytes[LIBRARY_ROOMS]; /* by room */
+    uint64_t batch_bytes[LIBRARY_ROOMS]; /* by room_log2 */
     library_memory *idle[LIBRARY_ROOMS];
     library_staging *staging; /* idle */
     uint32_t staging_count;
@@ -70,7 +70,7 @@ static device_abi_status library_lost(library_device *device, char *message) {
     return DEVICE_ABI_LOST;
 }
 
-/* What a queue's failure means; one that is not about memory makes the device lost. */
+/* Converts a queue's failure; any failure except lack of memory makes the device lost. */
 static device_abi_status library_failed(library_device *device, const device_queue *queue, char *message) {
     if (queue->status == DEVICE_OUT_OF_MEMORY) {
         snprintf(message, DEVICE_ABI_MESSAGE, "GPU %u has too little free memory: prove fewer at a time, or load fewer keys",
@@ -96,7 +96,7 @@ static void library_memory_free(library_memory *memory) {
     free(memory);
 }
 
-/* Gives up memory of a key that no proof uses until `bytes` are free or none is left. Under the lock. */
+/* Frees idle memory of a key until `bytes` are free or none is left. The caller holds the lock. */
 static void library_evict_of(library_device *device, library_key *key, uint64_t bytes) {
     for (uint32_t room = LIBRARY_ROOMS; room-- > 0;) {
         while (key->idle[room] && device->used + bytes > device->budget) {
@@ -112,7 +112,7 @@ static void library_evict(library_device *device, uint64_t bytes) {
     for (library_key *key = device->keys; key; key = key->next) library_evict_of(device, key, bytes);
 }
 
-/* Under the lock, which it gives up while it waits. */
+/* The caller holds the lock, which is released while waiting. */
 static void library_wait(library_device *device) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -122,8 +122,8 @@ static void library_wait(library_device *device) {
     pthread_cond_timedwait(&device->changed, &device->lock, &until);
 }
 
-/* Takes bytes from the budget for a call that is running from now on. idle: NULL, or a list whose first entry serves as well. Under
- * the lock. */
+/* Reserves bytes of the budget for a call that starts now. idle: NULL, or a list; if it is not empty, nothing is reserved. The
+ * caller holds the lock. */
 static device_abi_status library_reserve(library_device *device, uint64_t bytes, library_memory *const *idle,
                                          const int32_t *cancel, char *message) {
     for (;;) {
@@ -148,7 +148,7 @@ static device_abi_status library_reserve(library_device *device, uint64_t bytes,
     return DEVICE_ABI_OK;
 }
 
-/* Ends a running call, which gives `bytes` back. */
+/* Ends a running call and releases `bytes`. */
 static void library_release(library_device *device, uint64_t bytes) {
     pthread_mutex_lock(&device->lock);
     device->used -= bytes;

@@ -1,4 +1,4 @@
-/* cuda/library/chains.h - witnesses on the device as the library knows them; included by cuda/library/table_impl.h. */
+/* cuda/library/chains.h - witnesses on the device, with their memory; included by cuda/library/table_impl.h. */
 #ifndef CUDA_LIBRARY_CHAINS_H
 #define CUDA_LIBRARY_CHAINS_H
 
@@ -18,7 +18,7 @@ static uint64_t library_measure_chains(const device_abi_chains *chains) {
     return queue.bytes;
 }
 
-/* Takes bytes from the budget for as long as the key lives; one proof of it must still fit. */
+/* Reserves bytes of the budget for the lifetime of the key; one proof of it must still fit. */
 static int library_chains_reserve(library_key *key, uint64_t bytes) {
     library_device *device = key->device;
     pthread_mutex_lock(&device->lock);
@@ -70,7 +70,7 @@ static uint64_t library_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Makes the witness of a proof in its memory. */
+/* Solves the witness of a proof in the proof's memory. */
 static device_abi_status library_witness(library_key *key, proof_memory *memory, const device_abi_inputs *inputs, uint64_t *ns,
                                          char *message) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];

@@ -1,5 +1,5 @@
-/* cuda/library/gpu.h - what the library asks of the runtime besides work: which GPUs there are, which one this thread uses, what went wrong.
- * On the host it is one GPU in software, or several, which fail on demand. */
+/* cuda/library/gpu.h - functions of the CUDA runtime other than work: counting, describing and selecting GPUs, error texts. Tests
+ * replace them by GPUs in software (prover/native/tests/host_gpu/gpu.h). */
 #ifndef CUDA_LIBRARY_GPU_H
 #define CUDA_LIBRARY_GPU_H
 
@@ -9,21 +9,21 @@
 #include "gpu/abi.h"
 #include "cuda/curve/points.h"
 
-/* Places where the GPU in software can fail. */
+/* Calls in which GPUs in software can fail. */
 typedef enum gpu_point { GPU_OPEN, GPU_KEY_LOAD, GPU_PROVE } gpu_point;
 #define GPU_POINTS 3
 
-/* Share of the budget that a key may take with tables of shifted bases. */
+/* A key may use 1/16 of the budget for tables of shifted bases. */
 #if defined(__CUDACC__)
 #define GPU_TABLE_SHARE 16
 #else
-#define GPU_TABLE_SHARE 65536 /* making a table takes longer here than any proof gains */
+#define GPU_TABLE_SHARE 65536 /* in software, computing a table takes longer than any proof gains */
 #endif
 
 static inline void gpu_say(char *message, const char *text) { snprintf(message, DEVICE_ABI_MESSAGE, "%s", text); }
 
-/* A product in a chain: a warp alone on its scheduler, 128 wide multiply-adds of 4 clocks at 1.98 GHz and what goes with them. On 16
- * processors 20 ns a product. 25 GB/s from page-locked memory. GROTH16_CUDA_WITNESS=device, for tests: chains are free. */
+/* A product in a chain: a warp alone on its scheduler needs 128 wide multiply-adds of 4 clocks at 1.98 GHz, and some overhead. 16
+ * CPUs: 20 ns per product each. Page-locked memory: 25 GB/s. With GROTH16_CUDA_WITNESS=device, for tests, chains have no cost. */
 static inline void gpu_costs(device_abi_costs *costs) {
     const char *witness = getenv("GROTH16_CUDA_WITNESS");
     const int free_of_charge = witness && strcmp(witness, "device") == 0;
@@ -32,7 +32,7 @@ static inline void gpu_costs(device_abi_costs *costs) {
     costs->bus_bytes = 25;
 }
 
-/* GROTH16_CUDA_GRAPHS=never, for measuring: every launch is made by itself, and so the times of stages are known. */
+/* With GROTH16_CUDA_GRAPHS=never, for measurements, kernels are launched one by one, so that the times of stages are known. */
 static inline int gpu_makes_graphs(void) {
     const char *graphs = getenv("GROTH16_CUDA_GRAPHS");
     return !graphs || strcmp(graphs, "never") != 0;
@@ -60,7 +60,7 @@ static inline device_abi_status gpu_count(uint32_t *count, char *message) {
     return DEVICE_ABI_OK;
 }
 
-/* For what this thread does next. */
+/* Selects the GPU of this thread. */
 static inline void gpu_use(uint32_t index, device_queue *queue) {
     (void)cudaGetLastError();
     device_note(queue, cudaSetDevice((int)index));
@@ -88,7 +88,7 @@ static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t ind
     return DEVICE_ABI_OK;
 }
 
-/* Whether the library has code for the GPU. */
+/* Refuses a GPU for which the library has no code. */
 static inline device_abi_status gpu_check(const device_abi_info *info, char *message) {
     cudaFuncAttributes attributes;
     if (cudaFuncGetAttributes(&attributes, KERNEL_NAME(points_leave)) == cudaSuccess) return DEVICE_ABI_OK;
@@ -100,7 +100,7 @@ static inline device_abi_status gpu_check(const device_abi_info *info, char *mes
 
 static inline const char *gpu_reason(const device_queue *queue) { return cudaGetErrorString(queue->error); }
 
-/* After a failure that only a new context gets over. No other handle may be open. */
+/* Recovers from a failure that requires a new context. No other handle may be open. */
 static inline void gpu_reset(uint32_t index) {
     if (cudaSetDevice((int)index) == cudaSuccess) cudaDeviceReset();
     (void)cudaGetLastError();

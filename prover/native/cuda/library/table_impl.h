@@ -1,5 +1,5 @@
-/* cuda/library/table_impl.h - the table of gpu/abi.h: devices, keys and proofs; included by cuda/library/library.cu and, for the host, by
- * tests/host_gpu/library.c. */
+/* cuda/library/table_impl.h - the table of gpu/abi.h: devices, keys and proofs; included by cuda/library/library.cu and, in
+ * tests, by host_gpu/library.c. */
 #include "cuda/library/chains.h"
 
 /* ---- devices ---------------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static device_abi_status library_describe(void *handle, device_abi_info *info, c
 
 /* ---- keys --------------------------------------------------------------------------------------------- */
 
-/* A queue that counts what is allocated, and allocates nothing. */
+/* Returns a queue that counts allocations without making them. */
 static device_queue library_measuring_queue(void) {
     device_queue queue;
     memset(&queue, 0, sizeof queue);
@@ -81,7 +81,7 @@ static uint64_t library_measure_key(proof_key *key) {
 
 #define LIBRARY_NO_PLAN UINT64_MAX
 
-/* Memory of a batch, LIBRARY_NO_PLAN for one that is too large. */
+/* Returns the memory of a batch, or LIBRARY_NO_PLAN if it is too large. */
 static uint64_t library_measure_batch(const proof_key *key, uint32_t room) {
     device_queue queue = library_measuring_queue();
     proof_memory memory;
@@ -97,8 +97,8 @@ static uint64_t library_measure_b1(const proof_key *key) {
     return queue.bytes;
 }
 
-/* The fewest bucket sets whose tables stay within the key's share of the budget, or no table; returns the key's bytes, or
- * LIBRARY_NO_PLAN for one with too many points. */
+/* Chooses the fewest bucket sets whose tables stay within the key's share of the budget, or no table. Returns the key's bytes, or
+ * LIBRARY_NO_PLAN for a key with too many points. */
 static uint64_t library_plan_key(const library_device *device, proof_key *key, const device_abi_key *data) {
     const device_tuning *tuning = &device->tuning;
     for (uint32_t sets = 1; sets <= 8 && !device_is_tuned(tuning, TUNING_SETS); sets *= 2) {
@@ -120,7 +120,8 @@ static uint64_t library_proof_bytes(void *device, const device_abi_key *data) {
     return bytes == LIBRARY_NO_PLAN ? bytes : library_measure_batch(&key, 1);
 }
 
-/* The largest batches of a key of `bytes` bytes: a share of the budget each, and key and batch within it. */
+/* Returns the log2 of the largest batch of a key of `bytes` bytes: a batch stays within its share of the budget, and key and
+ * batch within the budget. */
 static uint32_t library_room_log2(const library_device *device, const proof_key *key, uint64_t bytes) {
     if (key->domain_log2 > PROOF_BATCH_LOG2 || bytes >= device->budget) return 0;
     uint32_t log2 = 0;
@@ -142,7 +143,7 @@ static uint32_t library_batch_limit(void *handle, const device_abi_key *data) {
 
 static uint32_t library_number(library_device *device, gpu_point point) { return ++device->calls[point]; }
 
-/* The key's memory, filled. */
+/* Allocates and fills the key's memory. */
 static device_abi_status library_key_fill(library_key *key, const device_abi_key *data, uint32_t number, char *message) {
     device_queue queue;
     device_queue_create(&queue);
@@ -175,7 +176,7 @@ static device_abi_status library_key_load(void *handle, void **loaded, const dev
     for (uint32_t room = 0; room < LIBRARY_ROOMS; room++) key->batch_bytes[room] = library_measure_batch(&key->key, 1u << room);
     key->b1_bytes = library_measure_b1(&key->key);
     pthread_mutex_lock(&device->lock);
-    /* A key without room for one proof would be of no use. */
+    /* A key is useless without memory for one proof. */
     device_abi_status status = library_reserve(device, key->bytes + key->batch_bytes[0], NULL, cancel, message);
     const uint32_t number = library_number(device, GPU_KEY_LOAD);
     pthread_mutex_unlock(&device->lock);
@@ -205,7 +206,7 @@ static void library_key_destroy(void *handle) {
     library_key **link = &device->keys;
     while (*link != key) link = &(*link)->next;
     *link = key->next;
-    library_evict_of(device, key, device->budget + 1); /* all of it */
+    library_evict_of(device, key, device->budget + 1); /* frees all */
     device->used -= key->bytes;
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
@@ -221,14 +222,14 @@ static void library_key_destroy(void *handle) {
 
 /* ---- page-locked memory ---------------------------------------------------------------------------------- */
 
-/* The list is in order of size. */
+/* The list is sorted by size. */
 static library_staging **library_staging_of(library_key *key, uint64_t bytes) {
     library_staging **link = &key->staging;
     while (*link && (*link)->bytes < bytes) link = &(*link)->next;
     return link;
 }
 
-/* From page-locked memory a copy to the device needs no processor. Kept, because taking it is slow. */
+/* The GPU copies from page-locked memory without the CPU. Kept for reuse, because allocating it is slow. */
 static void *library_staging_take(void *handle, uint64_t bytes) {
     library_key *key = (library_key *)handle;
     device_queue queue;
@@ -249,7 +250,7 @@ static void *library_staging_take(void *handle, uint64_t bytes) {
     return (uint8_t *)staging + LIBRARY_STAGING_OFFSET;
 }
 
-/* Keeps the largest, which serve all. */
+/* Keeps the largest buffers, which fit all sizes. */
 static void library_staging_give_back(void *handle, void *memory) {
     library_key *key = (library_key *)handle;
     library_staging *staging = (library_staging *)((uint8_t *)memory - LIBRARY_STAGING_OFFSET), *surplus = NULL;
@@ -269,7 +270,7 @@ static void library_staging_give_back(void *handle, void *memory) {
 
 /* ---- proofs ------------------------------------------------------------------------------------------- */
 
-/* New memory for a batch, whose bytes are reserved. */
+/* Creates memory for a batch, whose bytes are reserved. */
 static device_abi_status library_memory_create(library_key *key, uint32_t room_log2, library_memory **made, char *message) {
     library_memory *memory = (library_memory *)calloc(1, sizeof *memory);
     if (!memory) return DEVICE_ABI_HOST_OUT_OF_MEMORY;
@@ -292,7 +293,7 @@ static device_abi_status library_memory_create(library_key *key, uint32_t room_l
     return status;
 }
 
-/* One for `count` proofs that is idle, or a new one. */
+/* Takes idle memory for `count` proofs, or creates new memory. */
 static device_abi_status library_memory_take(library_key *key, uint32_t count, library_memory **taken, uint32_t *number,
                                              const int32_t *cancel, char *message) {
     library_device *device = key->device;
@@ -316,7 +317,7 @@ static device_abi_status library_memory_take(library_key *key, uint32_t count, l
     return status;
 }
 
-/* Keeps it for the next batch, unless something went wrong. */
+/* Keeps the memory for the next batch unless an error occurred. */
 static void library_memory_give_back(library_key *key, library_memory *memory, int sound) {
     library_device *device = key->device;
     const uint32_t room_log2 = memory->room_log2;
@@ -333,7 +334,7 @@ static void library_memory_give_back(library_key *key, library_memory *memory, i
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Memory for B in G1, for the time of one batch. It does not wait: the batch already holds what others may wait for. */
+/* Takes memory for B in G1 for one batch. Does not wait, because the batch already holds memory that others may wait for. */
 static device_abi_status library_b1_take(library_key *key, proof_b1_memory *b1, device_queue *queue, char *message) {
     library_device *device = key->device;
     pthread_mutex_lock(&device->lock);
@@ -347,7 +348,7 @@ static device_abi_status library_b1_take(library_key *key, proof_b1_memory *b1, 
         return DEVICE_ABI_OUT_OF_MEMORY;
     }
     proof_b1_allocate(queue, b1, &key->key);
-    return DEVICE_ABI_OK; /* a failure is the queue's */
+    return DEVICE_ABI_OK; /* errors are recorded in the queue */
 }
 
 static void library_b1_give_back(library_key *key, proof_b1_memory *b1) {
@@ -381,7 +382,7 @@ static device_abi_status library_run(library_key *key, proof_memory *memory, uin
     return DEVICE_ABI_OK;
 }
 
-/* A batch from witnesses, or, where there are none, one proof from inputs. */
+/* Proves a batch from witnesses or, if there are none, one proof from inputs. */
 static device_abi_status library_prove_from(library_key *key, device_abi_sums *sums, device_abi_times *times,
                                             const device_abi_witness *witnesses, uint32_t count, const device_abi_inputs *inputs,
                                             int with_b1, const int32_t *cancel, char *message) {

@@ -1,4 +1,4 @@
-/* cuda/library/tuning_read.h - from the text of GROTH16_CUDA_TUNING to numbers, with the ranges in which every number is right. */
+/* cuda/library/tuning_read.h - parses GROTH16_CUDA_TUNING and checks the ranges. */
 #ifndef CUDA_LIBRARY_TUNING_READ_H
 #define CUDA_LIBRARY_TUNING_READ_H
 
@@ -9,15 +9,15 @@
 #include "cuda/msm/plan.h"
 #include "cuda/ntt/transform.h"
 
-#define TUNING_WARP 32       /* blocks are made of whole warps */
-#define TUNING_MOST_SETS 128 /* windows of two bits; as many sets as windows are no table */
-#define TUNING_MIN_TILE 32   /* below, a launch could have more blocks than fit a grid */
+#define TUNING_WARP 32       /* blocks consist of whole warps */
+#define TUNING_MOST_SETS 128 /* the number of windows of two bits; as many sets as windows means no table */
+#define TUNING_MIN_TILE 32   /* with smaller tiles a launch could exceed the maximum grid */
 #define TUNING_MAX_TILE 65536
 #define TUNING_MAX_JOINS 65535
 #define TUNING_MAX_REDUCE 8
 #define TUNING_MAX_LEVEL 4
 #define TUNING_MOST_PROOFS 64
-#define TUNING_SHOWN 12 /* characters of a text that is refused; the message also has all names */
+#define TUNING_SHOWN 12 /* characters shown of an unknown name; the message also lists all names */
 #define TUNING_DIGITS 9
 
 typedef struct tuning_range {
@@ -25,7 +25,7 @@ typedef struct tuning_range {
     uint32_t least, most, step;
 } tuning_range;
 
-/* By device_setting. */
+/* Indexed by device_setting. */
 static const tuning_range TUNING_RANGES[DEVICE_SETTINGS] = {
     {"window", DEVICE_MSM_MIN_WINDOW, DEVICE_MSM_MAX_WINDOW, 1},
     {"sets", 0, TUNING_MOST_SETS, 1},
@@ -43,7 +43,7 @@ static const tuning_range TUNING_RANGES[DEVICE_SETTINGS] = {
     {"batch", 1, TUNING_MOST_PROOFS, 1},
 };
 
-/* The message of a refusal; returns 0. */
+/* Writes the message for an unknown name; returns 0. */
 static inline int tuning_refuse_name(const char *name, size_t length, char *message, size_t size) {
     char shown[TUNING_SHOWN + 1] = "";
     for (size_t i = 0; i < length && i < TUNING_SHOWN; i++) shown[i] = name[i] > ' ' && name[i] < 0x7f ? name[i] : '?';
@@ -54,7 +54,7 @@ static inline int tuning_refuse_name(const char *name, size_t length, char *mess
     return 0;
 }
 
-/* problem: what is the matter, before the range. */
+/* problem: the error, which the message puts before the range. */
 static inline int tuning_refuse(const tuning_range *range, const char *problem, uint32_t least, uint32_t most, char *message, size_t size) {
     char steps[32] = "";
     if (range->step > 1) snprintf(steps, sizeof steps, " in steps of %u", range->step);
@@ -88,7 +88,7 @@ static inline int tuning_read_one(device_tuning *tuning, const char *entry, size
     return 1;
 }
 
-/* Whether a setting is within what the window leaves it, where both are named; where the window is not, the plan looks for one. */
+/* Returns 1 when a setting is within the range that the window leaves it, or when one of both is not set. */
 static inline int tuning_agrees(const device_tuning *tuning, device_setting setting, uint32_t least, uint32_t most, char *message,
                                 size_t size) {
     const uint32_t window = tuning->values[TUNING_WINDOW], value = tuning->values[setting];
@@ -98,16 +98,17 @@ static inline int tuning_agrees(const device_tuning *tuning, device_setting sett
     return tuning_refuse(&TUNING_RANGES[setting], problem, least, most, message, size);
 }
 
-/* text: NULL, or the variable's. 0 with a message that names the setting and its range when it is not as cuda/base/tuning.h says. */
+/* text: NULL, or the value of the variable. Returns 0 with a message that names the setting and its range when the text is
+ * invalid. */
 static inline int device_tuning_read(device_tuning *tuning, const char *text, char *message, size_t size) {
     *tuning = device_untuned();
     while (text && *text) {
         const size_t length = strcspn(text, ",");
         if (!tuning_read_one(tuning, text, length, message, size)) return 0;
         text += length;
-        if (*text && !*++text) return tuning_refuse_name("", 0, message, size); /* a comma, and nothing after it */
+        if (*text && !*++text) return tuning_refuse_name("", 0, message, size); /* a trailing comma */
     }
-    const uint32_t bits = tuning->values[TUNING_WINDOW] - 1; /* of a bucket's number */
+    const uint32_t bits = tuning->values[TUNING_WINDOW] - 1; /* bits of a bucket number */
     return tuning_agrees(tuning, TUNING_LOW_BITS, bits > DEVICE_MSM_MAX_LOW_BITS ? bits - DEVICE_MSM_MAX_LOW_BITS : 0,
                          device_msm_at_most(bits, DEVICE_MSM_MAX_LOW_BITS), message, size) &&
            tuning_agrees(tuning, TUNING_REDUCE, 1, device_msm_at_most(bits, TUNING_MAX_REDUCE), message, size);

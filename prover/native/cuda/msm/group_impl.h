@@ -2,13 +2,13 @@
  * which defines AFFINE, XYZZ, C(name) and, for MSM_THREADS threads with the registers that the loops need, MSM_BLOCKS_PER_SM and
  * MSM_REDUCE_BLOCKS_PER_SM, and undefines them afterwards.
  *
- * One thread sums a piece of a bucket, with the sum in registers and the next base already on its way. Long buckets are joined from
- * their pieces by a block each. Then the sum of (b + 1) * bucket b is made level by level: a node over `width` children
- * of `size` buckets each has their plain sum P and W = sum of b * bucket b, with b counted from the node's first bucket:
- * W = sum of W_j + size * (sum of j * P_j).
+ * One thread sums a piece of a bucket, with the sum in registers, and loads the next base in advance. One block adds the pieces
+ * of a long bucket. Then the sum of (b + 1) * bucket b is computed level by level. A node over `width` children of `size` buckets
+ * each has their plain sum P and W = sum of b * bucket b, with b counted from the node's first bucket: W = sum of W_j + size *
+ * (sum of j * P_j).
  */
 
-/* Additions out of line, for kernels that add in several places. */
+/* Addition and doubling out of line, for kernels that add in several places. */
 DEVICE_COLD XYZZ C(xyzz_sum)(XYZZ p, XYZZ q) {
     XYZZ r;
     C(xyzz_add)(&r, &p, &q);
@@ -21,7 +21,7 @@ DEVICE_COLD XYZZ C(xyzz_twice)(XYZZ p) {
     return r;
 }
 
-/* Sums of a run of buckets. */
+/* Sums of a range of buckets. */
 typedef struct C(msm_node) {
     XYZZ plain, weighted;
 } C(msm_node);
@@ -29,7 +29,7 @@ typedef struct C(msm_node) {
 typedef struct C(msm_memory) {
     XYZZ *sums;              /* of buckets, then of pieces */
     C(msm_node) *nodes[2];   /* of two levels */
-    XYZZ *results;           /* of multiplications */
+    XYZZ *results;           /* one per multiplication */
 } C(msm_memory);
 
 typedef struct C(msm_arguments) {
@@ -70,7 +70,7 @@ KERNEL(C(msm_accumulate), C(msm_arguments), MSM_THREADS, MSM_BLOCKS_PER_SM, 1)
 
 #define MSM_JOIN_PHASES (1 + MSM_JOIN_LOG2)
 
-/* Phases of a block: the buckets block, block + blocks, ... of those that are long, one after another. */
+/* Number of phases of a block, which joins the long buckets block, block + blocks, ... one after another. */
 DEVICE uint32_t C(msm_join_phases)(grid_place place, const C(msm_arguments) *arguments) {
     const uint32_t longs = arguments->sort.memory.counts->longs;
     return longs > place.block ? (longs - place.block + place.blocks - 1) / place.blocks * MSM_JOIN_PHASES : 0;
@@ -105,7 +105,7 @@ KERNEL(C(msm_join_pieces), C(msm_arguments), MSM_JOIN_THREADS, 1, C(msm_join_pha
 
 /* ---- sums over buckets ----------------------------------------------------------------------------- */
 
-/* First level: nodes of 2^reduce_log2 buckets. Nobody wrote the sums of empty buckets. */
+/* First level: nodes of 2^reduce_log2 buckets. The sums of empty buckets are uninitialised. */
 DEVICE void C(msm_reduce_buckets)(grid_place place, const C(msm_arguments) *arguments, void *shared, uint32_t phase) {
     const uint64_t keys = (uint64_t)arguments->sort.plan.all_sets * arguments->sort.plan.buckets;
     const uint32_t width = 1u << arguments->sort.plan.reduce_log2;
@@ -130,7 +130,7 @@ KERNEL(C(msm_reduce_buckets), C(msm_arguments), MSM_THREADS, MSM_REDUCE_BLOCKS_P
 typedef struct C(msm_level) {
     const C(msm_node) *children;
     C(msm_node) *nodes;
-    uint64_t count;      /* nodes */
+    uint64_t count;      /* number of nodes */
     uint32_t width_log2; /* children of a node */
     uint32_t size_log2;  /* buckets of a child */
 } C(msm_level);
@@ -165,7 +165,7 @@ typedef struct C(msm_last) {
     uint32_t count, window_bits; /* count: sets of a multiplication */
 } C(msm_last);
 
-/* One thread a multiplication: sum of 2^(window_bits * set) * set, where buckets count from one. */
+/* One thread per multiplication: sum of 2^(window_bits * set) * set, where buckets count from one. */
 DEVICE void C(msm_join_sets)(grid_place place, const C(msm_last) *arguments, void *shared, uint32_t phase) {
     const C(msm_node) *sets = arguments->sets + (uint64_t)place.block * arguments->count;
     XYZZ sum;
@@ -182,7 +182,7 @@ DEVICE void C(msm_join_sets)(grid_place place, const C(msm_last) *arguments, voi
 }
 KERNEL(C(msm_join_sets), C(msm_last), 1, 1, 1)
 
-/* ---- memory and order of the launches ---------------------------------------------------------------- */
+/* ---- memory and launches ------------------------------------------------------------------------------ */
 
 static inline void C(msm_release)(C(msm_memory) *memory) {
     device_release(memory->sums);
@@ -218,7 +218,7 @@ static inline void C(msm_reduce)(device_queue *queue, const C(msm_arguments) *ar
     LAUNCH(queue, C(msm_join_sets), plan->multiplications, 1, 0, &last);
 }
 
-/* memory.results = the sums over the sorted lists of digit * base. The plan is one that fits. */
+/* memory.results = the sums of digit * base over the sorted lists, for a plan that fits. */
 static inline void C(msm_sum_run)(device_queue *queue, const msm_sort_arguments *sort, const AFFINE *bases,
                                   const C(msm_memory) *memory) {
     const C(msm_arguments) arguments = {*sort, bases, *memory};
@@ -228,7 +228,7 @@ static inline void C(msm_sum_run)(device_queue *queue, const msm_sort_arguments 
     C(msm_reduce)(queue, &arguments);
 }
 
-/* The same with the sort. */
+/* The same, including the sort. */
 static inline void C(msm_run)(device_queue *queue, const msm_sort_arguments *sort, const AFFINE *bases,
                               const C(msm_memory) *memory) {
     msm_sort_run(queue, sort);
@@ -242,7 +242,7 @@ typedef struct C(msm_table_arguments) {
     uint32_t count, row, doublings;
 } C(msm_table_arguments);
 
-/* Row `row` of a table from the row before it: each base times 2^doublings. */
+/* Computes row `row` of a table from the row before it: each base times 2^doublings. */
 DEVICE void C(msm_table_row)(grid_place place, const C(msm_table_arguments) *arguments, void *shared, uint32_t phase) {
     const uint64_t i = device_index(place);
     (void)shared;
@@ -257,7 +257,7 @@ DEVICE void C(msm_table_row)(grid_place place, const C(msm_table_arguments) *arg
 }
 KERNEL(C(msm_table_row), C(msm_table_arguments), MSM_THREADS, MSM_BLOCKS_PER_SM, 1)
 
-/* All rows of a table whose first one holds the bases. */
+/* Computes all rows of a table whose first row holds the bases. */
 static inline void C(msm_table_run)(device_queue *queue, AFFINE *table, const device_msm_plan *plan) {
     for (uint32_t row = 1; row < plan->shifts; row++) {
         const C(msm_table_arguments) arguments = {table, plan->count, row, plan->window_bits * plan->sets};

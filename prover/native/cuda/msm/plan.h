@@ -1,12 +1,12 @@
-/* cuda/msm/plan.h - sizes of a multi-scalar multiplication on the device; plain numbers, decided on the host.
+/* cuda/msm/plan.h - sizes of a multi-scalar multiplication on the device; plain numbers, chosen on the host.
  *
- * Scalars are cut into signed digits of window_bits bits, -2^(window_bits - 1) .. 2^(window_bits - 1) - 1, as by the host's
- * msm_table_recode(). Window w belongs to bucket set w mod sets and takes its bases from row w / sets of a table of shifted
- * bases (msm/table.h); without a table there are as many sets as windows, and the only row is the bases themselves.
- * Every choice gives the same sum.
+ * Scalars are split into signed digits of window_bits bits, -2^(window_bits - 1) .. 2^(window_bits - 1) - 1, as by
+ * msm_table_recode() on the host. Window w belongs to bucket set w mod sets and uses the bases in row w / sets of a table of
+ * shifted bases (msm/table.h). Without a table there are as many sets as windows, and the only row is the bases. Every choice
+ * gives the same sum.
  *
- * A plan may be of several multiplications with the same bases: each has bucket sets of its own, one after another, and
- * all go through the same launches. Only the sort knows which scalars are whose; entries name bases, whatever the multiplication.
+ * A plan may cover several multiplications with the same bases. Each has its own bucket sets, and all share launches. Only the
+ * sort knows which scalars belong to which multiplication; entries refer to bases.
  */
 #ifndef CUDA_MSM_PLAN_H
 #define CUDA_MSM_PLAN_H
@@ -18,44 +18,45 @@
 #define DEVICE_MSM_SCALAR_BITS 255 /* 254, and one for the sign of the last digit */
 #define DEVICE_MSM_MIN_WINDOW 2
 #define DEVICE_MSM_MAX_WINDOW 23
-#define DEVICE_MSM_MAX_LOW_BITS 11    /* counters of a partition lie in shared memory */
-#define DEVICE_MSM_MIN_PARTITION_BITS 8 /* blocks that sort at the same time */
-#define DEVICE_MSM_TILE 8192          /* digits of a block of the first sorting pass */
+#define DEVICE_MSM_MAX_LOW_BITS 11    /* the counters of a partition are in shared memory */
+#define DEVICE_MSM_MIN_PARTITION_BITS 8 /* minimum log2 of the blocks that sort at once */
+#define DEVICE_MSM_TILE 8192          /* digits per block in the first sorting pass */
 #define DEVICE_MSM_MIN_PIECE 8
 #define DEVICE_MSM_MAX_PIECE 256
-#define DEVICE_MSM_FULL_GPU 65536 /* threads below which multiprocessors stand idle */
+#define DEVICE_MSM_FULL_GPU 65536 /* fewer threads leave multiprocessors idle */
 #define DEVICE_MSM_REDUCE_LOG2 4
 #define DEVICE_MSM_LEVEL_LOG2 2
 #define DEVICE_MSM_THREADS 128
 #define DEVICE_MSM_JOIN_BLOCKS 528
 
 typedef struct device_msm_plan {
-    uint32_t window_bits, windows, sets, shifts; /* sets: of a multiplication */
-    uint32_t multiplications, all_sets;          /* with the same bases; sets of all */
-    uint32_t buckets;    /* of a set */
-    uint32_t partitions; /* of a set: buckets with equal high bits, sorted by one block */
-    uint32_t low_bits;   /* of a bucket's number: its place in the partition */
-    uint32_t count;      /* bases in a row of the table */
-    uint32_t tile, tiles; /* digits of a block of the first sorting pass; such blocks per window */
-    uint32_t piece;      /* additions of one thread at most; longer buckets are cut */
-    uint32_t reduce_log2; /* buckets of a node of the first level, few enough that the nodes fill the GPU */
-    uint32_t level_log2;  /* children of a node of other levels, at most */
-    uint32_t threads;     /* of a block that sums or reduces buckets, or makes a row of the table */
-    uint32_t joins;       /* blocks that join pieces */
+    uint32_t window_bits, windows, sets, shifts; /* sets: per multiplication */
+    uint32_t multiplications, all_sets;          /* with the same bases; sets of all multiplications */
+    uint32_t buckets;    /* per set */
+    uint32_t partitions; /* per set: buckets with equal high bits, sorted by one block */
+    uint32_t low_bits;   /* low bits of a bucket number, which select a bucket within a partition */
+    uint32_t count;      /* bases per row of the table */
+    uint32_t tile, tiles; /* digits per block in the first sorting pass; such blocks per window */
+    uint32_t piece;      /* maximum additions of one thread; longer buckets are divided */
+    uint32_t reduce_log2; /* log2 of the buckets of a node in the first level; small enough that the nodes fill the GPU */
+    uint32_t level_log2;  /* maximum log2 of the children of other nodes */
+    uint32_t threads;     /* per block that sums or reduces buckets, or computes a row of the table */
+    uint32_t joins;       /* blocks that add pieces */
 } device_msm_plan;
 
 static inline uint32_t device_msm_at_most(uint64_t value, uint32_t limit) {
     return value < limit ? (uint32_t)value : limit;
 }
 
-/* Buckets of all sets. */
+/* Returns the number of buckets in all sets. */
 static inline uint64_t device_msm_keys(const device_msm_plan *plan) { return (uint64_t)plan->all_sets * plan->buckets; }
-/* Digits that are not zero, at most. */
+/* Returns the maximum number of non-zero digits. */
 static inline uint64_t device_msm_entries(const device_msm_plan *plan) {
     return (uint64_t)plan->multiplications * plan->windows * plan->count;
 }
 
-/* The plan for several multiplications, and what fills the GPU with these. tuning: NULL, or what decides instead, here and below. */
+/* Extends a plan to several multiplications; chooses pieces and nodes that fill the GPU. tuning here and below: NULL, or settings
+ * that override the plan. */
 static inline device_msm_plan device_msm_plan_batch(device_msm_plan plan, uint32_t multiplications, const device_tuning *tuning) {
     plan.multiplications = multiplications;
     plan.all_sets = multiplications * plan.sets;
@@ -71,14 +72,14 @@ static inline device_msm_plan device_msm_plan_batch(device_msm_plan plan, uint32
     return plan;
 }
 
-/* The first of a plan's multiplications: fits in the memory of all, since piece and reduce_log2 stay. */
+/* The first `multiplications` of a plan. It fits the memory of all, because piece and reduce_log2 are unchanged. */
 static inline device_msm_plan device_msm_plan_first(device_msm_plan plan, uint32_t multiplications) {
     plan.multiplications = multiplications;
     plan.all_sets = multiplications * plan.sets;
     return plan;
 }
 
-/* sets 0: no table. A tuning may ask for what does not fit the window: device_msm_fits(). */
+/* sets 0: no table. A tuning may contradict the window; device_msm_fits() checks that. */
 static inline device_msm_plan device_msm_plan_of(uint32_t count, uint32_t window_bits, uint32_t sets, const device_tuning *tuning) {
     device_msm_plan plan = {0};
     plan.window_bits = window_bits;
@@ -99,41 +100,41 @@ static inline device_msm_plan device_msm_plan_of(uint32_t count, uint32_t window
     return device_msm_plan_batch(plan, 1, tuning);
 }
 
-/* Counters of the first sorting pass. */
+/* Returns the number of counters in the first sorting pass. */
 static inline uint64_t device_msm_counters(const device_msm_plan *plan) {
     return (uint64_t)plan->all_sets * plan->partitions * plan->shifts * plan->tiles;
 }
-/* Runs of entries that one thread sums, at most. */
+/* Returns the maximum number of pieces. */
 static inline uint64_t device_msm_pieces(const device_msm_plan *plan) {
     const uint64_t keys = device_msm_keys(plan), entries = device_msm_entries(plan);
     return (keys < entries ? keys : entries) + entries / plan->piece;
 }
-/* Pieces of buckets that have several, at most, and such buckets. */
+/* Returns the maximum number of pieces of divided buckets, and of divided buckets. */
 static inline uint64_t device_msm_partials(const device_msm_plan *plan) {
     return 2 * (device_msm_entries(plan) / plan->piece);
 }
 static inline uint64_t device_msm_longs(const device_msm_plan *plan) { return device_msm_entries(plan) / plan->piece; }
 
-/* Whether buckets are enough for partitions and nodes, and partitions few enough for the shared memory of a block. */
+/* Returns 1 when there are enough buckets for partitions and nodes, and few enough partitions for the shared memory of a block. */
 static inline int device_msm_divides(const device_msm_plan *plan) {
     const uint32_t bits = plan->window_bits - 1;
     return plan->low_bits <= bits && bits - plan->low_bits <= DEVICE_MSM_MAX_LOW_BITS && plan->reduce_log2 <= bits;
 }
 
-/* Whether the plan can be, and all numbers of places fit 31 bits, next to a sign. */
+/* Returns 1 when the plan is possible and all indices fit 31 bits, next to a sign. */
 static inline int device_msm_fits(const device_msm_plan *plan) {
     return device_msm_divides(plan) && (uint64_t)plan->shifts * plan->count < (uint64_t)1 << 31 &&
            device_msm_entries(plan) < (uint64_t)1 << 32 &&
            device_msm_keys(plan) + device_msm_partials(plan) < (uint64_t)1 << 32;
 }
 
-/* Whether a window is one to choose from. */
+/* Returns 1 when the tuning allows the window. */
 static inline int device_msm_may_be(const device_tuning *tuning, uint32_t window_bits) {
     return device_tuned(tuning, TUNING_WINDOW, window_bits) == window_bits;
 }
 
-/* The window with the fewest products: ten per entry; 28 per bucket, which is met twice by complete additions. Where none fits, one that
- * does not. */
+/* Returns the plan with the fewest products: ten per entry, and 28 per bucket, for two complete additions. If none fits, returns
+ * one that does not. */
 static inline device_msm_plan device_msm_plan_for(uint32_t count, uint32_t sets, const device_tuning *tuning) {
     device_msm_plan best = device_msm_plan_of(count, device_tuned(tuning, TUNING_WINDOW, DEVICE_MSM_MIN_WINDOW), sets, tuning);
     double best_cost = -1;

@@ -1,10 +1,10 @@
-/* cuda/msm/sort.h - from scalars to runs of entries, one run per thread; the same for both groups.
+/* cuda/msm/sort.h - from scalars to pieces: runs of entries, one per thread; the same for both groups.
  *
- * An entry is a place in the table of bases and a sign. Digits are sorted by bucket in two passes: blocks of the first
- * put the entries of their digits into partitions of buckets, one block of the second sorts a partition. Then the buckets are cut
- * into pieces of at most plan->piece entries, and the pieces are put in order of length, longest first, so that the threads of a
- * warp end together. The order of entries in a bucket is left to chance; sums do not depend on it.
- * Of several multiplications the buckets follow each other, so that past the first pass they are buckets like others.
+ * An entry is an index into the table of bases and a sign. Digits are sorted by bucket in two passes: in the first, blocks
+ * distribute the entries of their digits to partitions of buckets; in the second, one block sorts a partition. Then buckets are
+ * divided into pieces of at most plan->piece entries, and pieces are ordered by length, longest first, so that the threads of a
+ * warp finish together. The order of entries within a bucket is not deterministic; sums do not depend on it.
+ * The buckets of several multiplications are consecutive, so only the first pass distinguishes them.
  */
 #ifndef CUDA_MSM_SORT_H
 #define CUDA_MSM_SORT_H
@@ -16,36 +16,36 @@
 #define MSM_SORT_THREADS 256
 #define MSM_LISTS 2
 
-/* Digits of scalars, and which of them a list of bases takes. */
+/* Digits of scalars, and the scalars that a list of bases uses. */
 typedef struct msm_list {
     const int32_t *digits;   /* of scalar i of multiplication m in window w: digits[w * stride + m * step + i] */
     uint64_t stride, step;
-    const uint32_t *scalars; /* number of base i's scalar, or NULL for i */
+    const uint32_t *scalars; /* number of the scalar of base i; NULL: i */
     uint32_t count;
 } msm_list;
 
-/* A run of sorted entries and where its sum goes: a bucket's number, or past all buckets for one of several. */
+/* A run of sorted entries; `place` is the index of its sum: the bucket, or an index above all buckets for a part of one. */
 typedef struct msm_piece {
     uint32_t start, length, place;
 } msm_piece;
 
-/* A bucket of several pieces, and the place of the first one's sum. */
+/* A bucket of several pieces, and the index of the first piece's sum. */
 typedef struct msm_long {
     uint32_t bucket, place, pieces;
 } msm_long;
 
-/* What is counted on the device. */
+/* Counters on the device. */
 typedef struct msm_counts {
     uint32_t entries, pieces, partials, longs;
-    uint32_t lengths[DEVICE_MSM_MAX_PIECE + 1]; /* pieces of each length, then where the next of that length goes */
+    uint32_t lengths[DEVICE_MSM_MAX_PIECE + 1]; /* pieces of each length, then the index of the next piece of that length */
 } msm_counts;
 
-/* Everything that the sort touches, in device memory. */
+/* All device memory of the sort. */
 typedef struct msm_sort_memory {
     uint32_t *counters, *scan_sums;
     uint64_t *partitioned; /* low bits of the bucket, then the entry */
     uint32_t *sorted;
-    uint32_t *starts; /* of each bucket in sorted, and the end */
+    uint32_t *starts; /* first entry of each bucket in `sorted`, and the end */
     msm_piece *pieces;
     msm_long *longs;
     msm_counts *counts;
@@ -53,7 +53,7 @@ typedef struct msm_sort_memory {
 
 typedef struct msm_sort_arguments {
     device_msm_plan plan;
-    msm_list lists[MSM_LISTS]; /* together plan.count bases */
+    msm_list lists[MSM_LISTS]; /* plan.count bases together */
     msm_sort_memory memory;
 } msm_sort_arguments;
 
@@ -62,7 +62,7 @@ typedef struct msm_sort_arguments {
 typedef struct msm_recode_arguments {
     int32_t *digits;
     const fr *values;
-    uint32_t unit[LIMBS]; /* scalar i is values[i] * unit as a plain number */
+    uint32_t unit[LIMBS]; /* scalar i is the plain number values[i] * unit */
     uint32_t count, window_bits, windows;
 } msm_recode_arguments;
 
@@ -88,11 +88,11 @@ KERNEL(msm_recode, msm_recode_arguments, MSM_SORT_THREADS, 4, 1)
 
 /* ---- first pass: into partitions ------------------------------------------------------------ */
 
-/* What a block of the first pass does: tiles of a window, windows of a multiplication, one after another. */
+/* The work of a block of the first pass; blocks are ordered by multiplication, window and tile. */
 typedef struct msm_tile {
     uint32_t multiplication, window;
-    uint32_t tile;        /* of the window */
-    uint32_t first, last; /* bases */
+    uint32_t tile;        /* index within the window */
+    uint32_t first, last; /* range of bases */
 } msm_tile;
 
 DEVICE msm_tile msm_tile_of(const device_msm_plan *plan, uint32_t block) {
@@ -114,7 +114,7 @@ DEVICE int32_t msm_digit(const msm_list *lists, const msm_tile *tile, uint32_t i
     return list->digits[tile->window * list->stride + tile->multiplication * list->step + (list->scalars ? list->scalars[i] : i)];
 }
 
-/* Bucket of a digit that is not zero. */
+/* The bucket of a non-zero digit. */
 DEVICE uint32_t msm_bucket(int32_t digit) { return (uint32_t)(digit < 0 ? -digit : digit) - 1; }
 
 /* The counter of partition `partition` of the tile's bucket set. */
@@ -166,7 +166,7 @@ KERNEL(msm_sort_partition, msm_sort_arguments, MSM_SORT_THREADS, 4, 2)
 
 /* ---- second pass: by bucket -------------------------------------------------------------------- */
 
-/* Where partition `partition` of all sets begins. */
+/* Returns where partition `partition`, counted over all sets, begins. */
 DEVICE uint32_t msm_partition_start(const msm_sort_arguments *arguments, uint32_t partition) {
     const device_msm_plan *plan = &arguments->plan;
     if (partition == plan->all_sets * plan->partitions) return arguments->memory.counts->entries;
@@ -207,12 +207,12 @@ KERNEL(msm_sort_buckets, msm_sort_arguments, MSM_SORT_THREADS, 4, 7)
 
 /* ---- pieces ------------------------------------------------------------------------------------- */
 
-/* Entries of bucket `key` of all sets. */
+/* Returns the number of entries of bucket `key`, counted over all sets. */
 DEVICE uint32_t msm_length(const msm_sort_arguments *arguments, uint64_t key) {
     return arguments->memory.starts[key + 1] - arguments->memory.starts[key];
 }
 
-/* Adds the pieces of the thread's bucket to the block's counts of lengths. */
+/* Adds the pieces of this thread's bucket to the block's counters of lengths. */
 DEVICE void msm_count_pieces(const msm_sort_arguments *arguments, uint32_t *lengths, uint64_t key) {
     const uint32_t piece = arguments->plan.piece;
     if (key >= (uint64_t)arguments->plan.all_sets * arguments->plan.buckets) return;
@@ -236,7 +236,7 @@ DEVICE void msm_pieces_count(grid_place place, const msm_sort_arguments *argumen
 }
 KERNEL(msm_pieces_count, msm_sort_arguments, MSM_SORT_THREADS, 4, 3)
 
-/* One thread: from counts of lengths to places, longest first. */
+/* Runs on one thread: converts counts of lengths to start indices, longest first. */
 DEVICE void msm_pieces_order(grid_place place, const msm_sort_arguments *arguments, void *shared, uint32_t phase) {
     msm_counts *counts = arguments->memory.counts;
     uint32_t sum = 0;
@@ -252,7 +252,7 @@ DEVICE void msm_pieces_order(grid_place place, const msm_sort_arguments *argumen
 }
 KERNEL(msm_pieces_order, msm_sort_arguments, 1, 1, 1)
 
-/* Places the pieces of bucket `key`; next: where the block's next piece of each length goes. */
+/* Writes the pieces of bucket `key`; next: index of the block's next piece of each length. */
 DEVICE void msm_place_pieces(const msm_sort_arguments *arguments, uint32_t *next, uint64_t key) {
     const msm_sort_memory *memory = &arguments->memory;
     const uint32_t piece = arguments->plan.piece;
@@ -298,7 +298,7 @@ DEVICE void msm_pieces_place(grid_place place, const msm_sort_arguments *argumen
 }
 KERNEL(msm_pieces_place, msm_sort_arguments, MSM_SORT_THREADS, 4, 4)
 
-/* ---- memory and order of the launches ----------------------------------------------------------- */
+/* ---- memory and launches -------------------------------------------------------------------------- */
 
 static inline void msm_sort_release(msm_sort_memory *memory) {
     device_release(memory->counters);
@@ -311,7 +311,7 @@ static inline void msm_sort_release(msm_sort_memory *memory) {
     device_release(memory->counts);
 }
 
-/* Failures are the queue's. */
+/* Errors are recorded in the queue. */
 static inline void msm_sort_allocate(device_queue *queue, msm_sort_memory *memory, const device_msm_plan *plan) {
     const uint64_t counters = device_msm_counters(plan), entries = device_msm_entries(plan);
     memory->counters = (uint32_t *)device_allocate(queue, counters * sizeof(uint32_t));
@@ -337,7 +337,7 @@ static inline void msm_sort_run(device_queue *queue, const msm_sort_arguments *a
     const size_t bucket_bytes = (((size_t)1 << plan->low_bits) + MSM_SORT_THREADS) * sizeof(uint32_t);
     const size_t length_bytes = (plan->piece + 1) * sizeof(uint32_t);
     device_zero(queue, memory->counts, sizeof(msm_counts));
-    device_zero(queue, memory->counters, counters * sizeof(uint32_t)); /* the last row of windows may be short */
+    device_zero(queue, memory->counters, counters * sizeof(uint32_t)); /* the last row of windows may be incomplete */
     LAUNCH(queue, msm_sort_count, tiles, MSM_SORT_THREADS, partition_bytes, arguments);
     scan_run(queue, memory->counters, counters, memory->scan_sums, &memory->counts->entries);
     LAUNCH(queue, msm_sort_partition, tiles, MSM_SORT_THREADS, partition_bytes, arguments);

@@ -5,8 +5,8 @@
 #include "cuda/curve/groups.h"
 #include "cuda/msm/sort.h"
 
-#define MSM_THREADS DEVICE_MSM_THREADS /* at most */
-#define MSM_JOIN_LOG2 6 /* sums of a block lie in shared memory */
+#define MSM_THREADS DEVICE_MSM_THREADS /* maximum */
+#define MSM_JOIN_LOG2 6 /* the sums of a block are in shared memory */
 #define MSM_JOIN_THREADS (1u << MSM_JOIN_LOG2)
 
 #define AFFINE g1_affine

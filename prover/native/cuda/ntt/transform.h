@@ -1,11 +1,11 @@
 /* cuda/ntt/transform.h - number-theoretic transforms over Fr on the device, and the quotient polynomial.
  *
- * Definitions, table and orders are those of the host's ntt/transform_impl.h: inverse takes values in natural order to n times the
- * coefficients in bit-reversed order, forward takes those back; nothing is ever reordered. A transform is a few
- * passes over memory. A pass does `levels` stages at once: a block of threads takes 2^levels rows that lie `stride` apart, and
- * a few neighbouring columns of them, into shared memory. Cosets, products and the last step of the quotient happen while a
- * pass reads or writes its elements. Several transforms, one after another in memory, go through the same launches: their tiles
- * and blocks follow each other, and only the roots begin anew with each.
+ * Definitions, table and orders are those of ntt/transform_impl.h: inverse maps values in natural order to n times the
+ * coefficients in bit-reversed order, forward maps those back; nothing is reordered. A transform is a few passes over memory. A
+ * pass executes `levels` stages: a block of threads loads 2^levels rows that are `stride` apart, and a few adjacent columns of
+ * them, into shared memory. Changes of the coset, products and the last step of the quotient are applied while a pass loads or
+ * stores elements. Several transforms, consecutive in memory, share launches: their tiles and blocks are consecutive, and each
+ * starts again with the first root.
  */
 #ifndef CUDA_NTT_TRANSFORM_H
 #define CUDA_NTT_TRANSFORM_H
@@ -14,9 +14,9 @@
 #include "cuda/field/fields.h"
 
 #define NTT_THREADS 256
-#define NTT_COLUMNS_LOG2 2u /* neighbours in memory: 128 bytes */
-#define NTT_LAST_LEVELS 10u /* of the pass whose rows are neighbours */
-#define NTT_LEVELS 8u       /* of the others, at most */
+#define NTT_COLUMNS_LOG2 2u /* adjacent elements: 128 bytes */
+#define NTT_LAST_LEVELS 10u /* of the pass whose rows are adjacent */
+#define NTT_LEVELS 8u       /* maximum of the other passes */
 #define NTT_MAX_PASSES 28
 
 typedef enum ntt_read { NTT_READ_PLAIN, NTT_READ_TO_COSET, NTT_READ_PRODUCT } ntt_read;
@@ -28,14 +28,14 @@ typedef struct ntt_pass_arguments {
     const fr *factors; /* NTT_READ_PRODUCT: values[i] * factors[i] * scale */
     const fr *addends; /* NTT_WRITE_QUOTIENT: addends[i] - values[i] / psi^bitrev(i) */
     fr scale;
-    uint32_t log2, first; /* of the transform; stages before the pass, counted from n / 2 downwards */
+    uint32_t log2, first; /* of the transform; number of stages before the pass, counted from distance n / 2 */
     uint32_t levels, columns_log2;
     uint32_t forward;
     ntt_read read;
     ntt_write write;
 } ntt_pass_arguments;
 
-/* The place whose entry is -1/table[i], for i > 0. */
+/* Returns the index of the entry -1/table[i], for i > 0. */
 DEVICE uint64_t ntt_negated_inverse_index(uint64_t i) {
 #if defined(__CUDA_ARCH__)
     const uint64_t segment = (uint64_t)1 << (63 - __clzll((long long)i));
@@ -45,7 +45,7 @@ DEVICE uint64_t ntt_negated_inverse_index(uint64_t i) {
     return 3 * segment - 1 - i;
 }
 
-/* r = -a / twiddle of a block: the twiddle of block 0 is 1. */
+/* r = -a / twiddle of a block; block 0 has the twiddle 1. */
 DEVICE void ntt_multiply_inverse(fr *r, const fr *a, const fr *table, uint64_t block) {
     if (block) {
         const fr w = table[ntt_negated_inverse_index(block)];
@@ -81,7 +81,7 @@ DEVICE void ntt_radix2(fr *a0, fr *a1, const fr *table, uint64_t block, uint32_t
     *a1 = difference;
 }
 
-/* Two stages at once; `block` is that of the one with longer blocks. */
+/* Two stages at once; `block` is that of the stage with longer blocks. */
 DEVICE void ntt_radix4(fr *a, uint32_t quarter, const fr *table, uint64_t block, uint32_t forward) {
     fr v[4];
     DEVICE_UNROLL
@@ -101,17 +101,17 @@ DEVICE void ntt_radix4(fr *a, uint32_t quarter, const fr *table, uint64_t block,
     for (int i = 0; i < 4; i++) a[(uint32_t)i * quarter] = v[i];
 }
 
-/* Where element e of the block's tile is in the array: tiles go through the columns of a block of the first stage, then to the
- * next block. */
+/* Returns the index of element e of a tile. Tiles enumerate the columns of a block of the first stage, then those of the next
+ * block. */
 DEVICE uint64_t ntt_place(const ntt_pass_arguments *arguments, uint64_t tile, uint32_t e) {
     const uint32_t stride_log2 = arguments->log2 - arguments->first - arguments->levels;
-    const uint32_t tiles_log2 = stride_log2 - arguments->columns_log2; /* of a block */
+    const uint32_t tiles_log2 = stride_log2 - arguments->columns_log2; /* per block */
     const uint64_t block = tile >> tiles_log2, group = tile & (((uint64_t)1 << tiles_log2) - 1);
     const uint64_t row = e >> arguments->columns_log2, column = e & ((1u << arguments->columns_log2) - 1);
     return block << (arguments->log2 - arguments->first) | row << stride_log2 | group << arguments->columns_log2 | column;
 }
 
-/* Place or block `i` of all transforms, in its own one; count_log2: of those of a transform. */
+/* Reduces an index over all transforms to one within its transform; count_log2: log2 of the elements or blocks of a transform. */
 DEVICE uint64_t ntt_own(uint64_t i, uint32_t count_log2) { return i & (((uint64_t)1 << count_log2) - 1); }
 
 DEVICE void ntt_load(const ntt_pass_arguments *arguments, fr *tile, uint32_t e, uint64_t place) {
@@ -136,7 +136,7 @@ DEVICE void ntt_store(const ntt_pass_arguments *arguments, const fr *tile, uint3
     arguments->values[place] = value;
 }
 
-/* The stages of one phase: levels level and, with radix 4, level + 1 of the pass. */
+/* The stages of one phase: stage `level` of the pass and, with radix 4, the next one. */
 DEVICE void ntt_stages(const ntt_pass_arguments *arguments, fr *tile, uint64_t block, grid_place place, uint32_t level,
                        uint32_t radix_log2) {
     const uint32_t columns = arguments->columns_log2, below = arguments->levels - level - radix_log2;
@@ -172,22 +172,22 @@ DEVICE void ntt_pass(grid_place place, const ntt_pass_arguments *arguments, void
     }
     const uint32_t tiles_log2 = arguments->log2 - arguments->first - levels - arguments->columns_log2;
     const uint64_t block = ntt_own((uint64_t)place.block >> tiles_log2, arguments->first);
-    /* Levels go downwards for inverse and upwards for forward; an odd one is the lowest. */
+    /* Stages descend for inverse and ascend for forward transforms; if their number is odd, the lowest one is single. */
     const uint32_t step = arguments->forward ? last - 1 - phase : phase - 1;
     const uint32_t single = odd && step == levels / 2;
     ntt_stages(arguments, tile, block, place, 2 * step, single ? 1 : 2);
 }
 KERNEL(ntt_pass, ntt_pass_arguments, NTT_THREADS, 2, 2 + (arguments->levels + 1) / 2)
 
-/* ---- order of the launches --------------------------------------------------------------------------- */
+/* ---- launches --------------------------------------------------------------------------------------- */
 
-/* Levels of the passes of a transform, from the longest blocks to the shortest. */
+/* Stages of the passes of a transform, from the longest blocks to the shortest. */
 typedef struct ntt_plan {
     uint32_t log2, passes, levels[NTT_MAX_PASSES];
-    uint32_t columns_log2, threads; /* neighbours at most; of a block */
+    uint32_t columns_log2, threads; /* maximum adjacent elements; threads per block */
 } ntt_plan;
 
-/* The last pass does last_levels, the others share the rest evenly, at most levels each. */
+/* The last pass has last_levels stages; the others divide the rest evenly, with at most `levels` each. */
 static inline ntt_plan ntt_plan_of(uint32_t log2, uint32_t last_levels, uint32_t levels) {
     ntt_plan plan;
     const uint32_t last = log2 < last_levels ? log2 : last_levels;
@@ -205,7 +205,7 @@ static inline ntt_plan ntt_plan_of(uint32_t log2, uint32_t last_levels, uint32_t
     return plan;
 }
 
-/* tuning: NULL, or what decides instead. */
+/* tuning: NULL, or settings that override the plan. */
 static inline ntt_plan ntt_plan_for(uint32_t log2, const device_tuning *tuning) {
     ntt_plan plan = ntt_plan_of(log2, device_tuned(tuning, TUNING_NTT_LAST, NTT_LAST_LEVELS),
                                 device_tuned(tuning, TUNING_NTT_LEVELS, NTT_LEVELS));
@@ -214,7 +214,7 @@ static inline ntt_plan ntt_plan_for(uint32_t log2, const device_tuning *tuning) 
     return plan;
 }
 
-/* What happens at the two ends of a transform. */
+/* Operations at the two ends of a transform. */
 typedef struct ntt_ends {
     ntt_read read;
     ntt_write write;
@@ -222,7 +222,7 @@ typedef struct ntt_ends {
     fr scale;
 } ntt_ends;
 
-/* values: of `transforms` transforms. */
+/* values: of `transforms` consecutive transforms. */
 static inline void ntt_run(device_queue *queue, fr *values, const fr *table, const ntt_plan *plan, uint32_t transforms,
                            uint32_t forward, const ntt_ends *ends) {
     uint32_t first = forward ? plan->log2 : 0;
@@ -258,7 +258,7 @@ static inline ntt_ends ntt_plain_ends(void) {
     return ends;
 }
 
-/* As the host's quotient_to_coset(): values on omega^j -> n times the values on psi * omega^j. */
+/* As quotient_to_coset() on the host: values on omega^j -> n times the values on psi * omega^j. */
 static inline void ntt_to_coset_run(device_queue *queue, fr *values, const fr *table, const ntt_plan *plan,
                                     uint32_t transforms) {
     ntt_ends ends = ntt_plain_ends();
@@ -267,8 +267,8 @@ static inline void ntt_to_coset_run(device_queue *queue, fr *values, const fr *t
     ntt_run(queue, values, table, plan, transforms, 1, &ends);
 }
 
-/* a, b, c: values on omega^j, of `quotients` quotients. Result in a: 2n times the coefficients of h = (A B - C) / (X^n - 1),
- * bit-reversed, as by the host's quotient_combine(). scale: 1/n^2. b and c are used up. */
+/* a, b, c: values on omega^j, of `quotients` quotients. The result in a is 2n times the coefficients of h = (A B - C) / (X^n -
+ * 1), bit-reversed, as from quotient_combine() on the host. scale: 1/n^2. b and c are overwritten. */
 static inline void ntt_quotient_run(device_queue *queue, fr *a, fr *b, fr *c, const fr *table, const ntt_plan *plan,
                                     uint32_t quotients, const fr *scale) {
     ntt_ends ends = ntt_plain_ends();

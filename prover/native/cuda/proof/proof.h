@@ -1,12 +1,13 @@
-/* cuda/proof/proof.h - the sums of whole proofs on the device: a key in device memory, the memory of running proofs, and the order of
- * their launches. Proofs that run together, a batch, go through the same launches; one alone is a batch of one.
+/* cuda/proof/proof.h - the sums of whole proofs on the device: a key in device memory, the memory of running proofs, and the
+ * sequence of launches. The proofs of a batch share launches; a single proof is a batch of one.
  *
- * Three queues, which wait for each other only where they must:
- *   quotient  a and b to the device, c as their products, transforms, digits of h, then K and Z in one multiplication
- *   a         wires to the device, their digits, the multiplication over A
- *   b         the multiplication over B in G2, and in G1 where it was asked for
- * Up to domains whose kernels take microseconds each, a batch as large as the one before it is one graph, but for the copies to the
- * device.
+ * Three queues, which wait for each other only where results are needed:
+ * quotient: copies a and b to the device, computes c as their products, transforms, digits of h, then K and Z in one
+ * multiplication
+ * a: copies the wires to the device, computes their digits and the multiplication over A
+ * b: computes the multiplication over B in G2, and in G1 on request
+ * For small domains, whose kernels take microseconds, a batch of the same size as the one before it is launched as one graph,
+ * except for the copies to the device.
  */
 #ifndef CUDA_PROOF_PROOF_H
 #define CUDA_PROOF_PROOF_H
@@ -23,13 +24,13 @@ typedef struct proof_key {
     uint32_t window_bits;
     const device_tuning *tuning; /* of the device */
     device_msm_plan a_plan, b_plan, kz_plan;
-    device_msm_plan b1_plan; /* without a table: only the classical form of blinding needs it */
+    device_msm_plan b1_plan; /* without a table; only classical blinding needs it */
     ntt_plan transform;
     fr product_scale;
     uint32_t quotient_unit[LIMBS];
     fr *roots;
     uint32_t *a_wires, *b_wires;
-    g1_affine *a, *b1, *kz; /* kz: K and then Z. a, kz and b2: the rows of a table */
+    g1_affine *a, *b1, *kz; /* kz: K, then Z. a, kz and b2: the rows of a table */
     g2_affine *b2;
 } proof_key;
 
@@ -37,8 +38,8 @@ static inline uint64_t proof_cost(const device_msm_plan *plan) {
     return 10 * device_msm_entries(plan) + 28 * device_msm_keys(plan);
 }
 
-/* One window for all lists, which share digits: the one with the fewest products, where one in G2 takes those of three. 0 when none
- * fits. tuning stays where it is while the key lives. */
+/* Chooses one window for all lists, which share digits: the one with the fewest products, where a product in G2 counts as three.
+ * Returns 0 when none fits. tuning must outlive the key. */
 static inline int proof_key_plan(proof_key *key, const device_abi_key *data, uint32_t sets, const device_tuning *tuning) {
     uint64_t best = UINT64_MAX;
     const uint32_t kz_count = data->k_count + data->z_count;
@@ -94,7 +95,7 @@ static inline void proof_write_points(device_queue *queue, void *to, const void 
     if (form == DEVICE_ABI_R260_LOOSE) points_leave_run(queue, to, bytes);
 }
 
-/* Copies the key and makes its tables. */
+/* Copies the key and computes its tables. */
 static inline void proof_key_fill(device_queue *queue, proof_key *key, const device_abi_key *data) {
     const size_t a = key->a_plan.count, b = key->b_plan.count;
     memcpy(&key->product_scale, data->product_scale, sizeof key->product_scale);
@@ -150,43 +151,43 @@ typedef enum proof_place {
 } proof_place;
 #define PROOF_PLACES 8
 
-/* Domains up to here are proved by a graph: their kernels take microseconds each. */
+/* Domains up to 2^17 are proved by a graph: their kernels take microseconds. */
 #define PROOF_GRAPH_LOG2 17
 
-/* Domains above are proved one at a time: one proof fills the GPU. */
+/* Above this domain a batch is one proof, which fills the GPU. */
 #define PROOF_BATCH_LOG2 17
 
-/* Sums of each proof of a batch: one page-locked block, in which a comes first. */
+/* Sums of each proof of a batch: one page-locked block that starts with a. */
 typedef struct proof_sums {
     g1_xyzz *a, *b1, *kz;
     g2_xyzz *b2;
 } proof_sums;
 
-/* Everything that a running batch touches, and the next one after it. */
+/* The state of a running batch; reused by the next one. */
 typedef struct proof_memory {
     device_queue queues[PROOF_QUEUES];
     device_mark marks[PROOF_PLACES];
     device_graph graph;
-    uint32_t graph_count; /* proofs that the graph makes */
-    int without_graph;    /* none could be made, or none is wanted */
-    uint32_t room, count; /* proofs at most, and of the batch that runs */
-    uint32_t before;      /* of the batch before it; 0: there was none, or it was cancelled */
-    device_msm_plan a_plan, b_plan, kz_plan; /* of `room` proofs */
+    uint32_t graph_count; /* number of proofs of the graph */
+    int without_graph;    /* capture failed or is disabled */
+    uint32_t room, count; /* maximum number of proofs; proofs of the running batch */
+    uint32_t before;      /* proofs of the previous batch; 0: there was none, or it was cancelled */
+    device_msm_plan a_plan, b_plan, kz_plan; /* for `room` proofs */
     proof_sums sums;
-    fr *wires, *a, *b, *c; /* of each proof; of the domain but for wires */
+    fr *wires, *a, *b, *c; /* of all proofs; a, b and c of domain size */
     int32_t *w_digits, *h_digits;
     msm_sort_memory a_sort, b_sort, kz_sort;
     g1_msm_memory a_sums, kz_sums;
     g2_msm_memory b2_sums;
 } proof_memory;
 
-/* What B in G1, one proof after another, takes besides. */
+/* Additional memory for B in G1, which is summed one proof after another. */
 typedef struct proof_b1_memory {
     msm_sort_memory sort;
     g1_msm_memory sums;
 } proof_b1_memory;
 
-/* Plans of batches of `room` proofs. 0 when they do not fit. */
+/* Plans batches of `room` proofs. Returns 0 when they do not fit. */
 static inline int proof_memory_plan(proof_memory *memory, const proof_key *key, uint32_t room) {
     memory->room = room;
     memory->a_plan = device_msm_plan_batch(key->a_plan, room, key->tuning);
@@ -195,7 +196,7 @@ static inline int proof_memory_plan(proof_memory *memory, const proof_key *key, 
     return device_msm_fits(&memory->a_plan) && device_msm_fits(&memory->b_plan) && device_msm_fits(&memory->kz_plan);
 }
 
-/* After proof_memory_plan(). */
+/* Call proof_memory_plan() first. */
 static inline void proof_memory_allocate(device_queue *queue, proof_memory *memory, const proof_key *key) {
     const size_t n = (size_t)memory->room << key->domain_log2, wires = (size_t)memory->room * key->wires;
     const size_t windows = key->a_plan.windows;
@@ -242,7 +243,7 @@ static inline size_t proof_sums_bytes(const proof_memory *memory) {
     return memory->room * (3 * sizeof(g1_xyzz) + sizeof(g2_xyzz));
 }
 
-/* After proof_memory_plan(). */
+/* Call proof_memory_plan() first. */
 static inline void proof_queues_create(proof_memory *memory) {
     for (int i = 0; i < PROOF_QUEUES; i++) device_queue_create(&memory->queues[i]);
     for (int i = 0; i < PROOF_PLACES; i++) device_mark_create(&memory->queues[0], &memory->marks[i]);
@@ -264,7 +265,7 @@ static inline void proof_queues_destroy(proof_memory *memory) {
     for (int i = 0; i < PROOF_QUEUES; i++) device_queue_destroy(&memory->queues[i]);
 }
 
-/* ---- the order of the launches ----------------------------------------------------------------------- */
+/* ---- sequence of launches ---------------------------------------------------------------------------- */
 
 static inline void proof_mark(proof_memory *memory, proof_queue queue, proof_place place) {
     device_mark_set(&memory->queues[queue], &memory->marks[place]);
@@ -274,14 +275,14 @@ static inline void proof_wait(proof_memory *memory, proof_queue queue, proof_pla
     device_wait_for(&memory->queues[queue], &memory->marks[place]);
 }
 
-/* Values in rows, zero in the rest of the domain. */
+/* Copies the values of rows and clears the rest of the domain. */
 static inline void proof_write_rows(device_queue *queue, fr *to, const void *values, const proof_key *key) {
     const size_t n = (size_t)1 << key->domain_log2;
     device_write(queue, to, values, key->rows * sizeof(fr));
     if (n > key->rows) device_zero(queue, to + key->rows, (n - key->rows) * sizeof(fr));
 }
 
-/* wires_queue: the one that copies the wires. */
+/* wires_queue: the queue that copies the wires. */
 static inline void proof_upload(proof_memory *memory, const proof_key *key, const device_abi_witness *witnesses,
                                 proof_queue wires_queue) {
     for (uint32_t i = 0; i < memory->count; i++) {
@@ -300,7 +301,7 @@ static inline void proof_quotient(proof_memory *memory, const proof_key *key) {
     memset(&recode, 0, sizeof recode);
     recode.digits = memory->h_digits;
     recode.values = memory->a;
-    recode.count = (uint32_t)n; /* one or a few of each proof are for no base */
+    recode.count = (uint32_t)n; /* a few digits of each proof belong to no base */
     recode.window_bits = key->window_bits;
     recode.windows = key->kz_plan.windows;
     memcpy(recode.unit, key->quotient_unit, sizeof recode.unit);
@@ -318,7 +319,7 @@ static inline void proof_digits(proof_memory *memory, const proof_key *key) {
     proof_mark(memory, PROOF_A, PROOF_DIGITS);
 }
 
-/* One list of bases, with the digits of the wires of the first of the batch's proofs, plan.multiplications. */
+/* Describes one list of bases with the digits of the wires of the first plan.multiplications proofs. */
 static inline msm_sort_arguments proof_list(const proof_memory *memory, const proof_key *key, device_msm_plan plan,
                                             const uint32_t *wires, const msm_sort_memory *sort) {
     const msm_list list = {memory->w_digits, (uint64_t)memory->count * key->wires, key->wires, wires, plan.count};
@@ -337,7 +338,7 @@ static inline void proof_a(proof_memory *memory, const proof_key *key) {
     proof_mark(memory, PROOF_A, PROOF_A_DONE);
 }
 
-/* Reads the sums of proofs and wipes them on the device. */
+/* Copies sums to the host and wipes them on the device. */
 static inline void proof_take(device_queue *queue, void *to_host, void *results, size_t bytes) {
     device_read_later(queue, to_host, results, bytes);
     device_zero(queue, results, bytes);
@@ -384,8 +385,8 @@ static inline void proof_read(proof_memory *memory) {
     proof_take(queue, memory->sums.kz, memory->kz_sums.results, memory->count * sizeof(g1_xyzz));
 }
 
-/* From what was copied to the device to the sums on the host. The three queues begin and end with the quotient's. 0 when it was
- * cancelled. */
+/* Computes the sums on the host from the data copied to the device. All queues start after and end before the quotient's. Returns
+ * 0 when cancelled. */
 static inline int proof_compute(proof_memory *memory, const proof_key *key, const proof_b1_memory *b1, const int32_t *cancel) {
     proof_mark(memory, PROOF_QUOTIENT, PROOF_FORK);
     proof_quotient(memory, key);
@@ -400,7 +401,7 @@ static inline int proof_compute(proof_memory *memory, const proof_key *key, cons
     return 1;
 }
 
-/* Makes the graph of proof_compute(), in the place of the one before. A failure is none of the proof's. */
+/* Captures proof_compute() as a graph, which replaces the previous one. A failure does not affect the proof. */
 static inline void proof_capture(proof_memory *memory, const proof_key *key) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];
     device_graph_release(&memory->graph);
@@ -416,8 +417,9 @@ static inline void proof_capture(proof_memory *memory, const proof_key *key) {
     memory->without_graph = !memory->graph.ready;
 }
 
-/* Whether there is a graph of so many proofs, or one can be made. A memory keeps one, of the size that last came twice in a row: by then
- * all kernels are loaded, which a capture could not do, and sizes that alternate cost no captures. */
+/* Returns 1 when there is a graph for this number of proofs, after capturing one if possible. One graph is kept, for the size
+ * that last occurred twice in a row: by then all kernels are loaded, which cannot happen during a capture, and alternating sizes
+ * cause no captures. */
 static inline int proof_has_graph(proof_memory *memory, const proof_key *key) {
     if (memory->without_graph || key->domain_log2 > PROOF_GRAPH_LOG2) return 0;
     if (memory->graph.ready && memory->graph_count == memory->count) return 1;
@@ -425,7 +427,7 @@ static inline int proof_has_graph(proof_memory *memory, const proof_key *key) {
     return memory->graph.ready && memory->graph_count == memory->count;
 }
 
-/* Of a graph only the whole is known; it counts as K and Z. */
+/* A graph has no inner marks: its whole time is reported as that of K and Z. */
 static inline void proof_times(const proof_memory *memory, device_abi_times *times, int by_graph) {
     const device_mark *marks = memory->marks;
     times->kz = device_nanoseconds(&marks[by_graph ? PROOF_BEGUN : PROOF_H], &marks[PROOF_DONE]);
@@ -445,8 +447,8 @@ static inline void proof_copy_sums(const proof_memory *memory, device_abi_sums *
     }
 }
 
-/* A batch of count proofs, for which the memory has room. witnesses: NULL where they are on the device already. b1: NULL, or memory for
- * B in G1. Whatever happens, nothing is left in the queues. 0 when it was cancelled. */
+/* Proves a batch of `count` proofs, for which the memory has room. witnesses: NULL when they are on the device already. b1: NULL,
+ * or memory for B in G1. All queues are empty on return. Returns 0 when cancelled. */
 static inline int proof_run(proof_memory *memory, const proof_key *key, device_abi_sums *sums, device_abi_times *times,
                             const device_abi_witness *witnesses, uint32_t count, const proof_b1_memory *b1,
                             const int32_t *cancel) {

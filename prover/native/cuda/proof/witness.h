@@ -1,8 +1,8 @@
-/* cuda/proof/witness.h - a witness made on the device: wires, a and b from the inputs and from what the processor solved.
+/* cuda/proof/witness.h - a witness solved on the device: wires, a and b, from the inputs and the values that the CPU solved.
  *
- * gpu/abi.h says what chains are and what their code means. One thread runs a chain, a block of one warp runs chains of one shape: its
- * threads do the same at the same time, on other wires. The last values of a chain are in shared memory, all are written to wires, a
- * and b. Then every row that only checks is evaluated by a thread of its own.
+ * gpu/abi.h defines chains and their code. One thread runs a chain. A block is one warp and runs chains of one shape, so its
+ * threads execute the same operations on different wires. The latest values of a chain are in shared memory; all are stored to
+ * wires, a and b. Then one thread per row evaluates the rows that only check.
  */
 #ifndef CUDA_PROOF_WITNESS_H
 #define CUDA_PROOF_WITNESS_H
@@ -15,7 +15,7 @@
 /* ---- the chains of a key ----------------------------------------------------------------------- */
 
 typedef struct witness_key {
-    device_abi_chains chains; /* counts; its arrays are not followed */
+    device_abi_chains chains; /* counts only; the pointers are those of the host */
     device_abi_shape *shapes;
     device_abi_chain_block *blocks;
     uint32_t *code, *shifts;
@@ -69,7 +69,7 @@ static inline void witness_key_release(witness_key *key) {
     for (int i = 0; i < 2; i++) device_release(key->targets[i]);
 }
 
-/* ---- what the processor solved -------------------------------------------------------------------- */
+/* ---- values that the CPU solved ----------------------------------------------------------------------- */
 
 /* The vectors of a proof. */
 typedef struct witness_vectors {
@@ -78,8 +78,8 @@ typedef struct witness_vectors {
 
 typedef struct witness_place_arguments {
     witness_vectors to;
-    const fr *values;        /* wires, a of rows, b of rows */
-    const uint32_t *targets; /* wires, rows */
+    const fr *values;        /* wires, then a, then b of the rows */
+    const uint32_t *targets; /* wires, then rows */
     uint32_t wires, rows;
 } witness_place_arguments;
 
@@ -99,7 +99,7 @@ KERNEL(witness_place, witness_place_arguments, WITNESS_THREADS, 1, 1)
 
 /* ---- sums ------------------------------------------------------------------------------------------ */
 
-/* sum += coefficient * value, of which 0, 1, 2, -1, -2 have the numbers 0 to 4. */
+/* sum += coefficient * value; the coefficients 0, 1, 2, -1, -2 have the numbers 0 to 4. */
 DEVICE void witness_add_term(fr *sum, const fr *coefficients, uint32_t coefficient, const fr *value) {
     fr term = *value;
     if (coefficient >= 5) {
@@ -126,12 +126,12 @@ typedef struct witness_chain_arguments {
     const fr *coefficients;
 } witness_chain_arguments;
 
-/* A running chain. In shared memory a thread's values are `threads` apart. */
+/* A running chain. In shared memory consecutive values of a thread are `threads` apart. */
 typedef struct witness_chain {
     fr *ring;               /* [DEVICE_ABI_RING] */
     const uint32_t *shifts; /* [shifts] */
     const device_abi_place *next;
-    uint32_t threads, slot; /* slot: of the next value */
+    uint32_t threads, slot; /* slot of the next value */
 } witness_chain;
 
 #define WITNESS_CHAIN_SHARED (DEVICE_ABI_CHAIN_THREADS * (DEVICE_ABI_RING * sizeof(fr) + DEVICE_ABI_SHIFTS * sizeof(uint32_t)))
@@ -156,7 +156,7 @@ DEVICE void witness_remember(witness_chain *chain, const fr *value) {
     chain->slot = (chain->slot + 1) % DEVICE_ABI_RING;
 }
 
-/* Returns where the code goes on. */
+/* Returns the position in the code after the sum. */
 DEVICE const uint32_t *witness_sum(witness_chain *chain, const witness_chain_arguments *arguments, const uint32_t *code, uint32_t terms) {
     fr sum, value;
     fr_set_zero(&sum);
@@ -225,7 +225,7 @@ typedef struct witness_check_arguments {
     const device_abi_check *checks;
     const device_abi_term *terms;
     const fr *coefficients;
-    uint32_t *failed; /* counts rows that do not hold */
+    uint32_t *failed; /* counts failing rows */
     uint32_t count, wires;
 } witness_check_arguments;
 
@@ -238,7 +238,7 @@ DEVICE void witness_side(fr *sum, const witness_check_arguments *arguments, uint
     }
 }
 
-/* The left sides that others read are those of rows that solve a wire, which no check writes. */
+/* Left sides that checks read belong to rows that solve a wire; no check writes those. */
 DEVICE void witness_check(grid_place place, const witness_check_arguments *arguments, void *shared, uint32_t phase) {
     const uint64_t i = device_index(place);
     (void)shared;
@@ -256,9 +256,9 @@ DEVICE void witness_check(grid_place place, const witness_check_arguments *argum
 }
 KERNEL(witness_check, witness_check_arguments, WITNESS_THREADS, 1, 1)
 
-/* ---- the whole ------------------------------------------------------------------------------------- */
+/* ---- a whole witness --------------------------------------------------------------------------------- */
 
-/* Where a witness goes: vectors of n values, of which a and b have `rows` rows, and n values to work in. */
+/* Memory of a witness: vectors of n values, with `rows` rows in a and b, and n values of scratch memory. */
 typedef struct witness_room {
     witness_vectors to;
     fr *work;
@@ -283,7 +283,7 @@ static inline void witness_chains_run(device_queue *queue, const witness_key *ke
     LAUNCH(queue, witness_chains, key->chains.blocks_count, DEVICE_ABI_CHAIN_THREADS, WITNESS_CHAIN_SHARED, &arguments);
 }
 
-/* Rows that only check, and the zeros behind all rows. */
+/* Evaluates the rows that only check, and clears the rest of the domain. */
 static inline void witness_checks_run(device_queue *queue, const witness_key *key, const witness_room *room, uint32_t *failed) {
     const witness_check_arguments arguments = {room->to, key->checks, key->terms, key->coefficients,
                                                failed,   key->chains.checks_count, room->wires};
@@ -296,7 +296,7 @@ static inline void witness_checks_run(device_queue *queue, const witness_key *ke
     LAUNCH(queue, witness_check, device_blocks(arguments.count, WITNESS_THREADS), WITNESS_THREADS, 0, &arguments);
 }
 
-/* Makes a whole witness, and waits for it. While chains run, inputs->rest() solves on the processor. A failure is the queue's. */
+/* Solves a whole witness and waits for it. While chains run, inputs->rest() solves on the CPU. Errors are recorded in the queue. */
 static inline witness_outcome witness_run(device_queue *queue, const witness_key *key, const witness_room *room,
                                           const device_abi_inputs *inputs) {
     fr *const second = room->work + device_abi_part_values(&key->chains.parts[0]);

@@ -1,12 +1,13 @@
-/* gpu/abi.h - between the kernel and a library that computes on GPUs (libgroth16_cuda.so), which it opens at run time.
+/* gpu/abi.h - interface between the kernel and the library that drives GPUs (libgroth16_cuda.so), which the kernel opens at run
+ * time.
  *
- * Plain C without CUDA, the same for both sides. The library exports one function, DEVICE_ABI_SYMBOL, which returns the table
- * below. It sums what takes the time of a proof; witness, blinding and everything that decides what a proof is stay in the kernel.
+ * Plain C without CUDA, identical on both sides. The library exports one function, DEVICE_ABI_SYMBOL, which returns the table
+ * below. It computes transforms and sums, most of the work of a proof. Blinding and the checks of a proof stay in the kernel.
  *
- * Scalars and coordinates are 32 bytes, little-endian, in Montgomery form with R = 2^256, below their modulus, unless said
- * otherwise; points are x | y, over Fp2 the coefficient of 1 first. All functions are thread-safe, but for one thread
- * at a time that opens, closes or destroys a handle. `message` has DEVICE_ABI_MESSAGE bytes and gets an English sentence
- * when a call fails.
+ * Scalars and coordinates are 32 bytes, little-endian, in Montgomery form with R = 2^256, below their modulus, unless stated
+ * otherwise; points are x | y, with coefficient 0 first over Fp2. All functions are thread-safe, but a handle must be opened,
+ * closed or destroyed by one thread at a time. `message` has DEVICE_ABI_MESSAGE bytes and receives an English sentence when a
+ * call fails.
  */
 #ifndef G16_GPU_ABI_H
 #define G16_GPU_ABI_H
@@ -14,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Changes with any change of this file that the other side could notice. */
+/* Increases with every change of this file that affects the other side. */
 #define DEVICE_ABI_VERSION 5
 #define DEVICE_ABI_SYMBOL "groth16_device_library"
 #define DEVICE_ABI_MESSAGE 200
@@ -26,7 +27,7 @@ typedef enum device_abi_status {
     DEVICE_ABI_LOST = 3,
     DEVICE_ABI_CANCELLED = 4,
     DEVICE_ABI_HOST_OUT_OF_MEMORY = 5,
-    DEVICE_ABI_UNSATISFIED = 6 /* prove_inputs: some row does not hold */
+    DEVICE_ABI_UNSATISFIED = 6 /* prove_inputs: a constraint fails */
 } device_abi_status;
 
 typedef struct device_abi_info {
@@ -36,17 +37,17 @@ typedef struct device_abi_info {
     uint64_t memory_bytes, free_bytes, budget_bytes, used_bytes;
 } device_abi_info;
 
-/* How coordinates of points are stored; numbers of g16_point_form. */
+/* Representations of coordinates; the numbers are those of g16_point_form. */
 #define DEVICE_ABI_R256 1u
 #define DEVICE_ABI_R260_LOOSE 2u
 
-/* A proving key in host memory, only read while a call lasts. */
+/* A proving key in host memory, read only during the call. */
 typedef struct device_abi_key {
-    uint32_t wires, public_wires; /* with the one-wire */
+    uint32_t wires, public_wires; /* including the constant wire */
     uint32_t rows, domain_log2;   /* rows <= n = 2^domain_log2 */
     uint32_t a_count, b_count, k_count, z_count;
     uint32_t point_form;                /* of the five lists of points */
-    const uint32_t *a_wires, *b_wires;  /* wire of each base of A; of B */
+    const uint32_t *a_wires, *b_wires;  /* wire of each base of A, of B */
     const void *a, *b1, *k, *z;         /* k: of wires public_wires, public_wires + 1, ...; z: bit-reversed */
     const void *b2;
     const void *roots;         /* n values psi^bitrev(i), psi of order 2n */
@@ -54,24 +55,24 @@ typedef struct device_abi_key {
     uint32_t quotient_unit[8]; /* 1 / (2n), a plain number */
 } device_abi_key;
 
-/* A solved witness: a and b, times each other, are c in every row. */
+/* A solved witness; c is the product of a and b in every row. */
 typedef struct device_abi_witness {
-    const void *wires;  /* of all wires */
-    const void *a, *b;  /* of all rows */
+    const void *wires;  /* all wires */
+    const void *a, *b;  /* all rows */
 } device_abi_witness;
 
-/* ---- witnesses that the device makes (gpu/chains.h) ----
+/* ---- witnesses solved on the GPU (gpu/chains.h) ----
  *
- * A chain is a list of rows that each solve a wire, in order, of which no other chain reads anything. Chains of one shape run the same
- * code. A word of code says what to do in its low eight bits; every operation makes one value, which takes the oldest one's slot in the
- * chain's ring:
- *   DEVICE_ABI_SUM           terms << 8; then a word a term, coefficient | source << 24
- *   DEVICE_ABI_ROW           left << 8 | right << 16 | rest << 24, three sources: a = left, b = right, wire = a b - rest
- *   DEVICE_ABI_ROW_NEGATED   the same, wire = rest - a b
- * A source below DEVICE_ABI_RING is a slot, the others are below. Each source of memory takes the shape's next place, in the order of
- * the sources, and a row two more: its own number, and its wire's. */
+ * A chain is a sequence of rows, each of which solves a wire; no other chain reads its results. Chains of the same shape run the
+ * same code. The low eight bits of a code word are the operation. Every operation produces one value, which replaces the oldest
+ * one in the chain's ring buffer:
+ * DEVICE_ABI_SUM: terms << 8; followed by a word per term, coefficient | source << 24
+ * DEVICE_ABI_ROW: left << 8 | right << 16 | rest << 24, three sources: a = left, b = right, wire = a b - rest
+ * DEVICE_ABI_ROW_NEGATED: the same, wire = rest - a b
+ * A source below DEVICE_ABI_RING is a slot of the ring; the others are listed below. Each source in memory consumes the shape's
+ * next place, in the order of the sources. A row consumes two more: its own number and that of its wire. */
 #define DEVICE_ABI_RING 32u
-#define DEVICE_ABI_SHIFTS 32u /* of a shape, at most */
+#define DEVICE_ABI_SHIFTS 32u /* maximum per shape */
 #define DEVICE_ABI_SUM 1u
 #define DEVICE_ABI_ROW 2u
 #define DEVICE_ABI_ROW_NEGATED 3u
@@ -79,11 +80,11 @@ typedef struct device_abi_witness {
 #define DEVICE_ABI_FROM_A 65u
 #define DEVICE_ABI_FROM_B 66u
 #define DEVICE_ABI_FROM_ONE 67u  /* the constant one, in sums */
-#define DEVICE_ABI_FROM_LEFT 68u /* the right side is the left one */
-#define DEVICE_ABI_FROM_NONE 69u /* no rest */
+#define DEVICE_ABI_FROM_LEFT 68u /* right equals left */
+#define DEVICE_ABI_FROM_NONE 69u /* there is no rest */
 #define DEVICE_ABI_COEFFICIENT_BITS 24u
 
-/* A wire's or a row's number in the shape's first chain, and by which of the shape's shifts others differ. */
+/* The number of a wire or row in the shape's first chain, and the index of the shift by which other chains differ. */
 typedef struct device_abi_place {
     uint32_t number, shift;
 } device_abi_place;
@@ -92,39 +93,38 @@ typedef struct device_abi_shape {
     uint32_t chains;
     uint32_t code_start, code_end;
     uint32_t places_start;
-    uint32_t shifts_start, shifts; /* the one of a chain: at shifts_start + shift * chains + chain; added mod 2^32 */
+    uint32_t shifts_start, shifts; /* shift `shift` of chain `chain` is at shifts_start + shift * chains + chain; it is added mod 2^32 */
 } device_abi_shape;
 
-/* Chains first, first + 1, ... of a shape, as far as they exist. */
+/* Chains first, first + 1, ... of a shape; the last block may be incomplete. */
 typedef struct device_abi_chain_block {
     uint32_t shape, first;
 } device_abi_chain_block;
 #define DEVICE_ABI_CHAIN_THREADS 32u
 
-/* Wire: at and above the number of wires, the left side of a row. */
+/* wire: numbers from the number of wires on denote left sides of rows. */
 typedef struct device_abi_term {
     uint32_t coefficient, wire;
 } device_abi_term;
 
-/* A row that solves nothing; its sides are terms from start to end. */
+/* A row that solves no wire; its sides are terms [start, end). */
 typedef struct device_abi_check {
     uint32_t row;
     uint32_t start[3], end[3]; /* left, right, out */
 } device_abi_check;
 
-/* What the processor solves: wires and rows by number, in two parts. Of the second one the device needs nothing before all chains
- * have ended. */
+/* Wires and rows that the CPU solves, in two parts. The GPU needs the second part only after all chains have ended. */
 typedef struct device_abi_part {
     uint32_t wires, rows;
     const uint32_t *targets; /* wires, then rows */
 } device_abi_part;
 
 typedef struct device_abi_chains {
-    uint32_t inputs; /* wires 0, 1, ... that are no row's, the one-wire among them */
+    uint32_t inputs; /* wires 0, 1, ... that no row solves: the constant wire and the inputs */
     device_abi_part parts[2];
     uint32_t shapes_count, blocks_count, code_count, places_count, shifts_count, coefficients_count, checks_count, terms_count;
     const device_abi_shape *shapes;
-    const device_abi_chain_block *blocks; /* those that take longest first */
+    const device_abi_chain_block *blocks; /* longest first */
     const uint32_t *code;
     const device_abi_place *places;
     const uint32_t *shifts;
@@ -133,62 +133,62 @@ typedef struct device_abi_chains {
     const device_abi_term *terms; /* of checks */
 } device_abi_chains;
 
-/* Values of a part: its wires, then a and then b of its rows. */
+/* Returns the number of values in a part: its wires, then a and b of its rows. */
 static inline uint64_t device_abi_part_values(const device_abi_part *part) { return part->wires + 2 * (uint64_t)part->rows; }
 
-/* The inputs, and what the processor solved. */
+/* The inputs, and the values that the CPU solved. */
 typedef struct device_abi_inputs {
     const void *inputs;   /* wires 0, 1, ... */
-    const void *parts[2]; /* values; of the second part when rest() has returned 1 */
-    int (*rest)(void *context); /* called once while the device works; 0 ends the call as if it was cancelled */
+    const void *parts[2]; /* values; those of the second part are valid after rest() has returned 1 */
+    int (*rest)(void *context); /* solves the second part; called once while the GPU works; returns 0 to cancel the call */
     void *context;
 } device_abi_inputs;
 
-/* What decides where a witness is made. */
+/* Costs in nanoseconds that decide where a witness is solved. */
 typedef struct device_abi_costs {
-    double chain_ns;     /* a product in a chain */
-    double processor_ns; /* a product on all processors that serve a GPU, per product */
-    double bus_bytes;    /* a nanosecond */
+    double chain_ns;     /* of a product in a chain */
+    double processor_ns; /* of a product on the CPUs that serve one GPU */
+    double bus_bytes;    /* bytes per nanosecond */
 } device_abi_costs;
 
-/* Sums of wire times base in XYZZ coordinates: X, Y, ZZ, ZZZ; ZZ = 0 is infinity. b1 is left alone unless it was asked for. */
+/* Sums of wire times base in XYZZ coordinates: X, Y, ZZ, ZZZ; ZZ = 0 is infinity. b1 is written only on request. */
 typedef struct device_abi_sums {
     uint64_t a[16], b1[16];
     uint64_t kz[16]; /* K and Z together */
     uint64_t b2[32];
 } device_abi_sums;
 
-/* Time between events on the device, in nanoseconds, of a batch as a whole. Parts of it overlap. */
+/* Nanoseconds between events on the GPU, for a whole batch. The intervals overlap. */
 typedef struct device_abi_times {
     uint64_t quotient, a, b1, b2, kz;
-    uint64_t witness; /* from the inputs to a, b and the last check, where the device makes them */
+    uint64_t witness; /* from the inputs to the last check, if the GPU solves witnesses */
 } device_abi_times;
 
 typedef struct device_abi_library {
     uint32_t version, bytes; /* DEVICE_ABI_VERSION, sizeof(device_abi_library) */
-    /* No GPU is DEVICE_ABI_OK with 0. */
+    /* Returns DEVICE_ABI_OK with 0 when there is no GPU. */
     device_abi_status (*count)(uint32_t *count, char *message);
-    /* budget: bytes of device memory, 0 for nine tenths of what is free. */
+    /* budget: bytes of device memory; 0: nine tenths of the free memory. */
     device_abi_status (*open)(void **device, uint32_t index, uint64_t budget, char *message);
-    void (*close)(void *device); /* after its keys */
+    void (*close)(void *device); /* after its keys are destroyed */
     device_abi_status (*describe)(void *device, device_abi_info *info, char *message);
     uint64_t (*key_bytes)(void *device, const device_abi_key *key);
-    uint64_t (*proof_bytes)(void *device, const device_abi_key *key); /* of a proof alone */
-    /* cancel: NULL, or a flag that ends the call when it is not 0. */
+    uint64_t (*proof_bytes)(void *device, const device_abi_key *key); /* of a single proof */
+    /* cancel: NULL, or a flag that cancels the call when it is not 0. */
     device_abi_status (*key_load)(void *device, void **key, const device_abi_key *data, const int32_t *cancel, char *message);
     void (*key_destroy)(void *key);
-    /* Host memory from which the device reads a witness without help, or NULL where there is none; to be given back. Any other memory
-     * serves as well, more slowly. */
+    /* Returns page-locked host memory, from which the GPU copies a witness without the CPU, or NULL. Must be given back. Any
+     * other memory works as well, but more slowly. */
     void *(*staging_take)(void *key, uint64_t bytes);
     void (*staging_give_back)(void *key, void *memory);
-    /* A batch of 1 to batch_limit() proofs, which go through the same launches; sums and witnesses: of each. */
+    /* Proves a batch of 1 to batch_limit() proofs in common launches; one entry of sums and witnesses per proof. */
     device_abi_status (*prove)(void *key, device_abi_sums *sums, device_abi_times *times, const device_abi_witness *witnesses,
                                uint32_t count, int with_b1, const int32_t *cancel, char *message);
     uint32_t (*batch_limit)(void *device, const device_abi_key *key);
     void (*costs)(void *device, device_abi_costs *costs);
-    /* Gives a key that no proof uses yet the chains of its circuit. */
+    /* Loads the chains of the circuit into a key that no proof uses yet. */
     device_abi_status (*chains_load)(void *key, const device_abi_chains *chains, char *message);
-    /* The same as prove, under a key with chains. */
+    /* The same as prove for one proof from its inputs; the key must have chains. */
     device_abi_status (*prove_inputs)(void *key, device_abi_sums *sums, device_abi_times *times, const device_abi_inputs *inputs,
                                       int with_b1, const int32_t *cancel, char *message);
 } device_abi_library;

@@ -1,4 +1,4 @@
-/* gpu/batch.h - several proofs of one key that are made together on a device. */
+/* gpu/batch.h - a batch: several proofs of one key that a GPU computes together. */
 #ifndef G16_GPU_BATCH_H
 #define G16_GPU_BATCH_H
 
@@ -7,20 +7,20 @@
 #define DEVICE_BATCH_MOST 64
 
 typedef struct device_batch {
-    size_t size, count; /* proofs, and inputs of each */
+    size_t size, count; /* number of proofs, and of inputs per proof */
     g16_blinding form;
-    const uint8_t *first, *second; /* 32 bytes for each proof */
+    const uint8_t *first, *second; /* 32 bytes per proof */
     const uint8_t *const *inputs;
     uint8_t *proofs;
     g16_status *statuses;
-    g16_error *errors; /* NULL, or one for each proof */
+    g16_error *errors; /* NULL, or one per proof */
 } device_batch;
 
 static inline g16_error *device_batch_error(const device_batch *batch, size_t proof) {
     return batch->errors ? &batch->errors[proof] : NULL;
 }
 
-/* What ended the call ends every proof that had not failed by itself. */
+/* Gives the failure of the call to every proof that has not failed individually. */
 static inline void device_batch_fail(const device_batch *batch, g16_status status, const g16_error *error) {
     for (size_t i = 0; i < batch->size; i++) {
         if (batch->statuses[i] != G16_OK) continue;
@@ -29,7 +29,7 @@ static inline void device_batch_fail(const device_batch *batch, g16_status statu
     }
 }
 
-/* Whether a status is about one proof and its inputs, and says nothing about others. */
+/* Returns 1 when a status concerns one proof and its inputs, and not the whole batch. */
 static inline int device_batch_is_own(g16_status status) {
     return status == G16_INVALID_ARGUMENT || status == G16_UNSATISFIED_CONSTRAINT || status == G16_UNSUPPORTED_KEY;
 }

@@ -1,5 +1,5 @@
-/* gpu/batch_impl.h - several proofs whose sums a device makes together: witnesses are solved and proofs assembled by one
- * thread each; included by backend.c. */
+/* gpu/batch_impl.h - several proofs whose sums a GPU computes together; each witness is solved, and each proof assembled, by one
+ * thread; included by backend.c. */
 #ifndef G16_GPU_BATCH_IMPL_H
 #define G16_GPU_BATCH_IMPL_H
 
@@ -11,10 +11,10 @@ typedef struct device_batch_run {
     const device_batch *batch;
     const g16_cancel *cancel;
     prove_state timer;
-    device_arrays *arrays; /* of each proof */
-    /* Of those whose witness was solved, one after another: */
+    device_arrays *arrays; /* one per proof */
+    /* The proofs whose witness was solved, without gaps: */
     uint32_t solved;
-    uint32_t *numbers; /* in the batch */
+    uint32_t *numbers; /* index in the batch */
     device_abi_witness *witnesses;
     device_abi_sums *sums;
 } device_batch_run;
@@ -41,7 +41,7 @@ static g16_status device_batch_read_blinding(const device_batch *batch, size_t i
     return prove_read_blinding(blinding, batch->form, batch->first + 32 * i, batch->second + 32 * i, device_batch_error(batch, i));
 }
 
-/* One proof's witness, by this thread alone. */
+/* Solves one witness on this thread. */
 static void device_batch_solve(void *argument, uint32_t i, uint32_t worker) {
     device_batch_run *run = argument;
     const device_batch *batch = run->batch;
@@ -59,7 +59,7 @@ static void device_batch_solve(void *argument, uint32_t i, uint32_t worker) {
     prove_add_time(&run->timer, G16_STAGE_WITNESS, start);
 }
 
-/* One proof from its sums. */
+/* Assembles one proof from its sums. */
 static void device_batch_finish(void *argument, uint32_t place, uint32_t worker) {
     device_batch_run *run = argument;
     const device_batch *batch = run->batch;
@@ -79,7 +79,7 @@ static void device_batch_finish(void *argument, uint32_t place, uint32_t worker)
     prove_add_time(&run->timer, G16_STAGE_ASSEMBLE, start);
 }
 
-/* All witnesses; those that were solved are listed. */
+/* Solves all witnesses and lists those that succeeded. */
 static g16_status device_batch_solve_all(device_batch_run *run, thread_pool *pool, g16_error *error) {
     const device_batch *batch = run->batch;
     const g16_status status = thread_pool_for(pool, (uint32_t)batch->size, device_batch_solve, run, run->cancel);
@@ -95,7 +95,7 @@ static g16_status device_batch_solve_all(device_batch_run *run, thread_pool *poo
     return G16_OK;
 }
 
-/* All proofs from their sums. A device that returned no sums is not trusted with the others. */
+/* Assembles all proofs. If a sum is invalid, the device is faulty and no other result is used. */
 static g16_status device_batch_finish_all(device_batch_run *run, thread_pool *pool, g16_error *error) {
     const device_batch *batch = run->batch;
     g16_status status = thread_pool_for(pool, run->solved, device_batch_finish, run, NULL);
@@ -118,7 +118,7 @@ static g16_status device_batch_sum(device_batch_run *run, const device_summer *s
     return status;
 }
 
-/* G16_OK unless something ended all of the proofs, which then have that status. */
+/* Returns G16_OK unless a failure affects all proofs, which then have that status. */
 static g16_status groth16_device_prove_batch(const struct g16_key *key, thread_pool *pool, const device_summer *summer,
                                              const device_batch *batch, uint64_t *stage_ns, void *scratch, size_t scratch_size,
                                              const g16_cancel *cancel) {
@@ -135,7 +135,7 @@ static g16_status groth16_device_prove_batch(const struct g16_key *key, thread_p
     if (status == G16_OK && run.solved) {
         status = device_batch_sum(&run, summer, &error);
         if (status == G16_OK) status = device_batch_finish_all(&run, pool, &error);
-        /* Sums without blinding would link proofs to witnesses. */
+        /* Sums without blinding would allow to test guesses of the witness against the proof. */
         os_random_wipe(run.sums, run.solved * sizeof *run.sums);
     }
     if (status != G16_OK) device_batch_fail(batch, status, &error);

@@ -1,4 +1,4 @@
-/* gpu/chains.c - puts together what a device needs to solve a witness, and decides whether it should. */
+/* gpu/chains.c - builds the data that a GPU needs to solve a witness, and decides whether it should. */
 #include "gpu/chains.h"
 
 #include <stdio.h>
@@ -24,10 +24,10 @@ typedef struct maker {
     device_abi_term *terms;
 } maker;
 
-/* ---- whether ---------------------------------------------------------------------------------- */
+/* ---- cost ------------------------------------------------------------------------------------ */
 
-/* What is gained when the device solves: the processor's products, and rows that need not cross the bus. longest: products of one
- * chain. */
+/* Compares costs. Gain of solving on the GPU: the CPU's products, and rows that are not copied. Loss: `longest`, the products of
+ * one chain. */
 static int is_worth_it(const maker *m, uint64_t products, uint64_t longest, uint64_t chains) {
     const device_abi_costs *costs = m->costs;
     const double saved = (double)m->chains->device_rows * ROW_BYTES / costs->bus_bytes;
@@ -44,7 +44,7 @@ static int refuse(const maker *m, const char *reason) {
     return 0;
 }
 
-/* ---- the processor's parts -------------------------------------------------------------------- */
+/* ---- parts of the CPU ------------------------------------------------------------------------- */
 
 static void count_targets(const constraint_system *cs, const uint32_t *program, uint32_t count, device_abi_part *part) {
     for (uint32_t i = 0; i < count; i++) {
@@ -101,8 +101,8 @@ static int take_parts(maker *m) {
 
 /* ---- chains ----------------------------------------------------------------------------------- */
 
-/* Before any chain is written: that no chain has fewer products than rows, and all together no more than there are terms, may
- * decide already. */
+/* A lower bound before any chain is encoded: a chain has at least as many products as rows, and all chains together at most as
+ * many as there are terms. */
 static int may_be_worth_it(const maker *m) {
     const cs_parts *parts = &m->parts;
     uint32_t longest = 0;
@@ -130,7 +130,7 @@ static int by_products(const void *a, const void *b) {
     return x->products < y->products ? 1 : x->products > y->products ? -1 : 0;
 }
 
-/* Sizes of the arrays that hold all shapes; 0 when one does not fit 32 bits. */
+/* Computes the sizes of the arrays of all shapes; returns 0 when one does not fit 32 bits. */
 static int count_shapes(maker *m) {
     device_abi_chains *device = &m->chains->device;
     uint64_t code = 0, places = 0, shifts = 0, blocks = 0;
@@ -186,7 +186,7 @@ static int take_shapes(maker *m) {
 
 /* ---- checks ----------------------------------------------------------------------------------- */
 
-/* Writes the terms of an expression, or notes where they are: number[expression] is 1 + their place among the checks' terms. */
+/* Writes the terms of an expression, unless an earlier check did: number[expression] is 1 + their index among the checks' terms. */
 static void put_expression(maker *m, uint32_t *number, uint32_t expression, uint32_t *start, uint32_t *end) {
     const cs_short_forms *forms = &m->cs->short_forms;
     const cs_span span = forms->spans[expression];
@@ -206,7 +206,7 @@ static void put_expression(maker *m, uint32_t *number, uint32_t expression, uint
     *end = *start + count;
 }
 
-/* Without memory for them the terms are only counted. */
+/* When m->terms is NULL, terms are only counted. */
 static void put_checks(maker *m, uint32_t *number) {
     const constraint_system *cs = m->cs;
     m->chains->device.terms_count = 0;
@@ -241,9 +241,9 @@ static int take_checks(maker *m) {
     return m->terms != NULL;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
-/* Whether the parts find room in a vector of the key's domain on the device, with an element to spare. */
+/* Returns 1 when the parts fit a vector of the key's domain on the GPU, with one element to spare. */
 static int fits_memory(const maker *m, uint32_t domain_log2) {
     const uint64_t values = cs_chains_values(m->chains) - m->chains->device.inputs;
     if (values < (uint64_t)1 << domain_log2) return 1;

@@ -1,9 +1,9 @@
-/* gpu/chains.h - a constraint system cut for a device with thousands of slow threads (gpu/abi.h).
+/* gpu/chains.h - divides a constraint system between the CPU and a GPU with thousands of slow threads (gpu/abi.h).
  *
- * The processor keeps what has no width: hints, rows whose wire is in a factor, and the ends that few others are as deep as (a serial
- * hash chain), each with all that it reads. Of that, the first part is what the device reads. Everything else falls into chains that
- * share no wire but inputs and those of the first part: in the batch circuits one per Merkle path. Rows that only check are
- * checked on the device when all is known.
+ * The CPU keeps what cannot run in parallel: hints, rows whose unknown wire is in a factor, and final rows whose depth few others
+ * share (a serial hash chain), each with all rows that they read. The first part of these is what the GPU reads. All other rows
+ * form chains that share no wire except inputs and those of the first part; in the batch circuits there is one chain per Merkle
+ * path. The GPU evaluates the rows that only check at the end.
  */
 #ifndef G16_GPU_CHAINS_H
 #define G16_GPU_CHAINS_H
@@ -14,26 +14,26 @@
 #define CS_CHAINS_REASON 160
 
 typedef struct cs_chains {
-    uint32_t *program;     /* instructions of both parts, task after task */
+    uint32_t *program;     /* instructions of both parts, task by task */
     uint32_t *task_start;  /* [tasks of both parts + 1] into program */
-    uint32_t first_task[3]; /* of a part; the last entry is past the end. Tasks of a part may run in parallel */
+    uint32_t first_task[3]; /* by part; one extra entry marks the end. Tasks of a part may run in parallel */
     uint32_t *targets;     /* of device.parts */
-    device_abi_chains device; /* own memory; what is not targets is gone after cs_chains_forget() */
+    device_abi_chains device; /* owns its arrays; cs_chains_forget() frees all but the targets */
     uint32_t chains;
-    uint32_t device_rows;      /* solved in chains */
+    uint32_t device_rows;      /* rows solved in chains */
     uint64_t products;         /* of all chains */
-    uint64_t longest_products; /* of one chain */
+    uint64_t longest_products; /* of the longest chain */
 } cs_chains;
 
-/* Cuts a system that has short forms. *chains is NULL where the processor would be as fast, or the device cannot: reason says why.
- * domain_log2: of the key, whose memory on the device the parts must fit. */
+/* Divides a system that has short forms. *chains is NULL when the CPU would be as fast or the GPU cannot solve it; `reason` then
+ * says why. domain_log2: of the key; the parts must fit its memory on the GPU. */
 g16_status cs_chains_make(cs_chains **chains, const constraint_system *cs, uint32_t domain_log2, const device_abi_costs *costs,
                           char reason[CS_CHAINS_REASON], const g16_cancel *cancel, g16_error *error);
-/* Frees what only the device needs, which has it by now. */
+/* Frees the data that have been copied to the GPU. */
 void cs_chains_forget(cs_chains *chains);
 void cs_chains_free(cs_chains *chains);
 
-/* Values that cross the bus for a proof: inputs and parts. */
+/* Returns the number of values copied to the GPU per proof: inputs and parts. */
 uint64_t cs_chains_values(const cs_chains *chains);
 
 #endif

@@ -1,5 +1,5 @@
-/* gpu/chains_impl.h - the sums of a proof whose witness the device makes, but for the parts that the processor keeps
- * (gpu/chains.h); included by gpu/prove_impl.h. */
+/* gpu/chains_impl.h - the sums of a proof whose witness is solved on the GPU, except for the CPU's parts (gpu/chains.h); included
+ * by gpu/prove_impl.h. */
 #ifndef G16_GPU_CHAINS_IMPL_H
 #define G16_GPU_CHAINS_IMPL_H
 
@@ -13,7 +13,7 @@ typedef struct device_arrays {
     fr *wires, *a, *b;
 } device_arrays;
 
-/* What the processor solves while the device works. */
+/* The second part, which the CPU solves while the GPU works. */
 typedef struct device_rest {
     const constraint_system *cs;
     const cs_chains *chains;
@@ -33,7 +33,7 @@ static int groth16_device_rest(void *context) {
     return solved;
 }
 
-/* The processor's word on a witness of which some row does not hold. */
+/* Solves a witness that the GPU found unsatisfied on the CPU, which determines the failing constraint. */
 static g16_status groth16_device_unsatisfied(const constraint_system *cs, thread_pool *pool, const device_arrays *arrays,
                                              const uint8_t *inputs, size_t count, const g16_cancel *cancel, g16_error *error) {
     const g16_status status =

@@ -1,4 +1,4 @@
-/* gpu/device.c - proofs on a GPU: opens the library that drives it, and the functions of groth16.h that use it. */
+/* gpu/device.c - proofs on a GPU: opens the library that drives GPUs, and implements the functions of groth16.h that use it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ struct g16_device_key {
     const g16_key *key;
     void *handle;
     size_t batch_limit;
-    cs_chains *chains;                     /* of the circuit, solved on the device, or NULL */
-    char witness_reason[CS_CHAINS_REASON]; /* why not */
+    cs_chains *chains;                     /* of the circuit, if the GPU solves witnesses, else NULL */
+    char witness_reason[CS_CHAINS_REASON]; /* why the CPU solves them */
 };
 
 /* ---- the library ------------------------------------------------------------------ */
@@ -36,7 +36,7 @@ g16_status g16_device_result(device_abi_status status, const char *message, g16_
     return g16_fail(error, G16_DEVICE_LOST, 0, "%s", message);
 }
 
-/* The library is never unloaded: a driver that it started may have threads and exit handlers. */
+/* The library is never unloaded: the driver may have started threads and registered exit handlers. */
 static g16_status device_library_open(const device_abi_library **library, const char *path, g16_error *error) {
     if (!path) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "the path of the CUDA library is missing");
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -45,7 +45,7 @@ static g16_status device_library_open(const device_abi_library **library, const 
         return g16_fail(error, G16_DEVICE_UNAVAILABLE, 0, "the CUDA library cannot be loaded: %s", reason ? reason : path);
     }
     device_abi_entry entry = NULL;
-    /* The conversion that POSIX gives, without which ISO C has no way from an object to a function. */
+    /* The conversion that POSIX recommends; ISO C has none from an object pointer to a function pointer. */
     *(void **)&entry = dlsym(object, DEVICE_ABI_SYMBOL);
     const device_abi_library *found = entry ? entry() : NULL;
     if (found && found->version == DEVICE_ABI_VERSION && found->bytes == sizeof *found) {
@@ -136,7 +136,7 @@ size_t g16_device_batch_limit(const g16_device *device, const g16_key *key) {
     return device_batch_limit(device, &data);
 }
 
-/* Gives a key on the device its circuit's chains, if that gains anything and there is room. The processor can solve any witness. */
+/* Loads the chains of the circuit if they reduce the time and fit the memory. Otherwise the CPU solves witnesses. */
 static g16_status device_load_chains(g16_device_key *key, const g16_cancel *cancel, g16_error *error) {
     char message[DEVICE_ABI_MESSAGE] = "";
     const device_abi_library *library = key->device->library;
@@ -220,7 +220,7 @@ static void device_add_times(device_abi_times *times, const device_abi_times *mo
     times->kz += more->kz;
 }
 
-/* Adds to times. Where memory is short, the two halves of a batch are tried one after the other. */
+/* Adds to *times. When memory is short, the halves of a batch are proved one after the other. */
 static g16_status device_sum(void *handle, device_abi_sums *sums, device_abi_times *times,
                              const device_abi_witness *witnesses, uint32_t count, int with_b1, const g16_cancel *cancel,
                              g16_error *error) {
@@ -251,8 +251,8 @@ size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device
     return key->key->backend->device_scratch_bytes(key->key);
 }
 
-/* A proof whose witness is solved where the device reads it best, or else in the caller's memory, which is as large. Of a witness that
- * the device makes only what it needs is put there. */
+/* The witness is solved in page-locked memory, or else in the caller's memory of the same size. If the GPU solves it, page-locked
+ * memory holds only the values that the GPU needs. */
 static g16_status device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
                                g16_blinding form, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
                                size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
@@ -311,7 +311,7 @@ size_t g16_device_prove_many_scratch_bytes(const g16_engine *engine, const g16_d
     return key->key->backend->device_batch_scratch_bytes(key->key, batch);
 }
 
-/* A proof alone has all threads for its witness. */
+/* A single proof uses all threads for its witness. */
 static g16_status device_prove_one(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
                                    void *scratch, size_t scratch_size, const g16_cancel *cancel) {
     const g16_status status = device_prove(engine, key, batch->proofs, stage_ns, batch->form, batch->first, batch->second,
@@ -320,7 +320,7 @@ static g16_status device_prove_one(g16_engine *engine, g16_device_key *key, uint
     return device_batch_is_own(status) ? G16_OK : status;
 }
 
-/* Page-locked memory is taken for a power of two, so that batches of other sizes find it, too. */
+/* The size of page-locked memory is rounded up to a power of two, so that batches of other sizes can reuse it. */
 static g16_status device_prove_batch(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
                                      void *scratch, size_t scratch_size, const g16_cancel *cancel) {
     const device_abi_library *library = key->device->library;
@@ -359,7 +359,7 @@ static g16_status device_draw_blinding(const device_batch *batch, uint8_t *first
     return status;
 }
 
-/* A batch that cannot begin is refused as a whole, each proof with the reason. */
+/* Refuses a batch that cannot be started; each proof receives the reason. */
 static g16_status device_check_batch(const g16_engine *engine, const g16_device_key *key, const device_batch *batch,
                                      const void *scratch) {
     g16_error error;

@@ -1,4 +1,4 @@
-/* gpu/handle.h - an open GPU, for those who ask it for work. */
+/* gpu/handle.h - the handle of an open GPU. */
 #ifndef G16_GPU_HANDLE_H
 #define G16_GPU_HANDLE_H
 
@@ -10,7 +10,7 @@ struct g16_device {
     void *handle;
 };
 
-/* What a status of the library and its message mean here. */
+/* Converts a status and message of the library. */
 g16_status g16_device_result(device_abi_status status, const char *message, g16_error *error);
 
 #endif

@@ -1,8 +1,7 @@
-/* gpu/parts.c - divides the instructions that solve wires between the processor and a device
- * (gpu/chains.h).
+/* gpu/parts.c - divides the instructions that solve wires between the CPU and a GPU (gpu/chains.h).
  *
  * Dependencies are those of the short forms, which also read left sides of earlier rows. The system's program lists instructions
- * after all that they read, so that a pass in its order, or against it, is all that depth or reach takes.
+ * after all those that they read, so one pass in either direction computes depth or reachability.
  */
 #include "gpu/parts.h"
 
@@ -12,25 +11,25 @@
 #include "base/thread_pool.h"
 
 #define NOWHERE 0xffffffffu
-/* Instructions of a task of the processor, at least. */
+/* Minimum number of instructions of a CPU task. */
 #define SMALLEST_TASK 256
-/* Ends of one depth go to the processor when they are this many times lighter than the heaviest: number times depth. */
+/* Final rows of one depth run on the CPU when their weight (number times depth) is less than 1/8 of the heaviest depth's. */
 #define LIGHT_ENDS 8
 
-/* In flags. */
+/* Bits of `flags`. */
 #define IS_READ 1u
 #define PROCESSOR 2u
 #define FIRST 4u
 
 typedef struct cutter {
     const constraint_system *cs;
-    uint32_t solvers;    /* places: numbers in cs->program */
-    uint32_t *solved_at; /* [wires] place, NOWHERE for inputs */
+    uint32_t solvers;    /* number of solving instructions; a place is an index into cs->program */
+    uint32_t *solved_at; /* [wires] place; NOWHERE for inputs */
     uint32_t *row_at;    /* [constraints] place */
-    uint32_t *depth;     /* [solvers] from 1 on */
+    uint32_t *depth;     /* [solvers] from 1 */
     uint8_t *flags;      /* [solvers] */
-    uint32_t *parent;    /* [solvers] union-find; the root is the lowest place */
-    uint32_t *size;      /* [solvers] of roots */
+    uint32_t *parent;    /* [solvers] union-find; the root is the lowest place of a set */
+    uint32_t *size;      /* [solvers] of the root's set */
 } cutter;
 
 /* ---- dependencies ----------------------------------------------------------------------------- */
@@ -49,7 +48,7 @@ static inline __attribute__((always_inline)) void visit_expression(cutter *c, ui
     }
 }
 
-/* Calls visit for every instruction that this one reads, some of them more than once. */
+/* Calls visit for every instruction that this one reads; some are visited repeatedly. */
 static inline __attribute__((always_inline)) void visit_operands(cutter *c, uint32_t place, visitor visit) {
     const uint32_t instruction = c->cs->program[place];
     if (instruction & CS_IS_HINT) {
@@ -67,7 +66,7 @@ static inline void note_depth(cutter *c, uint32_t place, uint32_t operand) {
     if (c->depth[operand] >= c->depth[place]) c->depth[place] = c->depth[operand] + 1;
 }
 
-/* What the processor reads it must solve; what the device reads, or the first part, is of the first part if the processor solves it. */
+/* The CPU solves everything that it reads. What the GPU or the first part reads belongs to the first part if the CPU solves it. */
 static inline void pass_on(cutter *c, uint32_t place, uint32_t operand) {
     const uint8_t flags = c->flags[place];
     c->flags[operand] |= flags & PROCESSOR ? flags & (PROCESSOR | FIRST) : FIRST;
@@ -114,14 +113,14 @@ static void note_places(cutter *c) {
     }
 }
 
-/* Whether only the processor can: the device has no hints and does not divide. */
+/* Returns 1 for instructions that only the CPU can run: the GPU has no hints and no division. */
 static int needs_processor(const constraint_system *cs, uint32_t instruction) {
     if (instruction & CS_IS_HINT) return 1;
     const cs_row *row = &cs->rows[instruction];
     return row->solves != CS_SOLVES_O || (row->solved_coefficient != 1 && row->solved_coefficient != 3);
 }
 
-/* Marks what the processor keeps whatever it reads. 0: no memory. */
+/* Marks the instructions that the CPU keeps regardless of what they read. Returns 0 when out of memory. */
 static int mark(cutter *c) {
     uint32_t deepest = 0;
     for (uint32_t p = 0; p < c->solvers; p++) {
@@ -166,7 +165,7 @@ typedef struct component {
     uint32_t part, size, root;
 } component;
 
-/* By part; inside one the larger first, so that they start first. */
+/* By part; within a part larger components first, so that they start first. */
 static int by_part_and_size(const void *a, const void *b) {
     const component *x = a, *y = b;
     if (x->part != y->part) return x->part < y->part ? -1 : 1;
@@ -174,7 +173,7 @@ static int by_part_and_size(const void *a, const void *b) {
     return x->root < y->root ? -1 : x->root > y->root;
 }
 
-/* Numbers the components, in c->size from here on by root; small ones of the processor share a number. */
+/* Numbers the components; from here on c->size[root] is the number. Small components of the CPU share a number. */
 static int number_components(cutter *c, cs_parts *parts) {
     uint32_t count = 0, next = 0, part = 0, filled = 0;
     for (uint32_t p = 0; p < c->solvers; p++) count += c->parent[p] == p;
@@ -195,7 +194,7 @@ static int number_components(cutter *c, cs_parts *parts) {
         filled += list[i].size;
         const int last = i + 1 == count || list[i + 1].part != part;
         if (part != CS_DEVICE_PART && filled < SMALLEST_TASK && !last) continue;
-        parts->start[++next] = filled; /* sizes, for now */
+        parts->start[++next] = filled; /* sizes, summed below */
         filled = 0;
     }
     while (part < CS_PARTS) parts->first[++part] = next;
@@ -204,7 +203,7 @@ static int number_components(cutter *c, cs_parts *parts) {
     return 1;
 }
 
-/* A stable counting sort: inside a component the order of execution stays. */
+/* A stable counting sort: within a component the order of execution stays. */
 static int write_parts(cutter *c, cs_parts *parts) {
     const uint32_t count = parts->first[CS_PARTS];
     uint32_t *next = malloc(((size_t)count + 1) * sizeof *next);

@@ -1,10 +1,9 @@
-/* gpu/programs.c - writes chains as code of gpu/abi.h, and finds which of them are the same but for the numbers of
- * wires and rows.
+/* gpu/programs.c - encodes chains as code of gpu/abi.h, and merges those that differ only in the numbers of wires and rows.
  *
- * Code says where in the chain's ring a value is, so it repeats from chain to chain. What lies elsewhere has a number: wires of the
- * inputs, wires and rows of the chain itself. Numbers of two chains differ by a few shifts (one for internal wires, one for rows, one
- * for each list of inputs). Which numbers share a shift is found by refining: at first all of a shape do; where a chain says
- * otherwise, those that differ get a shift of their own. So every number of every chain was compared.
+ * Code refers to values by their slot in the chain's ring, so it repeats from chain to chain. Values outside the ring have
+ * numbers: wires of the inputs, wires and rows of the chain. The numbers of two chains of a shape differ by a few shifts (one for
+ * internal wires, one for rows, one for each list of inputs). Which numbers share a shift is found by refinement: at first all
+ * do; when a chain contradicts that, the numbers that differ get their own shift. So every number of every chain is compared.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,7 @@ static int grow(void **array, uint64_t *room, uint64_t needed, size_t size) {
     return 1;
 }
 
-/* Room for so many words of code and numbers. */
+/* Reserves memory for this many words of code and numbers. */
 static int reserve(cs_programs *p, uint64_t words) {
     void *code = p->code, *numbers = p->numbers;
     const int done = grow(&code, &p->code_room, p->code_count + words, sizeof *p->code) &&
@@ -41,14 +40,15 @@ static int reserve(cs_programs *p, uint64_t words) {
 static void put_word(cs_programs *p, uint32_t word) { p->code[p->code_count++] = word; }
 static void put_number(cs_programs *p, uint32_t number) { p->numbers[p->numbers_count++] = number; }
 
-/* Whether a value of that time is this chain's and stays in its ring while a row makes its sums, up to three. */
+/* Returns 1 when the value produced at `time` belongs to this chain and stays in the ring while a row computes its sums, up to
+ * three. */
 static int in_ring(const cs_programs *p, uint32_t time) { return time > p->begun && p->now - time < RING - 3; }
 
 static uint32_t slot_of(const cs_programs *p, uint32_t time) { return (time - p->begun - 1) % RING; }
 
 /* ---- sources ---------------------------------------------------------------------------------- */
 
-/* Where an operand is; the number counts unless the source is a slot. */
+/* The location of an operand; `number` is used unless the source is a slot. */
 typedef struct source {
     uint32_t from, number;
 } source;
@@ -57,7 +57,7 @@ static void put_source_number(cs_programs *p, source s) {
     if (s.from >= DEVICE_ABI_FROM_WIRE && s.from <= DEVICE_ABI_FROM_B) put_number(p, s.number);
 }
 
-/* A wire, or the left side of a row, which was stored. */
+/* Locates a wire, or a left side that was stored. */
 static source operand_source(const cs_programs *p, uint32_t wire) {
     const constraint_system *cs = p->cs;
     if (wire < cs->wires) {
@@ -70,7 +70,7 @@ static source operand_source(const cs_programs *p, uint32_t wire) {
     return (source){DEVICE_ABI_FROM_A, row};
 }
 
-/* Writes the sum of an expression's terms but those of one wire; returns its slot. */
+/* Emits the sum of an expression's terms, except the one of wire `without`; returns its slot. */
 static source put_sum(cs_programs *p, uint32_t expression, uint32_t without) {
     const cs_short_forms *forms = &p->cs->short_forms;
     const cs_span span = forms->spans[expression];
@@ -147,7 +147,7 @@ static int put_row(cs_programs *p, uint32_t number) {
 
 /* ---- shapes ----------------------------------------------------------------------------------- */
 
-/* Takes the chain as one more of the shape if its numbers differ by few shifts. -1: no memory. */
+/* Adds the chain to the shape if its numbers differ by few shifts. Returns -1 when out of memory. */
 static int join_shape(cs_programs *p, cs_shape *shape) {
     uint32_t shift[DEVICE_ABI_SHIFTS] = {0}, parent[DEVICE_ABI_SHIFTS] = {0}, shifts = shape->shifts;
     uint8_t seen[DEVICE_ABI_SHIFTS] = {0};
@@ -185,7 +185,7 @@ static int join_shape(cs_programs *p, cs_shape *shape) {
     return 1;
 }
 
-/* The shape of the chain alone. */
+/* Creates a shape from the current chain. */
 static int new_shape(cs_programs *p, uint64_t hash) {
     if (p->shapes_count == CS_SHAPES) {
         p->refused = "the circuit has too many chains of different shape";

@@ -1,5 +1,5 @@
-/* gpu/prove_impl.h - a proof whose sums a device makes: witness, blinding and assembly as in groth16/prove_impl.h;
- * included by backend.c. */
+/* gpu/prove_impl.h - a proof whose sums a GPU computes; witness, blinding and assembly as in groth16/prove_impl.h; included by
+ * backend.c. */
 #ifndef G16_GPU_PROVE_IMPL_H
 #define G16_GPU_PROVE_IMPL_H
 
@@ -12,7 +12,7 @@ _Static_assert(sizeof(((device_abi_sums *)0)->b2) == sizeof(g2_xyzz), "sums in G
 _Static_assert(sizeof(((device_abi_key *)0)->quotient_unit) == 4 * sizeof(uint64_t), "a number below r");
 _Static_assert((int)DEVICE_ABI_R256 == G16_POINTS_R256 && (int)DEVICE_ABI_R260_LOOSE == G16_POINTS_R260_LOOSE, "point forms");
 
-/* The lists of a folded key are there too, and serve. */
+/* A folded key also has the lists of an ordinary key, and the GPU uses those. */
 static void groth16_device_key(const struct g16_key *key, device_abi_key *data) {
     const proving_key *pk = &key->pk;
     uint64_t unit[4];
@@ -54,7 +54,7 @@ static size_t groth16_device_scratch_bytes(const struct g16_key *key) {
     return groth16_device_place(&arrays, arena_measure(), key) + ARENA_ALIGNMENT;
 }
 
-/* Whether all coordinates are below p: what follows relies on it, and the device is not trusted. */
+/* Returns 1 when all coordinates are below p. The following code relies on that, and the GPU is not trusted. */
 static int groth16_device_sums_are_reduced(const uint64_t *words, size_t count) {
     for (size_t i = 0; i < count; i += 4) {
         if (mont256_compare_var(words + i, FP_MODULUS.p) >= 0) return 0;
@@ -119,7 +119,7 @@ static g16_status groth16_device_prove(const struct g16_key *key, thread_pool *p
         if (status == G16_OK) status = prove_finish(key, form, &base, proof, blinding, error);
         prove_add_time(&timer, G16_STAGE_ASSEMBLE, start);
     }
-    /* Sums without blinding would link proofs to witnesses. */
+    /* Sums without blinding would allow to test guesses of the witness against the proof. */
     os_random_wipe(&sums, sizeof sums);
     os_random_wipe(blinding, sizeof blinding);
     return status;

@@ -1,4 +1,4 @@
-/* gpu/solver_part_impl.h - the parts of a witness that the CPU solves where a device solves the chains (gpu/chains.h); included by
+/* gpu/solver_part_impl.h - the parts of a witness that the CPU solves when the GPU solves the chains (gpu/chains.h); included by
  * backend.c. */
 #ifndef G16_GPU_SOLVER_PART_IMPL_H
 #define G16_GPU_SOLVER_PART_IMPL_H
@@ -6,8 +6,8 @@
 #include "r1cs/solver_impl.h"
 #include "gpu/chains.h"
 
-/* Solves part 0 or 1 into wires, a and b, and copies what it solved to values, in the order of device_abi_part_values(). Returns 0
- * when the flag was raised or a row does not hold. */
+/* Solves part 0 or 1 into wires, a and b, and copies the results to values, in the order of device_abi_part_values(). Returns 0
+ * when the flag was set or a constraint fails. */
 static int witness_solver_solve_part(const cs_chains *chains, uint32_t part, const constraint_system *cs, thread_pool *pool,
                                      fr *wires, fr *a, fr *b, fr *values, const g16_cancel *cancel) {
     const uint32_t first = chains->first_task[part], tasks = chains->first_task[part + 1] - first;

@@ -1,4 +1,4 @@
-/* gpu/summer.h - the sums of proofs as backends ask for them (gpu/device.c makes them). */
+/* gpu/summer.h - the functions that compute the sums of proofs on a GPU, as backends call them; implemented in gpu/device.c. */
 #ifndef G16_GPU_SUMMER_H
 #define G16_GPU_SUMMER_H
 
@@ -6,13 +6,13 @@
 #include "gpu/abi.h"
 #include "gpu/chains.h"
 
-/* What makes the sums of `count` proofs on a device. */
+/* The functions for one key on a GPU. */
 typedef struct device_summer {
     void *handle;
     g16_status (*sum)(void *handle, device_abi_sums *sums, device_abi_times *times,
                       const device_abi_witness *witnesses, uint32_t count, int with_b1, const g16_cancel *cancel,
                       g16_error *error);
-    /* Where the device makes witnesses, else NULL: the chains, cs_chains_values() to fill, and sums from those. */
+    /* If the GPU solves witnesses, else NULL: the chains, memory for cs_chains_values() values, and the sums from those. */
     const cs_chains *chains;
     fr *values;
     g16_status (*sum_inputs)(void *handle, device_abi_sums *sums, device_abi_times *times,

@@ -1,12 +1,13 @@
-/* host_gpu/faults.h - failures on demand, for tests of what uses a GPU; only of the library that computes on the host.
+/* host_gpu/faults.h - failures on demand, for tests of GPU users.
  *
- * GROTH16_CUDA_HOST_FAULTS is a list of [index:]place=fault[@number[+]] with commas between: place is count, open, key_load or prove,
- * fault is unavailable (count, open), out_of_memory, lost (all but count), wrong or garbage (prove: another point, no point); number says
- * which call of its kind since the device was opened fails, with + also those after it, and without a number all do; index says of which
- * GPU, else of each.
- * GROTH16_CUDA_HOST_ORDER: lazy or eager, for queues that run late and graphs (host_gpu/schedule.h).
- * GROTH16_CUDA_HOST_DEVICES: how many GPUs there are, else 1. GROTH16_CUDA_HOST_MEMORY: bytes of each, else 1 GiB; or several numbers with
- * commas between, of GPU 0, 1 and so on, of which the last is also that of all after it.
+ * GROTH16_CUDA_HOST_FAULTS is a comma-separated list of [index:]call=fault[@number[+]]. call is count, open, key_load or prove.
+ * fault is unavailable (count, open), out_of_memory, lost (all but count), wrong or garbage (prove: another point, no point).
+ * number selects the call of its kind since the device was opened, with + also all later ones; without a number all fail. index
+ * selects a GPU; without it all fail.
+ * GROTH16_CUDA_HOST_ORDER: lazy or eager, for queues that run late and for graphs (host_gpu/schedule.h).
+ * GROTH16_CUDA_HOST_DEVICES: number of GPUs, default 1.
+ * GROTH16_CUDA_HOST_MEMORY: bytes per GPU, default 1 GiB; or a comma-separated list by GPU, whose last number applies to all
+ * further GPUs.
  */
 #ifndef HOST_GPU_FAULTS_H
 #define HOST_GPU_FAULTS_H
@@ -20,7 +21,7 @@ static inline uint64_t faults_number(const char *variable, uint64_t otherwise) {
     return text && *text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-/* The number for a GPU of a list. */
+/* Returns the number for a GPU in a list. */
 static inline uint64_t faults_number_of(const char *variable, uint32_t device, uint64_t otherwise) {
     const char *text = getenv(variable);
     if (!text || !*text) return otherwise;
@@ -28,7 +29,7 @@ static inline uint64_t faults_number_of(const char *variable, uint32_t device, u
     return strtoull(text, NULL, 10);
 }
 
-/* Whether text begins with the word; moves it past that. */
+/* Returns 1 and advances *text when it begins with the word. */
 static inline int faults_word(const char **text, const char *word) {
     const size_t length = strlen(word);
     if (strncmp(*text, word, length) != 0) return 0;
@@ -36,7 +37,7 @@ static inline int faults_word(const char **text, const char *word) {
     return 1;
 }
 
-/* Whether one entry of the list names the fault for call `number` of the place on a GPU. */
+/* Returns 1 when an entry of the list selects this fault of call `number` on a GPU. */
 static inline int faults_entry(const char *entry, uint32_t device, const char *place, uint64_t number, const char *fault) {
     char *colon;
     const uint64_t index = strtoull(entry, &colon, 10);

@@ -49,7 +49,7 @@ static inline const char *gpu_point_name(gpu_point point) {
     return names[point];
 }
 
-/* The number-th call of its kind, from 1. */
+/* number: which call of its kind this is, from 1. */
 static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t number) {
     if (queue->status != DEVICE_OK) return;
     if (faults_any(queue->device, gpu_point_name(point), number, "out_of_memory")) queue->status = DEVICE_OUT_OF_MEMORY;
@@ -61,7 +61,7 @@ static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
     if (faults_any(device_current, "prove", number, "garbage")) memset(sums->kz, 0xff, sizeof sums->kz);
 }
 
-/* Gives queues that belong together an order of the tests' choice. */
+/* Lets related queues run in the order that GROTH16_CUDA_HOST_ORDER selects. */
 static inline void gpu_order(device_queue *queues, uint32_t count) {
     const char *order = getenv("GROTH16_CUDA_HOST_ORDER");
     device_schedule *schedule = order && *order ? (device_schedule *)calloc(1, sizeof *schedule) : NULL;

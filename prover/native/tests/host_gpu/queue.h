@@ -1,4 +1,4 @@
-/* host_gpu/queue.h - kernels, queues, marks and graphs in software: work is done when it is queued, or when a schedule says. */
+/* host_gpu/queue.h - kernels, queues, marks and graphs in software: work is done immediately, or when a schedule runs it. */
 #ifndef HOST_GPU_QUEUE_H
 #define HOST_GPU_QUEUE_H
 
@@ -12,7 +12,7 @@ static inline int device_is_here(device_queue *queue) {
     return queue->status == DEVICE_OK;
 }
 
-/* Now, or when the schedule says. */
+/* Runs the step now, or gives it to the schedule. */
 static inline void device_step(device_queue *queue, schedule_step *step) {
     step->queue = queue;
     if (queue->status != DEVICE_OK) return;
@@ -51,7 +51,7 @@ DEVICE uint32_t device_add(uint32_t *counter, uint32_t value) {
     return before;
 }
 
-/* Filled, so that reading what nobody wrote changes results. */
+/* Filled with a pattern, so that reading uninitialised memory changes results. */
 static inline void *device_allocate(device_queue *queue, size_t bytes) {
     if (queue->status != DEVICE_OK) return NULL;
     queue->bytes += device_allocation(bytes);
@@ -133,7 +133,7 @@ typedef struct device_graph {
     int ready;
 } device_graph;
 
-/* Without a schedule there is nothing to gain. */
+/* Without a schedule a graph has no effect. */
 static inline int device_capture_begin(device_queue *queue, device_graph *graph) {
     if (!queue->schedule || queue->status != DEVICE_OK) return 0;
     schedule_join(&graph->steps, queue);

@@ -1,9 +1,9 @@
-/* host_gpu/schedule.h - on the host: queues that run late, in the order that a test chooses, so that a wait which is missing between
- * two queues changes results. Without a schedule a queue does everything at once, and no order can be wrong.
+/* host_gpu/schedule.h - queues that run late, in an order that a test chooses, so that a missing wait between two queues changes
+ * results. Without a schedule a queue does everything immediately.
  *
- * Lazy: a queue is worked off when it is finished, and another one only as far as that one waits for it. Eager: the others go as far
- * ahead as they can. A captured graph is a list of its own that is worked off anew with each launch; as on a GPU, a queue takes part in
- * a capture from the moment it waits for a mark of it, and all of it must lie before the end of the queue that began it.
+ * Lazy: a queue runs when it is finished, and other queues only as far as it waits for them. Eager: other queues run as far as
+ * they can. A captured graph is a list of its own that runs again with each launch. As on a GPU, a queue joins a capture when it
+ * waits for a mark of it, and all captured work must precede the end of the queue that began the capture.
  */
 #ifndef HOST_GPU_SCHEDULE_H
 #define HOST_GPU_SCHEDULE_H
@@ -22,7 +22,7 @@ typedef enum schedule_order { SCHEDULE_LAZY, SCHEDULE_EAGER } schedule_order;
 typedef struct schedule_list {
     schedule_step *steps;
     size_t count, room;
-    device_queue *queues[SCHEDULE_QUEUES]; /* that take part, the first one it began with */
+    device_queue *queues[SCHEDULE_QUEUES]; /* that take part; the first one began the list */
     uint32_t queue_count;
 } schedule_list;
 
@@ -47,7 +47,7 @@ static inline void schedule_join(schedule_list *list, device_queue *queue) {
     }
 }
 
-/* The last step of the list that sets a mark. */
+/* Returns the last step of the list that sets a mark. */
 static inline size_t schedule_setting(const schedule_list *list, const device_mark *mark) {
     for (size_t i = list->count; i-- > 0;) {
         if (list->steps[i].kind == SCHEDULE_MARK && list->steps[i].mark == mark) return i;
@@ -71,7 +71,7 @@ static inline void schedule_append(schedule_list *list, const schedule_step *ste
     list->steps[list->count++] = *step;
 }
 
-/* Puts a step where it belongs: into the graph that is being captured, or into what runs next. */
+/* Appends a step to the graph that is being captured, or to the list that runs next. */
 static inline void schedule_push(device_schedule *schedule, schedule_step *step) {
     schedule_list *capture = schedule->capture;
     if (capture && step->kind == SCHEDULE_WAIT && schedule_setting(capture, step->mark) != SCHEDULE_NOTHING) {
@@ -80,7 +80,7 @@ static inline void schedule_push(device_schedule *schedule, schedule_step *step)
     schedule_list *list = capture && schedule_takes_part(capture, step->queue) ? capture : &schedule->now;
     if (step->kind == SCHEDULE_WAIT) {
         step->after = schedule_setting(list, step->mark);
-        /* A capture knows nothing of what lies before it. */
+        /* A capture cannot wait for work before it. */
         if (list == capture && step->after == SCHEDULE_NOTHING) schedule_broken(step->queue);
     }
     if (list != capture) schedule_join(list, step->queue);
@@ -98,7 +98,7 @@ static inline void schedule_run_step(schedule_step *step, schedule_order order) 
     step->done = 1;
 }
 
-/* Works off a queue up to step `last`, and of the others what it waits for. */
+/* Runs a queue up to step `last`, and of other queues what it waits for. */
 static void schedule_run(schedule_list *list, const device_queue *queue, size_t last, schedule_order order) {
     for (size_t i = 0; i < last; i++) {
         schedule_step *step = &list->steps[i];
@@ -110,7 +110,7 @@ static void schedule_run(schedule_list *list, const device_queue *queue, size_t 
     }
 }
 
-/* Works off a queue as far as it waits for nothing; returns whether it did anything. */
+/* Runs a queue until it has to wait; returns 1 when it ran anything. */
 static inline int schedule_advance(schedule_list *list, const device_queue *queue, schedule_order order) {
     int moved = 0;
     for (size_t i = 0; i < list->count; i++) {
@@ -123,7 +123,7 @@ static inline int schedule_advance(schedule_list *list, const device_queue *queu
     return moved;
 }
 
-/* Works off one queue, and, if the order is so, the others before. */
+/* Runs one queue; in eager order other queues first. */
 static inline void schedule_finish_list(schedule_list *list, const device_queue *queue, schedule_order order) {
     int moved = order == SCHEDULE_EAGER;
     while (moved) {
@@ -131,7 +131,7 @@ static inline void schedule_finish_list(schedule_list *list, const device_queue 
         for (uint32_t i = list->queue_count; i-- > 0;) {
             if (list->queues[i] != queue) moved |= schedule_advance(list, list->queues[i], order);
         }
-        /* One step of the queue itself would do; as many as wait for nothing do as well. */
+        /* One step of the queue would be enough; all that wait for nothing are as good. */
         if (!moved) moved = schedule_advance(list, queue, order);
     }
     schedule_run(list, queue, list->count, order);
@@ -144,7 +144,7 @@ static inline int schedule_is_done(const schedule_list *list) {
     return 1;
 }
 
-/* What schedule_run() would do, without doing it. */
+/* Marks the steps that schedule_run() would run. */
 static void schedule_reach(schedule_list *list, const device_queue *queue, size_t last) {
     for (size_t i = 0; i < last; i++) {
         schedule_step *step = &list->steps[i];
@@ -154,7 +154,7 @@ static void schedule_reach(schedule_list *list, const device_queue *queue, size_
     }
 }
 
-/* Whether the end of a captured graph's first queue comes after everything else in it. */
+/* Returns 1 when the end of a captured graph's first queue comes after all its other work. */
 static inline int schedule_is_joined(schedule_list *list) {
     for (size_t i = 0; i < list->count; i++) list->steps[i].done = 0;
     schedule_reach(list, list->queues[0], list->count);

@@ -1,4 +1,4 @@
-/* host_gpu/step.h - on the host: a queue, and one step of its work. */
+/* host_gpu/step.h - a queue in software, and one step of its work. */
 #ifndef HOST_GPU_STEP_H
 #define HOST_GPU_STEP_H
 
@@ -14,11 +14,11 @@
 #define DEVICE_PRODUCT static inline
 #define DEVICE_UNROLL
 
-/* How the host runs the threads of a phase. */
+/* Order in which the host runs the threads of a phase. */
 typedef enum device_order { DEVICE_FORWARDS = 0, DEVICE_BACKWARDS = 1 } device_order;
 
-/* The GPU that a thread uses. As with CUDA, a queue belongs to the one of the thread that created it, and work for it fails in a thread
- * that uses another. */
+/* The GPU that a thread uses. As with CUDA, a queue belongs to the GPU of the thread that created it, and using it in a thread
+ * with another GPU fails. */
 static _Thread_local uint32_t device_current;
 
 typedef struct device_queue {
@@ -27,8 +27,8 @@ typedef struct device_queue {
     uint64_t launches;
     uint64_t bytes;
     int measuring;
-    struct device_schedule *schedule; /* NULL: everything at once */
-    uint32_t device;                  /* that it belongs to */
+    struct device_schedule *schedule; /* NULL: steps run immediately */
+    uint32_t device;                  /* GPU of the queue */
 } device_queue;
 
 typedef struct device_mark {
@@ -59,7 +59,7 @@ static inline void device_mark_now(device_mark *mark) {
     mark->nanoseconds = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Does what a step says. */
+/* Executes a step. */
 static inline void schedule_do(const schedule_step *step) {
     switch (step->kind) {
     case SCHEDULE_KERNEL: step->kernel(step->queue, step->blocks, step->threads, step->bytes, step->arguments); break;
