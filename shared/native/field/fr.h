@@ -1,7 +1,7 @@
 /* field/fr.h - the scalar field of BN254, r = 21888242871839275222246405745257275088548364400416034343698204186575808495617.
  *
- * An fr is four little-endian limbs in Montgomery form (value * 2^256 mod r), always below r.
- * 32-byte forms are big-endian and canonical. Two-adicity 28; 5 generates the multiplicative group.
+ * An fr is four little-endian limbs in Montgomery form (value * 2^256 mod r), always below r. Encodings of 32 bytes are
+ * big-endian and canonical. The two-adicity is 28; 5 generates the multiplicative group.
  */
 #ifndef SHARED_FIELD_FR_H
 #define SHARED_FIELD_FR_H
@@ -17,9 +17,9 @@ static const mont256_modulus FR_MODULUS = {
     {0x43e1f593f0000001, 0x2833e84879b97091, 0xb85045b68181585d, 0x30644e72e131a029}, 0xc2e1f593efffffff, 0};
 static const fr FR_ZERO = {{0, 0, 0, 0}};
 static const fr FR_ONE = {{0xac96341c4ffffffb, 0x36fc76959f60cd29, 0x666ea36f7879462e, 0x0e0a77c19a07df2f}};
-/* 2^512 mod r, which takes a value into Montgomery form. */
+/* 2^512 mod r: a product with it converts a value to Montgomery form. */
 static const fr FR_R2 = {{0x1bb8e645ae216da7, 0x53fe3ab1e35c59e3, 0x8c49833d53bb8085, 0x0216d0b17f4e44a5}};
-/* 2^768 mod r: takes the inverse of a Montgomery form back into it. */
+/* 2^768 mod r: a product with it turns the plain inverse of a Montgomery form into the Montgomery form of the inverse. */
 static const fr FR_R3 = {{0x5e94d8e1b4bf0040, 0x2a489cbe1cfbb6b8, 0x893cc664a19fcfed, 0x0cf8594b7fcc657c}};
 /* 5 and 1/5: the coset generator of gnark's domains. */
 static const fr FR_FIVE = {{0x1b0d0ef99fffffe6, 0xeaba68a3a32a913f, 0x47d8eb76d8dd0689, 0x15d0085520f5bbc3}};
@@ -37,10 +37,10 @@ static inline void fr_double(fr *r, const fr *a) { mont256_add(r->v, a->v, a->v,
 static inline int fr_is_zero(const fr *a) { return mont256_is_zero(a->v); }
 static inline int fr_equal(const fr *a, const fr *b) { return mont256_equal(a->v, b->v); }
 
-/* Canonical limbs (plain integer below r), little-endian. */
+/* Converts to canonical limbs (a plain integer below r), little-endian. */
 static inline void fr_to_limbs(uint64_t limbs[4], const fr *a) { mont256_from(limbs, a->v, &FR_MODULUS); }
 
-/* Limbs below r into Montgomery form. */
+/* Converts limbs below r to Montgomery form. */
 static inline void fr_from_limbs(fr *r, const uint64_t limbs[4]) {
     mont256_mul(r->v, limbs, FR_R2.v, &FR_MODULUS);
 }
@@ -50,7 +50,7 @@ static inline void fr_from_u64(fr *r, uint64_t value) {
     fr_from_limbs(r, limbs);
 }
 
-/* 1 and the value when the bytes are below r, else 0 and r unspecified. */
+/* Returns 1 and the value when the bytes are below r; else 0, with r unspecified. */
 static inline int fr_from_bytes(fr *r, const uint8_t in[32]) {
     uint64_t limbs[4];
     mont256_load_be(limbs, in);

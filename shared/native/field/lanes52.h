@@ -1,34 +1,34 @@
 /* field/lanes52.h - Montgomery products of eight elements at once (simd/lanes.h): limbs of 52 bits, R = 2^260.
  *
- * A value is five vectors of limbs; lane i belongs to element i. It is normalised when every limb is in [0, 2^52) and raw
- * when limbs may be any signed 64-bit numbers that make up the value. Operands of products are normalised; results are
- * normalised too and below (1 + 2^-53) p + (sum of the products of the operands' values) / R + addend, which must be below R.
- * They are not reduced. For odd moduli below 2^254 with 52-bit limbs, of p and of `shifted`, other than 2^51 - 1 and a negated
- * inverse modulo 2^52 below 2^51. Time does not depend on values.
+ * A value is five vectors of limbs; lane i belongs to element i. It is normalised when every limb is in [0, 2^52), and raw when
+ * limbs are any signed 64-bit numbers with the right weighted sum. Operands of products are normalised. Results are normalised
+ * too, and below (1 + 2^-53) p + (sum of the products of the operands' values) / R + addend, which must be below R; they are not
+ * reduced. Requirements: an odd modulus below 2^254; the 52-bit limbs of p and of `shifted` differ from 2^51 - 1; the negated
+ * inverse modulo 2^52 is below 2^51. Time does not depend on values.
  *
- * A row adds a b[i] and a multiple m p to the columns i .. i + 5, so that column i becomes divisible by 2^52; what is left
- * of it is carried into column i + 1. A column takes at most five low and five high halves below 2^52 of each of
- * up to four products and of m p: less than 2^58.
+ * A row adds a b[i] and a multiple m p to the columns i .. i + 5, so that column i becomes divisible by 2^52; the quotient is
+ * carried into column i + 1. A column accumulates at most five low and five high halves below 2^52 of each of up to four products
+ * and of m p: less than 2^58.
  *
- * The including unit defines LANES_IFMA when it is compiled for AVX-512 IFMA, and LANES_IFMA_EMULATED besides when it is not but
- * shall do the same. Without LANES_IFMA, with AVX-512 or AVX2, the halves of a product come
- * from floating point (Emmart, Zheng, Weems: Faster modular exponentiation using double precision floating point
- * arithmetic on the GPU, ARITH 2018). Rounded towards zero, a b + 2^104 has the high half of a b in its mantissa; and
- * a b minus that high half, plus 2^52, has the low half. Both are added as integers with their exponents,
- * and each column starts from minus the sum of the exponents that it will meet. Why every step is exact:
- *   - a, b < 2^52: 2^104 <= a b + 2^104 < 2^105, where a unit of the mantissa is 2^52. So the high half is the floor, the
- *     low half is in [0, 2^52), and 2^52 plus it is an integer below 2^53.
- *   - p is used in signed digits d, |d| < 2^51, and quotients m as the double 2^52 + m that a low half is: then
- *     |(2^52 + m) d| < 2^104 too. The low half is that of m d; the high half has d too much, which the start of the column
- *     takes back. For d < 0 the sum starts from 2^105 - 2^52 and stays in [2^104, 2^105).
- *   - The first three rows add a multiple m N of N = p inverse, which is -1 modulo 2^52: so m is the low limb of the column
- *     itself, and what is left of the column is its carry. N + 1 = 2^52 shifted has no more digits than p.
- *   - The last two rows add m p, as N would leave larger results. The low limb x of the column enters the quotient as 2^52 + x
- *     as well: times a number of absolute value below 2^51 it is below 2^104 in absolute value, with the low half of x times
- *     that number.
- *   - There m d0 + x is divisible by 2^52 for the lowest digit d0, so the carry is the high half of m d0 rounded upwards: what
- *     a sum less m d0, rounded towards zero, has lost. That sum is 2^105 - 2^52 for d0 > 0 and 2^104 for d0 < 0.
- *   - Columns may be negative. They start 2^60 higher, and the next one 2^8 lower, so that carries need no signs.
+ * The including unit defines LANES_IFMA when it is compiled for AVX-512 IFMA, and additionally LANES_IFMA_EMULATED when the
+ * instructions are emulated. Without LANES_IFMA, with AVX-512 or AVX2, the halves of a product are computed in floating point
+ * (Emmart, Zheng, Weems: Faster modular exponentiation using double precision floating point arithmetic on the GPU, ARITH 2018).
+ * Rounded towards zero, the mantissa of a b + 2^104 contains the high half of a b; and a b minus that high half, plus 2^52,
+ * contains the low half. Both are added as integers with their exponent bits, and each column starts from minus the sum of the
+ * exponent bits that it will accumulate. Every step is exact:
+ * - a, b < 2^52: 2^104 <= a b + 2^104 < 2^105, where a unit of the mantissa is 2^52. So the high half is the floor, the low half
+ * is in [0, 2^52), and 2^52 plus it is an integer below 2^53.
+ * - p is used in signed digits d, |d| < 2^51, and a quotient m as the double 2^52 + m, the form of a low half. Then |(2^52 + m)
+ * d| < 2^104 as well. The low half is that of m d; the high half is too large by d, which the start of the column subtracts. For
+ * d < 0 the sum starts from 2^105 - 2^52 and stays in [2^104, 2^105).
+ * - The first three rows add a multiple m N of N = p inverse, which is -1 modulo 2^52: so m is the low limb of the column, and
+ * the rest of the column is its carry. N + 1 = 2^52 shifted has no more digits than p.
+ * - The last two rows add m p, because N would give larger results. The low limb x of the column enters the quotient as 2^52 + x
+ * too: its product with a number of absolute value below 2^51 is below 2^104 in absolute value and has the low half of x times
+ * that number.
+ * - There m d0 + x is divisible by 2^52 for the lowest digit d0, so the carry is the high half of m d0 rounded up: the rounding
+ * error of a sum minus m d0, rounded towards zero. That sum is 2^105 - 2^52 for d0 > 0 and 2^104 for d0 < 0.
+ * - Columns may be negative. They start 2^60 higher, and the next one 2^8 lower, so that carries are never negative.
  */
 #ifndef SHARED_FIELD_LANES52_H
 #define SHARED_FIELD_LANES52_H
@@ -39,7 +39,7 @@
 #define LANES52_UNROLL _Pragma("GCC unroll 10")
 #define LANES52_MAX_PRODUCTS 4
 
-/* A part of five limbs, and a loop that is not unrolled: products are long. */
+/* Load and store one part of five limbs; the loop over parts is not unrolled, because products are long. */
 #define LANES52_TAKE(to, from, h) LANES52_UNROLL for (int limb = 0; limb < 5; limb++) (to)[limb] = LANES_PART((from)[limb], h)
 #define LANES52_PUT(to, from, h) LANES52_UNROLL for (int limb = 0; limb < 5; limb++) LANES_PART((to)[limb], h) = (from)[limb]
 #define LANES52_EACH_PART(h) _Pragma("GCC unroll 1") for (int h = 0; h < LANES_PARTS; h++)
@@ -50,7 +50,7 @@ typedef struct lanes52_modulus {
     uint64_t shifted[5]; /* (p inverse + 1) / 2^52 */
 } lanes52_modulus;
 
-/* Carries limbs upwards, which may be negative where `is_signed`. */
+/* Carries limbs upwards; is_signed: limbs may be negative. */
 LANES_INLINE void lanes52_carry_part(lanes_part r[5], int is_signed) {
     const lanes_part mask = lanes_part_set(LANES52_MASK);
     LANES52_UNROLL
@@ -60,24 +60,24 @@ LANES_INLINE void lanes52_carry_part(lanes_part r[5], int is_signed) {
     }
 }
 
-/* Carries signed limbs upwards; the total of each lane must be non-negative. */
-LANES_INLINE void lanes52_carry_signed(lanes_u64 r[5]) {
+/* The same for all parts; the value of each lane must be non-negative. */
+LANES_INLINE void lanes52_carry(lanes_u64 r[5], int is_signed) {
     LANES52_UNROLL
     for (int h = 0; h < LANES_PARTS; h++) {
         lanes_part limbs[5];
         LANES52_TAKE(limbs, r, h);
-        lanes52_carry_part(limbs, 1);
+        lanes52_carry_part(limbs, is_signed);
         LANES52_PUT(r, limbs, h);
     }
 }
 
 /* ---- sums of halves of products --------------------------------------------------------------------- */
 
-/* lanes52_add_low, _high: sum plus the low, the high 52 bits of the product of the low 52 bits of a and b. */
+/* lanes52_add_low and lanes52_add_high: sum plus the low or the high 52 bits of the product of the low 52 bits of a and b. */
 
 #if defined(LANES_IFMA) && defined(LANES_IFMA_EMULATED)
 
-/* For tests on processors without these instructions: all else is the code that runs where they are. */
+/* For tests on CPUs without these instructions; all other code is the same. */
 
 LANES_INLINE __m512i lanes52_add_low(__m512i sum, __m512i a, __m512i b) {
     const __m512i mask = lanes_set(LANES52_MASK);
@@ -104,10 +104,10 @@ LANES_INLINE __m512i lanes52_add_high(__m512i sum, __m512i a, __m512i b) { retur
 
 /* ---- a product of limbs, and the end of a row ---------------------------------------------------- */
 
-/* lanes52_factor        a limb as a factor;
- * lanes52_accumulate    *low += low half of a b, *high += high half;
- * lanes52_finish_row    t[row .. row + 6) += m p, then the carry; called for rows 0 to 4;
- * lanes52_start         what column k starts from when each row has so many products. */
+/* lanes52_factor: a limb as a factor.
+ * lanes52_accumulate: *low += low half of a b, *high += high half.
+ * lanes52_finish_row: t[row .. row + 6) += m p, then the carry; called for rows 0 to 4.
+ * lanes52_start: initial value of column k when each row has the given number of products. */
 
 #if defined(LANES_IFMA)
 
@@ -140,25 +140,25 @@ LANES_INLINE void lanes52_finish_row(__m512i t[10], int row, const lanes52_modul
 
 typedef lanes_real lanes52_factor;
 
-/* The bits of 2^52 and 2^104; those of 2^105 - 2^52 are the last ones before 2^105. */
+/* The bit patterns of 2^52 and 2^104; that of 2^105 - 2^52 is the last one before 2^105. */
 #define LANES52_BITS_52 0x4330000000000000ULL
 #define LANES52_BITS_104 0x4670000000000000ULL
-/* What columns start higher by, and the carry of that. */
+/* The amount by which columns start higher; its carry follows. */
 #define LANES52_LIFT ((uint64_t)1 << 60)
 #define LANES52_LIFT_CARRY ((uint64_t)1 << 8)
-/* Rows that add a multiple of N. */
+/* Number of rows that add a multiple of N. */
 #define LANES52_SHIFTED_ROWS 3
 
 LANES_INLINE lanes52_factor lanes52_factor_of(lanes_part limb) { return lanes_part_to_real(limb); }
 
-/* Digit k in [-2^51, 2^51) of p or `shifted`; the highest is what is left. */
+/* Returns digit k in [-2^51, 2^51) of p or `shifted`; the highest digit is the remainder. */
 LANES_INLINE int64_t lanes52_digit(const uint64_t limbs[5], int k) {
     const int64_t half = (int64_t)1 << 51, limb = (int64_t)limbs[k];
     const int64_t value = limb + (k > 0 && (int64_t)limbs[k > 0 ? k - 1 : 0] >= half);
     return value >= half && k < 4 ? value - 2 * half : value;
 }
 
-/* What the sum with a product starts from. */
+/* Returns the number to which a product with the digit is added. */
 LANES_INLINE double lanes52_base(int64_t digit) { return digit < 0 ? 0x1p105 - 0x1p52 : 0x1p104; }
 LANES_INLINE uint64_t lanes52_base_bits(int64_t digit) {
     return digit < 0 ? LANES52_BITS_104 + LANES52_MASK : LANES52_BITS_104;
@@ -168,12 +168,12 @@ LANES_INLINE lanes_real lanes52_high(lanes_real a, lanes_real b, double base) {
     return lanes_real_add_product(a, b, lanes_real_set(base));
 }
 
-/* 2^52 + low half of a b, where high = lanes52_high(a, b, base). */
+/* Returns 2^52 + low half of a b, given high = lanes52_high(a, b, base). */
 LANES_INLINE lanes_real lanes52_low(lanes_real a, lanes_real b, lanes_real high, double base) {
     return lanes_real_add_product(a, b, lanes_real_sub(lanes_real_set(base + 0x1p52), high));
 }
 
-/* 2^52 + low 52 bits */
+/* Returns 2^52 + low 52 bits. */
 LANES_INLINE lanes_real lanes52_low_limb(lanes_part a) {
     return lanes_part_as_real(lanes_part_and_or(a, lanes_part_set(LANES52_MASK), lanes_part_set(LANES52_BITS_52)));
 }
@@ -210,7 +210,7 @@ LANES_INLINE void lanes52_finish_row(lanes_part t[10], int row, const lanes52_mo
         const lanes_real inverse = lanes_real_set((double)modulus->inverse);
         const double base = lanes52_base(0);
         const lanes_real m = lanes52_low(x, inverse, lanes52_high(x, inverse, base), base);
-        /* The low half of the lowest digit's product has gone into the carry. */
+        /* The carry already contains the low half of the lowest digit's product. */
         const int64_t lowest = lanes52_digit(modulus->p, 0);
         const lanes_real rest = lanes_real_sub_product(m, lanes_real_set((double)lowest), lanes_real_set(lanes52_base(-lowest)));
         u[1] = lanes_part_sub(u[1], lanes_real_bits(rest));
@@ -218,7 +218,7 @@ LANES_INLINE void lanes52_finish_row(lanes_part t[10], int row, const lanes52_mo
     }
 }
 
-/* What a product with digits first to 4 of the limbs adds to its column 0 .. 5 beyond its halves. */
+/* Returns what a product with digits first to 4 of the limbs adds to column 0 .. 5 in excess of its halves. */
 LANES_INLINE uint64_t lanes52_digits_excess(const uint64_t limbs[5], int first, int column) {
     uint64_t excess = 0;
     if (column >= first && column < 5) excess += LANES52_BITS_52;
@@ -229,7 +229,7 @@ LANES_INLINE uint64_t lanes52_digits_excess(const uint64_t limbs[5], int first, 
     return excess;
 }
 
-/* What a row with so many products adds to its column 0 .. 6 beyond the halves themselves. */
+/* Returns what a row with the given number of products adds to column 0 .. 6 in excess of the halves. */
 LANES_INLINE uint64_t lanes52_excess(int products, int row, int column, const lanes52_modulus *modulus) {
     uint64_t excess = 0;
     if (column >= 0 && column < 5) excess += LANES52_BITS_52 * (unsigned)products;
@@ -253,11 +253,11 @@ LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *
 
 /* ---- whole products ------------------------------------------------------------------------------ */
 
-/* The end of a product, whose columns are lifted without LANES_IFMA. */
+/* Normalises the result; columns are lifted without LANES_IFMA. */
 LANES_INLINE void lanes52_finish(lanes_part r[5]) { lanes52_carry_part(r, 0); }
 
-/* Quotients of rows wait for each other. With one part the rows of the products go between them; with several that is slower than
- * all products of one part after the other, and then the ends of rows of all parts in turn. */
+/* Quotients of rows depend on each other. With one part, rows of products are interleaved with them. With several parts it is
+ * faster to compute all products part by part, and then to interleave the ends of rows of all parts. */
 #define LANES52_ROWS_IN_TURN (LANES_PARTS > 1)
 
 LANES_INLINE void lanes52_finish_rows(lanes_part t[LANES_PARTS][10], const lanes52_modulus *modulus) {
@@ -268,7 +268,7 @@ LANES_INLINE void lanes52_finish_rows(lanes_part t[LANES_PARTS][10], const lanes
     }
 }
 
-/* r: the upper halves of the columns. */
+/* r = the upper halves of the columns. */
 LANES_INLINE void lanes52_finish_parts(lanes_u64 r[5], lanes_part t[LANES_PARTS][10]) {
     LANES52_UNROLL
     for (int h = 0; h < LANES_PARTS; h++) {
@@ -277,8 +277,8 @@ LANES_INLINE void lanes52_finish_parts(lanes_u64 r[5], lanes_part t[LANES_PARTS]
     }
 }
 
-/* r = (a[0] b[0] + a[1] b[1] + ...) / R + addend for `products` pairs, a constant of at most LANES52_MAX_PRODUCTS. addend:
- * raw with limbs from 0 to 2^62, or NULL. r may alias operands. */
+/* r = (a[0] b[0] + a[1] b[1] + ...) / R + addend for `products` pairs, a constant of at most LANES52_MAX_PRODUCTS. addend: raw
+ * with limbs from 0 to 2^62, or NULL. r may alias operands. */
 LANES_INLINE void lanes52_mul_sum(lanes_u64 r[5], int products, const lanes_u64 *const *a, const lanes_u64 *const *b,
                                   const lanes_u64 *addend, const lanes52_modulus *modulus) {
     LANES_IN_REGION;
@@ -314,11 +314,11 @@ LANES_INLINE void lanes52_mul_sum(lanes_u64 r[5], int products, const lanes_u64 
 }
 
 #if LANES_PARTS > 1
-/* ---- two results at once, whose rows take turns, too ---- */
+/* ---- two results at once, with interleaved rows ---- */
 
-/* r[0] and r[1] from the columns of their products, part by part. */
+/* r[0] and r[1] = the reduced columns of their products; columns are ordered by result and part. */
 LANES_INLINE void lanes52_reduce_two(lanes_u64 *const r[2], lanes_part columns[2 * LANES_PARTS][10], const lanes52_modulus *modulus) {
-    /* A copy: the compiler keeps of it in registers what it can. */
+    /* A copy: the compiler keeps as much of it in registers as possible. */
     lanes_part t[2 * LANES_PARTS][10];
     LANES52_UNROLL
     for (int j = 0; j < 2 * LANES_PARTS; j++) {
@@ -339,7 +339,7 @@ LANES_INLINE void lanes52_factors_of_part(lanes52_factor factors[5], const lanes
     for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(LANES_PART(limbs[k], h));
 }
 
-/* columns += a b for one part; before the first of so many products, or after it where that is 0. */
+/* columns += a b for one part. `first`: number of products that the columns will receive, at the first one; 0 at later ones. */
 LANES_INLINE void lanes52_add_product(lanes_part columns[10], const lanes52_factor a[5], const lanes52_factor b[5], int products,
                                       const lanes52_modulus *modulus) {
     lanes52_factor factors[5];
@@ -375,8 +375,8 @@ LANES_INLINE void lanes52_mul_add(lanes_u64 r[5], const lanes_u64 a[5], const la
     lanes52_mul_sum(r, 1, left, right, addend, modulus);
 }
 
-/* lanes52_mul: r = a b / R.
- * lanes52_sqr: r = a^2 / R; products of different limbs are summed once and doubled. r may alias operands. */
+/* lanes52_mul: r = a b / R. lanes52_sqr: r = a^2 / R; products of different limbs are summed once and doubled. r may alias
+ * operands. */
 
 #if defined(LANES_IFMA)
 
@@ -413,7 +413,7 @@ LANES_INLINE void lanes52_mul(__m512i r[5], const __m512i a[5], const __m512i b[
         t1 = t2, t2 = t3, t3 = t4, t4 = t5;
     }
     r[0] = t0, r[1] = t1, r[2] = t2, r[3] = t3, r[4] = t4;
-    lanes52_carry_signed(r);
+    lanes52_carry(r, 1);
 }
 
 LANES_INLINE void lanes52_sqr(__m512i r[5], const __m512i a[5], const lanes52_modulus *modulus) {
@@ -426,7 +426,7 @@ LANES_INLINE void lanes52_sqr(__m512i r[5], const __m512i a[5], const lanes52_mo
     for (int i = 0; i < 5; i++) lanes52_accumulate(&t[2 * i], &t[2 * i + 1], a[i], a[i]);
     for (int i = 0; i < 5; i++) lanes52_finish_row(t, i, modulus);
     for (int k = 0; k < 5; k++) r[k] = t[5 + k];
-    lanes52_carry_signed(r);
+    lanes52_carry(r, 1);
 }
 
 #else
@@ -435,7 +435,7 @@ LANES_INLINE void lanes52_mul(lanes_u64 r[5], const lanes_u64 a[5], const lanes_
     lanes52_mul_add(r, a, b, NULL, modulus);
 }
 
-/* columns = a^2 for one part, column by column, so that quotients overlap with products where rows do not take turns. */
+/* columns = a^2 for one part, column by column, so that quotients overlap with products where rows are not interleaved. */
 LANES_INLINE void lanes52_sqr_part(lanes_part columns[10], const lanes_u64 a[5], int h, const lanes52_modulus *modulus) {
     lanes52_factor factors[5];
     lanes_part t[10], cross[10];

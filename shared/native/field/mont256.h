@@ -1,14 +1,13 @@
 /* field/mont256.h - Montgomery arithmetic on four 64-bit limbs, R = 2^256.
  *
- * For odd moduli p < 2^254 - 1 (both BN254 fields): then 4p < R, the carry word of the
- * interleaved product is always zero, and a product of two values below 2p is below 2p
- * before its final subtraction. Numbers are little-endian limb arrays.
+ * For odd moduli p < 2^254 - 1 (both BN254 fields): then 4p < R, the carry word of the interleaved product is always zero, and a
+ * product of two values below 2p is below 2p before its final subtraction. Numbers are little-endian limb arrays.
  *
- * Contract of every function: inputs below p unless it says otherwise; outputs below p; r may
- * alias inputs. Time does not depend on values except in functions whose name ends in _var.
+ * Contract of every function: inputs are below p unless stated otherwise; outputs are below p; r may alias inputs. Time does not
+ * depend on values, except in functions whose name ends in _var.
  *
- * Two implementations of the same functions: plain C, and x86-64 assembly with mulx, adcx and
- * adox when MONT256_ADX is defined. The including unit decides, so one program can hold both.
+ * Two implementations of the same functions: plain C, and x86-64 assembly with mulx, adcx and adox when MONT256_ADX is defined.
+ * The including unit decides, so one program can contain both.
  */
 #ifndef SHARED_FIELD_MONT256_H
 #define SHARED_FIELD_MONT256_H
@@ -22,7 +21,7 @@ typedef unsigned __int128 mont256_wide;
 typedef struct mont256_modulus {
     uint64_t p[4];
     uint64_t inv;
-    uint64_t zero; /* what carries are added to */
+    uint64_t zero; /* source operand of additions of a carry */
 } mont256_modulus;
 
 #ifdef G16_CHECKED
@@ -32,7 +31,7 @@ typedef struct mont256_modulus {
 #define MONT256_INVARIANT(condition) ((void)0)
 #endif
 
-/* -1, 0 or 1 as a is below, equal to or above b. */
+/* Returns -1, 0 or 1 when a is below, equal to or above b. */
 static inline int mont256_compare_var(const uint64_t a[4], const uint64_t b[4]) {
     for (int i = 3; i >= 0; i--) {
         if (a[i] != b[i]) return a[i] < b[i] ? -1 : 1;
@@ -58,7 +57,7 @@ static inline uint64_t mont256_sub_borrow(uint64_t a, uint64_t b, uint64_t *borr
     return (uint64_t)t;
 }
 
-/* r = a + b without reduction; the caller knows that it fits 256 bits. */
+/* r = a + b without reduction; the sum must fit 256 bits. */
 static inline void mont256_add_lazy(uint64_t r[4], const uint64_t a[4], const uint64_t b[4]) {
     uint64_t carry = 0;
     for (int i = 0; i < 4; i++) r[i] = mont256_add_carry(a[i], b[i], &carry);
@@ -76,11 +75,10 @@ static inline void mont256_reduce_once(uint64_t r[4], const uint64_t a[4], const
 
 #ifdef MONT256_ADX
 
-/* One row of the interleaved product: t += a * b[i], then t = (t + m*p) / 2^64 where m makes the
- * low limb vanish. Low halves run on the overflow chain, high halves on the carry chain. Zero comes
- * from memory, as `mov $0` may be given to the one unit that multiplies. Clearing both flags needs no
- * unit, and lets the chains start before those of the row above have ended. Rows end with -1/p in
- * rdx, for the reduction. */
+/* One row of the interleaved product: t += a * b[i], then t = (t + m*p) / 2^64, where m makes the low limb zero. Low halves use
+ * the overflow chain, high halves the carry chain. Zero is loaded from memory, because `mov $0` may be scheduled to the only
+ * multiplier port. Clearing both flags uses no port, and lets the chains of a row start before those of the row above have ended.
+ * Each row leaves -1/p in rdx for its reduction. */
 #define MONT256_ROW_FIRST                                                                                    \
     "xorl %%eax, %%eax\n\t"                                                                                  \
     "movq 0(%[b]), %%rdx\n\t"                                                                                \
@@ -274,13 +272,13 @@ static inline void mont256_halve(uint64_t r[4], const uint64_t a[4], const mont2
     r[3] = (t[3] >> 1) | (carry << 63);
 }
 
-/* Leaves Montgomery form: r = a / R mod p, for a < 2p. */
+/* r = a / R mod p, the plain value of a Montgomery form, for a < 2p. */
 static inline void mont256_from(uint64_t r[4], const uint64_t a[4], const mont256_modulus *m) {
     static const uint64_t unit[4] = {1, 0, 0, 0};
     mont256_mul(r, a, unit, m);
 }
 
-/* 32 bytes, big-endian, to limbs; no reduction. */
+/* Converts 32 big-endian bytes to limbs without reduction. */
 static inline void mont256_load_be(uint64_t r[4], const uint8_t in[32]) {
     for (int i = 0; i < 4; i++) {
         uint64_t w = 0;

@@ -1,9 +1,9 @@
-/* field/mont256_inverse.h - modular inversion by division steps (Bernstein and Yang, "Fast constant-time gcd
- * computation and modular inversion", 2019), in the variable-time form: runs of zero bits are skipped.
+/* field/mont256_inverse.h - modular inversion by division steps (Bernstein and Yang, "Fast constant-time gcd computation and
+ * modular inversion", 2019), in the variable-time form: runs of zero bits are skipped.
  *
- * Numbers are signed with five limbs of 62 bits: value = sum limb[i] * 2^(62 i), limbs 0..3 in
- * [0, 2^62), the top limb carrying the sign. Each round does 62 steps on the low words, collects them
- * in a 2x2 matrix and applies the matrix to (f, g) exactly and to (d, e) modulo p.
+ * Numbers are signed with five limbs of 62 bits: value = sum limb[i] * 2^(62 i), limbs 0..3 in [0, 2^62), the top limb has the
+ * sign. Each round executes 62 steps on the low words, collects them in a 2x2 matrix and applies the matrix to (f, g) exactly and
+ * to (d, e) modulo p.
  */
 #ifndef SHARED_FIELD_MONT256_INVERSE_H
 #define SHARED_FIELD_MONT256_INVERSE_H
@@ -37,12 +37,12 @@ static inline void mont256_from_signed62(uint64_t r[4], const mont256_signed62 *
     r[3] = v3 >> 6 | v4 << 56;
 }
 
-/* 62 division steps on the low words of f (odd) and g; delta = -eta of the paper's notation. */
+/* Executes 62 division steps on the low words of f (odd) and g; delta = -eta in the notation of the paper. */
 static inline int64_t mont256_steps_var(mont256_matrix *m, int64_t eta, uint64_t f, uint64_t g) {
     uint64_t u = 1, v = 0, q = 0, r = 1;
     int left = 62;
     for (;;) {
-        /* A sentinel bit keeps the count of zeros within the steps that are left. */
+        /* The sentinel bit limits the count of zeros to the remaining steps. */
         int zeros = __builtin_ctzll(g | (~(uint64_t)0 << left));
         g >>= zeros;
         u <<= zeros;
@@ -57,8 +57,8 @@ static inline int64_t mont256_steps_var(mont256_matrix *m, int64_t eta, uint64_t
             t = u, u = q, q = 0 - t;
             t = v, v = r, r = 0 - t;
         }
-        /* Add the multiple of f that clears as many low bits of g as steps may pass without a swap:
-         * at most eta + 1, at most those left, and at most five because x = 3f ^ 2 inverts f mod 32. */
+        /* Adds the multiple of f that clears as many low bits of g as there are steps before a swap: at most eta + 1, at most the
+         * remaining steps, and at most five, because x = 3f ^ 2 inverts f mod 32. */
         int limit = eta + 1 > left ? left : (int)(eta + 1);
         if (limit > 5) limit = 5;
         uint64_t w = (0 - g * ((3 * f) ^ 2)) & (~(uint64_t)0 >> (64 - limit));
@@ -92,7 +92,7 @@ static inline void mont256_apply_exact(mont256_signed62 *f, mont256_signed62 *g,
 static inline void mont256_apply_modular(mont256_signed62 *d, mont256_signed62 *e, const mont256_matrix *m,
                                          const mont256_signed62 *p, uint64_t inv62) {
     const int64_t sign_d = d->v[4] >> 63, sign_e = e->v[4] >> 63;
-    /* Multiples of p that make the sums non-negative enough and their low 62 bits zero. */
+    /* Multiples of p that make the sums non-negative and their low 62 bits zero. */
     int64_t md = (m->u & sign_d) + (m->v & sign_e);
     int64_t me = (m->q & sign_d) + (m->r & sign_e);
     __int128 cd = (__int128)m->u * d->v[0] + (__int128)m->v * e->v[0];
@@ -116,10 +116,10 @@ static inline void mont256_apply_modular(mont256_signed62 *d, mont256_signed62 *
     e->v[4] = (int64_t)ce;
 }
 
-/* r = +-d mod p in [0, p), the sign being that of f. */
+/* r = d or -d mod p in [0, p), with the sign of f. */
 static inline void mont256_normalise(mont256_signed62 *d, int64_t sign_f, const mont256_signed62 *p) {
     for (int pass = 0; pass < 2; pass++) {
-        /* First into (-p, p) and negated if f is -1, then into [0, p). */
+        /* First to (-p, p), negated if f is -1, then to [0, p). */
         const int64_t add = d->v[4] >> 63;
         const int64_t negate = pass == 0 ? sign_f >> 63 : 0;
         int64_t carry = 0;
@@ -131,7 +131,7 @@ static inline void mont256_normalise(mont256_signed62 *d, int64_t sign_f, const 
     }
 }
 
-/* r = 1/a mod p as plain numbers, 0 for 0; a below p. Time depends on a. */
+/* r = 1/a mod p as plain numbers, 0 for 0; a is below p. Time depends on a. */
 static inline void mont256_invert_var(uint64_t r[4], const uint64_t a[4], const mont256_modulus *modulus) {
     mont256_signed62 d = {{0, 0, 0, 0, 0}}, e = {{1, 0, 0, 0, 0}}, f, g, p;
     const uint64_t inv62 = (0 - modulus->inv) & MONT256_MASK62;

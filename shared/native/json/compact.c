@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* What is known of a container that has not ended. */
+/* State of a container that has not ended. */
 enum { CONTAINER_IS_OBJECT = 1, CONTAINER_HAS_KEPT_MEMBER = 2 };
 
 typedef struct {
@@ -14,7 +14,7 @@ typedef struct {
 typedef struct {
     const uint8_t *at, *end;
     uint8_t *out, *out_end;
-    bool keeping; /* false inside a member that is left out */
+    bool keeping; /* false within a member that is omitted */
 } scanner;
 
 #define TRY(call)                                                                                            \
@@ -57,7 +57,7 @@ static json_compact_status put_byte(scanner *scan, uint8_t byte) {
     return put(scan, &byte, 1);
 }
 
-/* The next byte that is no blank is then at scan->at. */
+/* Advances scan->at to the next byte that is no white space. */
 static json_compact_status skip_blanks(scanner *scan) {
     const uint64_t blanks = UINT64_C(1) << ' ' | UINT64_C(1) << '\n' | UINT64_C(1) << '\t' | UINT64_C(1) << '\r';
     while (scan->at < scan->end && *scan->at <= ' ' && blanks >> *scan->at & 1) scan->at++;
@@ -72,7 +72,7 @@ static bool is_hex_digit(uint8_t byte) {
     return is_digit(byte) || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'f');
 }
 
-/* scan->at is behind the backslash. */
+/* scan->at is after the backslash. */
 static json_compact_status skip_escape(scanner *scan) {
     if (scan->at == scan->end) return JSON_COMPACT_TRUNCATED;
     const uint8_t kind = *scan->at;
@@ -85,7 +85,7 @@ static json_compact_status skip_escape(scanner *scan) {
     return JSON_COMPACT_OK;
 }
 
-/* From the opening quote to behind the closing one. */
+/* Advances from the opening quote to after the closing one. */
 static json_compact_status skip_string(scanner *scan, bool *escaped) {
     *escaped = false;
     for (scan->at++; scan->at < scan->end;) {
@@ -111,7 +111,7 @@ static json_compact_status skip_digits(scanner *scan) {
 static json_compact_status skip_number(scanner *scan) {
     if (*scan->at == '-') scan->at++;
     if (scan->at < scan->end && *scan->at == '0') {
-        scan->at++; /* a digit after it is refused by what comes after a value */
+        scan->at++; /* a digit after it is refused by what follows a value */
     } else {
         TRY(skip_digits(scan));
     }
@@ -135,7 +135,7 @@ static json_compact_status skip_word(scanner *scan, const char *word) {
     return JSON_COMPACT_OK;
 }
 
-/* A value that is no container. */
+/* Reads a value that is not a container. */
 static json_compact_status read_plain_value(scanner *scan) {
     const uint8_t *const start = scan->at;
     bool escaped;
@@ -149,7 +149,7 @@ static json_compact_status read_plain_value(scanner *scan) {
     return put(scan, start, (size_t)(scan->at - start));
 }
 
-/* The name of a member and its colon; scan->keeping is false afterwards when the member is left out. */
+/* Reads the name of a member and its colon; sets scan->keeping to false when the member is omitted. */
 static json_compact_status read_name(scanner *scan, const name_table *table, uint8_t *container) {
     TRY(skip_blanks(scan));
     if (*scan->at != '"') return JSON_COMPACT_MALFORMED;
@@ -172,7 +172,7 @@ static json_compact_status read_name(scanner *scan, const name_table *table, uin
 
 static json_compact_status read_text(scanner *scan, const name_table *table) {
     uint8_t containers[JSON_COMPACT_MOST_DEPTH];
-    size_t depth = 0, left_out_at = 0; /* depth at which the member began that is left out now */
+    size_t depth = 0, left_out_at = 0; /* depth at which the currently omitted member began */
     for (;;) {
         TRY(skip_blanks(scan));
         const uint8_t first = *scan->at;

@@ -1,7 +1,7 @@
-/* json/compact.h - JSON without blanks and without the members that nobody asks for, of bounded length.
+/* json/compact.h - removes white space and unwanted members from JSON, with bounded output.
  *
- * Reads a text of RFC 8259 once, front to back, without recursion, and checks all of its grammar. Bytes above 0x7f and
- * surrogates in \u escapes are left to whoever decodes the result. Thread-safe, no state, no allocation.
+ * Reads a text of RFC 8259 once, without recursion, and checks its whole grammar. Bytes above 0x7f and surrogates in \u escapes
+ * are not checked; that is left to the decoder of the result. Thread-safe, stateless, no allocation.
  */
 #ifndef SHARED_JSON_COMPACT_H
 #define SHARED_JSON_COMPACT_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define JSON_COMPACT_MOST_DEPTH 512 /* arrays and objects inside each other */
+#define JSON_COMPACT_MOST_DEPTH 512 /* nesting of arrays and objects */
 #define JSON_COMPACT_MOST_NAMES 64
 #define JSON_COMPACT_MOST_NAME_BYTES 63
 
@@ -23,8 +23,8 @@ typedef enum json_compact_status {
     JSON_COMPACT_INVALID_NAMES /* too many names, or one too long */
 } json_compact_status;
 
-/* Writes at most `room` bytes to `out` and their number to *written. `names` are member names that are kept, in every
- * object, each followed by a line feed; a name that is written with an escape is kept as well. Duplicates stay. */
+/* Writes at most `room` bytes to `out` and their number to *written. `names`: names of members to keep, in every object, each
+ * followed by a line feed. A name that is written with an escape is kept as well. Duplicates are kept. */
 json_compact_status json_compact(uint8_t *out, size_t room, size_t *written, const uint8_t *text, size_t size,
                                  const char *names, size_t *place);
 

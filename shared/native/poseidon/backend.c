@@ -1,5 +1,5 @@
-/* poseidon/backend.c - compiled once per backend: plain; with -DPOSEIDON_ADX for x86-64 with mulx, adcx and adox; and with
- * -DPOSEIDON_AVX512 or -DPOSEIDON_IFMA for AVX-512 besides, where groups of hashes go eight at a time. */
+/* poseidon/backend.c - compiled once per backend: plain; with -DPOSEIDON_ADX for x86-64 with mulx, adcx and adox; additionally
+ * with -DPOSEIDON_AVX512 or -DPOSEIDON_IFMA for AVX-512, where hashes are computed eight at a time. */
 #if defined(POSEIDON_IFMA)
 #define LANES_IFMA 1
 #define POSEIDON_TABLE poseidon_ifma
@@ -17,7 +17,7 @@
 
 #if defined(POSEIDON_IFMA) || defined(POSEIDON_AVX512)
 #define POSEIDON_LANES 1
-/* Fewer hashes than this are faster one by one. */
+/* Fewer hashes are faster one by one. */
 #define POSEIDON_LANES_MIN 4
 #endif
 #if defined(POSEIDON_LANES) || defined(POSEIDON_ADX)
@@ -31,7 +31,7 @@
 #include "poseidon/lanes_impl.h"
 #endif
 
-/* Groups first .. count - 1 one by one. */
+/* Hashes groups first .. count - 1 one by one. */
 static size_t hash_each(uint8_t *out, const uint8_t *inputs, uint32_t width, size_t first, size_t count) {
     for (size_t i = first; i < count; i++) {
         fr elements[POSEIDON_MAX_NARROW_INPUTS], result;

@@ -1,9 +1,9 @@
 /* poseidon/lanes_impl.h - eight permutations at once; see poseidon/scalar_impl.h for the steps.
  *
- * Values are loose (field/lanes52.h). Constants enter the products as addends. Bounds in multiples of r, where R/r > 84: lanes 1
- * and up are below 4 before the partial rounds and grow by less than 1.04 in each, to below 64 in all. Their products
- * with constants below 1 add less than 64/84 each to lane 0, which stays below 6. The fifth power of a value below 6
- * is below 1.1, that of one below 64 below 23. So every operand is far below R.
+ * Values are loose (field/lanes52.h). Constants are the addends of products. Bounds in multiples of r, where R/r > 84: elements 1
+ * and up of the state are below 4 before the partial rounds and grow by less than 1.04 in each, to below 64. Their products with
+ * constants below 1 add less than 64/84 each to element 0, which stays below 6. The fifth power of a value below 6 is below 1.1,
+ * that of one below 64 is below 23. So every operand is far below R.
  */
 #ifndef SHARED_POSEIDON_LANES_IMPL_H
 #define SHARED_POSEIDON_LANES_IMPL_H
@@ -19,7 +19,7 @@
 static const lanes52_modulus POSEIDON_MODULUS = {
     {0x1f593f0000001, 0x4879b9709143e, 0x181585d2833e8, 0xa029b85045b68, 0x030644e72e131}, 0x1f593efffffff,
     {0x82e644ee4c3d2, 0xf93893c98b1de, 0xd46fe04d0a4c7, 0x8f0aad55e2a1f, 0x5ed0447de83}};
-/* 2^520 mod r: takes a plain number to R = 2^260. */
+/* 2^520 mod r: a product with it converts a plain number to R = 2^260. */
 static const uint64_t POSEIDON_LANES_ENTER[5] = {0x0b852d16da6f5, 0xc621620cddce3, 0xaf1b95343ffb6, 0xc3c15e103e7c2, 0x00281528fa122};
 
 static const uint64_t POSEIDON_LANES_ONE[5] = {1, 0, 0, 0, 0};
@@ -45,7 +45,7 @@ LANES_INLINE void fr8_add(fr8 *r, const fr8 *a, const uint64_t limbs[5]) {
     for (int i = 0; i < 5; i++) r->v[i] = lanes_add(a->v[i], lanes_set(limbs[i]));
 }
 
-/* Functions of their own: inlined, a round would not fit the processor's cache of decoded instructions. */
+/* Not inlined: a round would not fit the cache of decoded instructions. */
 #define FR8_FUNCTION static __attribute__((noinline)) void
 
 FR8_FUNCTION fr8_sqr(fr8 *r, const fr8 *a) { lanes52_sqr(r->v, a->v, &POSEIDON_MODULUS); }
@@ -76,11 +76,11 @@ FR8_DOT(2)
 FR8_DOT(3)
 FR8_DOT(4)
 
-/* The same for any count, a constant at every call; out = addend, normalised, for none. */
+/* The same for any count, which is a constant at every call; for 0, out = addend, normalised. */
 LANES_INLINE void fr8_dot(fr8 *out, const uint64_t (*row)[5], const fr8 *state, uint32_t count, const fr8 *addend) {
     if (count == 0) {
         *out = *addend;
-        lanes52_carry_signed(out->v);
+        lanes52_carry(out->v, 1);
     }
     if (count == 1) fr8_dot1(out, row, state, addend);
     if (count == 2) fr8_dot2(out, row, state, addend);
@@ -107,8 +107,8 @@ LANES_INLINE const uint64_t (*poseidon_lanes_layer(fr8 *state, const uint64_t (*
     return layer;
 }
 
-/* Eight hashes of width - 1 inputs; `width` and `partial_rounds` are constants at every call. Inputs are normalised plain
- * numbers below r in lanes; so is the result, below 2r. */
+/* Eight hashes of width - 1 inputs; `width` and `partial_rounds` are constants at every call. Inputs are normalised plain numbers
+ * below r; results too, below 2r. */
 LANES_INLINE void poseidon_lanes_permute(fr8 *out, const fr8 *inputs, uint32_t width, uint32_t partial_rounds,
                                          const poseidon_lane_parameters *p) {
     fr8 state[POSEIDON_LANES_WIDTH], addend, zero;
@@ -129,12 +129,12 @@ LANES_INLINE void poseidon_lanes_permute(fr8 *out, const fr8 *inputs, uint32_t w
     }
     for (uint32_t i = 0; i < width; i++) {
         fr8_add(&state[i], &state[i], p->leave[i]);
-        lanes52_carry_signed(state[i].v);
+        lanes52_carry(state[i].v, 1);
     }
     for (uint32_t round = 0; round < 3; round++) layer = poseidon_lanes_layer(state, layer, width, width);
     for (uint32_t i = 0; i < width; i++) fr8_power5(&state[i], &state[i], &zero);
     fr8_dot(out, p->final, state, width, &zero);
-    /* A product with the plain number one leaves Montgomery form. */
+    /* A product with the plain number one converts from Montgomery form. */
     fr8_dot1(out, &POSEIDON_LANES_ONE, out, &zero);
 }
 
@@ -153,7 +153,7 @@ static void poseidon_lanes_hash3(fr8 *out, const fr8 *inputs) {
     poseidon_lanes_permute(out, inputs, 4, POSEIDON_4_PARTIAL_ROUNDS, &parameters);
 }
 
-/* Four 64-bit limbs of each of eight elements, element i at words[i], to limbs of 52 bits. */
+/* Converts four 64-bit limbs of each of eight elements, element i at words[i], to limbs of 52 bits. */
 static void fr8_from_words(fr8 *r, const uint64_t words[LANES][4]) {
     uint64_t limbs[5][LANES];
     for (int i = 0; i < LANES; i++) {
@@ -178,7 +178,7 @@ static void fr8_to_words(uint64_t words[LANES][4], const fr8 *a) {
     }
 }
 
-/* hash_many of poseidon/poseidon.h for 1 to 8 groups of elements below r: places without a group repeat the first. */
+/* hash_many of poseidon/poseidon.h for 1 to 8 groups of elements below r; unused lanes repeat the first group. */
 static void poseidon_lanes_hash(uint8_t *out, const uint8_t *inputs, uint32_t width, size_t count) {
     fr8 elements[POSEIDON_MAX_NARROW_INPUTS], result;
     uint64_t words[LANES][4];

@@ -1,9 +1,8 @@
-/* poseidon/permutation.h - the permutation on field elements; constants are prepared by
- * tools/generate_poseidon_constants.py.
+/* poseidon/permutation.h - the permutation on field elements; tools/generate_poseidon_constants.py prepares the constants.
  *
- * Lanes carry known factors, so that one coefficient of every row is one. A layer is: S-boxes, then for each row the sum of
- * lane 0, a constant and the products with the other lanes. A partial round is: S-box and constant on lane 0, then a
- * sparse matrix with a first row and a first column.
+ * Elements of the state are scaled by known factors, so that one coefficient of every row is one. A layer is: S-boxes, then for
+ * each row the sum of element 0, a constant and the products with the other elements. A partial round is: S-box and constant on
+ * element 0, then a sparse matrix with a first row and a first column.
  */
 #ifndef SHARED_POSEIDON_PERMUTATION_H
 #define SHARED_POSEIDON_PERMUTATION_H
@@ -37,7 +36,7 @@ static inline __attribute__((always_inline)) void poseidon_add_products(fr *sum,
     }
 }
 
-/* S-boxes on `lanes` lanes, then `rows` rows of lanes - 1 coefficients and a constant. Returns the next layer. */
+/* S-boxes on `lanes` elements, then `rows` rows of lanes - 1 coefficients and a constant. Returns the next layer. */
 static inline __attribute__((always_inline)) const fr *poseidon_layer(fr *state, const fr *layer, uint32_t lanes,
                                                                       uint32_t rows) {
     fr powers[POSEIDON_MAX_WIDTH];
@@ -52,13 +51,13 @@ static inline __attribute__((always_inline)) const fr *poseidon_layer(fr *state,
     return layer;
 }
 
-/* out = hash of width - 1 inputs. Where speed counts, `width` and `partial_rounds` are constants at the call. */
+/* out = hash of width - 1 inputs. For speed, call it with constant `width` and `partial_rounds`. */
 static inline __attribute__((always_inline)) void poseidon_permute(fr *out, const fr *inputs, uint32_t width,
                                                                    uint32_t partial_rounds,
                                                                    const poseidon_parameters *p) {
     fr state[POSEIDON_MAX_WIDTH];
     const fr *layer = p->layers, *partial = p->partial;
-    /* Lane 0 starts as zero: its first S-box is a constant, which the constants of the layer hold. */
+    /* Element 0 starts as zero: its first S-box is a constant, which is included in the constants of the layer. */
     for (uint32_t i = 0; i < width - 1; i++) fr_add(&state[i], &inputs[i], &p->input[i]);
     poseidon_layer(state, p->start, width - 1, width);
     for (uint32_t round = 1; round < 4; round++) layer = poseidon_layer(state, layer, width, width);

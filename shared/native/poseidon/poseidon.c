@@ -1,10 +1,10 @@
-/* poseidon/poseidon.c - says which backends the processor runs. */
+/* poseidon/poseidon.c - lists the backends that the CPU supports. */
 #include "poseidon/poseidon.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* Leaf 7: BMI2 is bit 8 and ADX bit 19 of EBX. Both work on general registers: no operating system support needed. */
+/* Leaf 7: BMI2 is bit 8 and ADX bit 19 of EBX. Both use general registers and need no support of the operating system. */
 static int processor_has_adx_and_bmi2(void) {
     unsigned eax, ebx, ecx, edx;
     return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx >> 8 & 1) && (ebx >> 19 & 1);

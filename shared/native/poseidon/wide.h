@@ -1,4 +1,4 @@
-/* poseidon/wide.h - Poseidon of 4 to 7 inputs: hashes of accounts. One scalar code for every processor. */
+/* poseidon/wide.h - Poseidon of 4 to 7 inputs: hashes of accounts. Portable scalar code. */
 #ifndef SHARED_POSEIDON_WIDE_H
 #define SHARED_POSEIDON_WIDE_H
 

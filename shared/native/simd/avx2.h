@@ -11,7 +11,7 @@ typedef __m256d lanes_real;
 typedef struct lanes_u64 {
     __m256i half[2];
 } lanes_u64;
-/* All bits of a word are set, or none. */
+/* Each word is all ones or zero. */
 typedef struct lanes_choice {
     __m256i half[2];
 } lanes_choice;
@@ -25,7 +25,7 @@ typedef __m256i lanes_part_choice;
 
 #include "simd/region.h"
 
-/* The checked build stops where a product stands in no region. */
+/* The checked build aborts when a product is computed outside a region. */
 #if defined(G16_CHECKED)
 #define LANES_IN_REGION LANES_REGION_OR_STOP
 #else
@@ -39,7 +39,7 @@ LANES_INLINE lanes_part lanes_part_add(lanes_part a, lanes_part b) { return _mm2
 LANES_INLINE lanes_part lanes_part_sub(lanes_part a, lanes_part b) { return _mm256_sub_epi64(a, b); }
 LANES_INLINE lanes_part lanes_part_and(lanes_part a, lanes_part b) { return _mm256_and_si256(a, b); }
 LANES_INLINE lanes_part lanes_part_right(lanes_part a, unsigned n) { return _mm256_srli_epi64(a, (int)n); }
-/* No instruction: words are made non-negative before. */
+/* AVX2 has no such instruction: words are made non-negative first. */
 LANES_INLINE lanes_part lanes_part_right_signed(lanes_part a, unsigned n) {
     const uint64_t half = (uint64_t)1 << 63;
     return _mm256_sub_epi64(_mm256_srli_epi64(_mm256_xor_si256(a, lanes_part_set(half)), (int)n), lanes_part_set(half >> n));
@@ -62,13 +62,13 @@ LANES_INLINE lanes_part lanes_part_and_or(lanes_part a, lanes_part b, lanes_part
 
 LANES_INLINE lanes_real lanes_real_set(double value) { return _mm256_set1_pd(value); }
 LANES_INLINE lanes_real lanes_real_sub(lanes_real a, lanes_real b) { return _mm256_sub_pd(a, b); }
-/* c + a b, c - a b, rounded as the region says */
+/* c + a b and c - a b, rounded according to the region */
 LANES_INLINE lanes_real lanes_real_add_product(lanes_real a, lanes_real b, lanes_real c) { return _mm256_fmadd_pd(a, b, c); }
 LANES_INLINE lanes_real lanes_real_sub_product(lanes_real a, lanes_real b, lanes_real c) { return _mm256_fnmadd_pd(a, b, c); }
-/* The same bits. */
+/* Reinterprets the bits. */
 LANES_INLINE lanes_part lanes_real_bits(lanes_real a) { return _mm256_castpd_si256(a); }
 LANES_INLINE lanes_real lanes_part_as_real(lanes_part a) { return _mm256_castsi256_pd(a); }
-/* The number, below 2^52, whose bits are the mantissa of 2^52 plus it. */
+/* Converts a number below 2^52: the bits of 2^52 plus it have it as mantissa. */
 LANES_INLINE lanes_real lanes_part_to_real(lanes_part a) {
     return _mm256_sub_pd(_mm256_castsi256_pd(_mm256_or_si256(a, lanes_part_set(0x4330000000000000u))), _mm256_set1_pd(0x1p52));
 }
@@ -111,7 +111,7 @@ LANES_INLINE lanes_choice lanes_choice_of(uint8_t bits) {
     const __m256i given = lanes_part_set(bits), low = _mm256_setr_epi64x(1, 2, 4, 8), high = _mm256_setr_epi64x(16, 32, 64, 128);
     return (lanes_choice){{_mm256_cmpeq_epi64(_mm256_and_si256(given, low), low), _mm256_cmpeq_epi64(_mm256_and_si256(given, high), high)}};
 }
-/* The signs of the words. */
+/* The sign bits of the words. */
 LANES_INLINE uint8_t lanes_sign_bits(__m256i low, __m256i high) {
     return (uint8_t)(_mm256_movemask_pd(_mm256_castsi256_pd(low)) | _mm256_movemask_pd(_mm256_castsi256_pd(high)) << 4);
 }
@@ -142,10 +142,10 @@ LANES_INLINE uint32_t lanes_equal_u32(const uint32_t *a, const uint32_t *b) {
     return equal;
 }
 
-/* For each set of four lanes the numbers of its members, in order, in the first places. */
+/* For each set of four lanes the indices of its members, in ascending order, first. */
 static const uint8_t LANES_MEMBERS[16][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0}, {2, 0, 0, 0}, {0, 2, 0, 0}, {1, 2, 0, 0}, {0, 1, 2, 0},
                                              {3, 0, 0, 0}, {0, 3, 0, 0}, {1, 3, 0, 0}, {0, 1, 3, 0}, {2, 3, 0, 0}, {0, 2, 3, 0}, {1, 2, 3, 0}, {0, 1, 2, 3}};
-/* The place of each of four lanes among the members of the set. */
+/* For each set the rank of each of four lanes among its members. */
 static const uint8_t LANES_RANKS[16][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 0, 0}, {0, 0, 1, 0}, {0, 0, 1, 0}, {0, 1, 2, 0},
                                            {0, 0, 0, 0}, {0, 0, 0, 1}, {0, 0, 0, 1}, {0, 1, 0, 2}, {0, 0, 0, 1}, {0, 0, 1, 2}, {0, 0, 1, 2}, {0, 1, 2, 3}};
 
@@ -154,7 +154,7 @@ LANES_INLINE __m128i lanes_numbers(const uint8_t numbers[4]) {
     __builtin_memcpy(&word, numbers, sizeof word);
     return _mm_cvtepu8_epi32(_mm_cvtsi32_si128((int)word));
 }
-/* The words of these numbers. */
+/* Selects the words with these indices. */
 LANES_INLINE __m256i lanes_pick(__m256i words, const uint8_t numbers[4]) {
     const __m256i doubled = _mm256_cvtepu32_epi64(_mm_slli_epi32(lanes_numbers(numbers), 1));
     const __m256i both = _mm256_or_si256(doubled, _mm256_slli_epi64(_mm256_add_epi64(doubled, lanes_part_set(1)), 32));
@@ -166,7 +166,7 @@ LANES_INLINE void lanes_store_where(void *at, uint8_t bits, lanes_u64 a) {
     _mm256_storeu_si256((void *)(words + __builtin_popcount(bits & 15)), lanes_pick(a.half[1], LANES_MEMBERS[bits >> 4]));
 }
 LANES_INLINE void lanes_store_where_u32(uint32_t *at, uint8_t bits, const uint32_t *from) {
-    /* Both are read before anything is stored: `at` may overlap `from`. */
+    /* Both are loaded before the store: `at` may overlap `from`. */
     const __m128 low = _mm_loadu_ps((const void *)from), high = _mm_loadu_ps((const void *)(from + 4));
     _mm_storeu_ps((void *)at, _mm_permutevar_ps(low, lanes_numbers(LANES_MEMBERS[bits & 15])));
     _mm_storeu_ps((void *)(at + __builtin_popcount(bits & 15)), _mm_permutevar_ps(high, lanes_numbers(LANES_MEMBERS[bits >> 4])));
@@ -190,7 +190,7 @@ LANES_INLINE lanes_u64 lanes_gather(const void *base, lanes_u64 places) {
 
 /* ---- rows and columns -------------------------------------------------------------------------- */
 
-/* Four rows of four words -> four columns. */
+/* Transposes four rows of four words to columns. */
 LANES_INLINE void lanes_part_transpose(lanes_part columns[4], __m256i r0, __m256i r1, __m256i r2, __m256i r3) {
     const __m256i even0 = _mm256_unpacklo_epi64(r0, r1), odd0 = _mm256_unpackhi_epi64(r0, r1);
     const __m256i even1 = _mm256_unpacklo_epi64(r2, r3), odd1 = _mm256_unpackhi_epi64(r2, r3);
@@ -200,16 +200,16 @@ LANES_INLINE void lanes_part_transpose(lanes_part columns[4], __m256i r0, __m256
     columns[3] = _mm256_permute2x128_si256(odd0, odd1, 0x31);
 }
 
-/* The same -> part `half` of four columns. */
+/* The same, into part `half` of four columns. */
 LANES_INLINE void lanes_transpose_quarter(lanes_u64 columns[4], int half, __m256i r0, __m256i r1, __m256i r2, __m256i r3) {
     lanes_part quarter[4];
     lanes_part_transpose(quarter, r0, r1, r2, r3);
     for (int i = 0; i < 4; i++) columns[i].half[half] = quarter[i];
 }
 
-/* Halves of rows are put together while they are read, which saves half of the shuffles. */
+/* Halves of rows are combined while they are loaded, which saves half of the shuffles. */
 LANES_INLINE void lanes_part_load_columns(lanes_part columns[4], const void *const at[LANES / LANES_PARTS], size_t offset) {
-    __m256i halves[4]; /* words 0 and 1 of rows 0 and 2, of rows 1 and 3; words 2 and 3 of the same */
+    __m256i halves[4]; /* words 0 and 1 of rows 0 and 2, of rows 1 and 3; words 2 and 3 of the same rows */
     for (int i = 0; i < 4; i++) {
         const size_t place = offset + 16 * (size_t)(i / 2);
         const __m128i low = _mm_loadu_si128((const void *)((const char *)at[i % 2] + place));

@@ -12,7 +12,7 @@ typedef __mmask8 lanes_choice, lanes_part_choice;
 
 #define LANES_PARTS 1
 #define LANES_PART(x, h) (x)
-/* Tests on processors without these instructions have a region and no registers (prover/native/tests/emulated_avx512.h). */
+/* Tests on CPUs without these instructions have a region and emulated vectors (prover/native/tests/emulated_avx512.h). */
 #if !defined(LANES_REGION)
 #define LANES_REGION ((void)0)
 #define LANES_IN_REGION ((void)0)
@@ -41,15 +41,15 @@ LANES_INLINE lanes_part lanes_part_and_or(lanes_part a, lanes_part b, lanes_part
 
 LANES_INLINE lanes_real lanes_real_set(double value) { return _mm512_set1_pd(value); }
 LANES_INLINE lanes_real lanes_real_sub(lanes_real a, lanes_real b) { return _mm512_sub_pd(a, b); }
-/* c + a b, c - a b, rounded towards zero */
+/* c + a b and c - a b, rounded towards zero */
 LANES_INLINE lanes_real lanes_real_add_product(lanes_real a, lanes_real b, lanes_real c) { return _mm512_fmadd_round_pd(a, b, c, LANES_DOWN); }
 LANES_INLINE lanes_real lanes_real_sub_product(lanes_real a, lanes_real b, lanes_real c) { return _mm512_fnmadd_round_pd(a, b, c, LANES_DOWN); }
-/* The same bits. */
+/* Reinterprets the bits. */
 LANES_INLINE lanes_part lanes_real_bits(lanes_real a) { return _mm512_castpd_si512(a); }
 LANES_INLINE lanes_real lanes_part_as_real(lanes_part a) { return _mm512_castsi512_pd(a); }
-/* The number, below 2^52. */
+/* Converts a number below 2^52. */
 LANES_INLINE lanes_real lanes_part_to_real(lanes_part a) { return _mm512_cvtepu64_pd(a); }
-/* Keeps the compiler from summing a column in another order, which would hold all of its terms in registers. */
+/* Prevents the compiler from reordering the sum of a column, which would keep all of its terms in registers. */
 #if !defined(LANES_IN_ORDER)
 #define LANES_IN_ORDER(a, b) __asm__("" : "+v"(a), "+v"(b))
 #endif
@@ -98,7 +98,7 @@ LANES_INLINE lanes_u64 lanes_gather(const void *base, lanes_u64 places) { return
 
 /* ---- rows and columns -------------------------------------------------------------------------- */
 
-/* Rows are read in halves, which saves a third of the shuffles. */
+/* Rows are loaded in halves, which saves a third of the shuffles. */
 LANES_INLINE void lanes_part_load_columns(lanes_part columns[4], const void *const at[LANES], size_t offset) {
     __m512i rows[4]; /* rows 0 and 2, 1 and 3, 4 and 6, 5 and 7 */
     for (int i = 0; i < 4; i++) {

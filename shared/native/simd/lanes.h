@@ -1,31 +1,31 @@
 /* simd/lanes.h - eight 64-bit words at once: in one register with AVX-512 (simd/avx512.h), in two with AVX2 (simd/avx2.h), which the
- * including unit chooses by defining LANES_AVX2.
+ * including unit selects by defining LANES_AVX2.
  *
  * lanes_u64     eight words; word i belongs to lane i;
- * lanes_choice  yes or no for each lane; as bits, bit i is that of lane i;
- * lanes_part    what one instruction takes; LANES_PART(x, h) is part h of LANES_PARTS of eight words;
- * lanes_real    as many doubles.
+ * lanes_choice  a mask of lanes; as bits, bit i belongs to lane i;
+ * lanes_part    the words of one register; LANES_PART(x, h) is part h of LANES_PARTS of eight words;
+ * lanes_real    the same number of doubles.
  *
- * Products of doubles are rounded towards zero. AVX-512 says so in each instruction; for AVX2 it is a mode of the thread, which
- * LANES_REGION sets until the end of the block. Every block that calls products stands in one. The products themselves are
- * functions that are not inlined, so none can move out of it.
+ * Products of doubles are rounded towards zero. AVX-512 instructions have their own rounding mode. With AVX2 it is a mode of
+ * the thread, which LANES_REGION sets until the end of the block. Every block that computes products must be in such a region. The
+ * products are functions that are not inlined, so the compiler cannot move one out of it.
  *
  *   lanes_load, lanes_store                any address
  *   lanes_left, lanes_right(_signed)       shifts of all words by n bits
  *   lanes_mul_u32(a, b)                    products of the low 32 bits
  *   lanes_mul_small(a, b)                  low 64 bits of the products of a < 2^32 and any b
- *   lanes_sub_where(c, a, b)               a - b where c says yes, a elsewhere
- *   lanes_sub_from_where(c, a, b)          b - a where c says yes, a elsewhere
+ *   lanes_sub_where(c, a, b)               a - b in the lanes of c, a elsewhere
+ *   lanes_sub_from_where(c, a, b)          b - a in the lanes of c, a elsewhere
  *   lanes_choose(c, yes, no)
  *   lanes_odd(a)                           bits: lowest bit of each word
  *   lanes_equal_u32(a, b)                  bits: which of 16 neighbouring 32-bit words are equal
- *   lanes_store_where(at, bits, a)         the words of these lanes one after the other; uses up 64 bytes
- *   lanes_store_where_u32(at, bits, from)  the same for eight 32-bit words in memory; uses up 32 bytes
+ *   lanes_store_where(at, bits, a)         the words of these lanes, packed; writes 64 bytes
+ *   lanes_store_where_u32(at, bits, from)  the same for eight 32-bit words in memory; writes 32 bytes
  *   lanes_spread(bits, from, otherwise)    the first words of `from` to these lanes, in their order
  *   lanes_rotate(a, n)                     lane i takes the word of lane (i + n) mod 8
  *   lanes_gather(base, places)             base[places]
  *   lanes_part_odd(a)                      the lanes whose lowest bit is set
- *   lanes_part_opposite_where(c, a)        -a where c says yes, a elsewhere
+ *   lanes_part_opposite_where(c, a)        -a in the lanes of c, a elsewhere
  *   lanes_part_load_columns(columns, at, offset)  four columns of as many rows of four words as a part has lanes, row i at at[i] + offset
  *   lanes_part_store_rows(at, columns)     the reverse for rows of eight words
  *   lanes_transpose(m)                     eight rows of eight words -> eight columns

@@ -1,5 +1,5 @@
-/* simd/region.h - a mode of the thread in which products of doubles are rounded towards zero, from where LANES_REGION stands until the
- * end of its block; for instructions that do not say themselves how they round. */
+/* simd/region.h - a mode of the thread in which products of doubles are rounded towards zero, from LANES_REGION to the end of its
+ * block; for instructions without their own rounding mode. */
 #ifndef SHARED_SIMD_REGION_H
 #define SHARED_SIMD_REGION_H
 

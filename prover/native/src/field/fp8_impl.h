@@ -57,7 +57,7 @@ FP8_INLINE void fp8_set(fp8 *r, const uint64_t limbs[5]) {
     for (int i = 0; i < 5; i++) r->v[i] = fp8_limb(limbs, i);
 }
 
-FP8_INLINE void fp8_carry(fp8 *r) { lanes52_carry_signed(r->v); }
+FP8_INLINE void fp8_carry(fp8 *r) { lanes52_carry(r->v, 1); }
 
 /* Limb i of a multiple of p in a redundant representation: all limbs but the last are 2^57 larger, all but the first 2^5 smaller.
  * Limbs stay positive when up to 2^56 is subtracted from each, so carries are never negative. */
@@ -66,16 +66,8 @@ LANES_INLINE uint64_t fp8_lifted(unsigned multiple, int i) {
     return FP8_P[i] * multiple + (i < 4 ? (uint64_t)FP8_LIFT_CARRY << 52 : 0) - (i > 0 ? FP8_LIFT_CARRY : 0);
 }
 
-/* Carries limbs that are positive, except for the last, which may have any sign. */
-FP8_INLINE void fp8_carry_unsigned(fp8 *r) {
-    LANES52_UNROLL
-    for (int h = 0; h < LANES_PARTS; h++) {
-        lanes_part limbs[5];
-        LANES52_TAKE(limbs, r->v, h);
-        lanes52_carry_part(limbs, 0);
-        LANES52_PUT(r->v, limbs, h);
-    }
-}
+/* The same for limbs that are positive, except for the last, which may have any sign. */
+FP8_INLINE void fp8_carry_positive(fp8 *r) { lanes52_carry(r->v, 0); }
 
 /* r = a * b / R, below p + a * b / R. */
 FP8_PRODUCT fp8_mul(fp8 *r, const fp8 *a, const fp8 *b) { lanes52_mul(r->v, a->v, b->v, &FP8_MODULUS); }
@@ -131,13 +123,13 @@ FP8_PRODUCT fp8_mul_sum(fp8 *r, const fp8 *a, const fp8 *b, const fp8 *c, const 
 /* r = a - b + 4p, for b < 4p; its bound is that of a plus 4p. */
 FP8_INLINE void fp8_sub(fp8 *r, const fp8 *a, const fp8 *b) {
     for (int i = 0; i < 5; i++) r->v[i] = lanes_sub(lanes_add(a->v[i], lanes_set(fp8_lifted(4, i))), b->v[i]);
-    fp8_carry_unsigned(r);
+    fp8_carry_positive(r);
 }
 
 /* r = a - b + 8p, for b < 8p. */
 FP8_INLINE void fp8_sub_wide(fp8 *r, const fp8 *a, const fp8 *b) {
     for (int i = 0; i < 5; i++) r->v[i] = lanes_sub(lanes_add(a->v[i], lanes_set(fp8_lifted(8, i))), b->v[i]);
-    fp8_carry_unsigned(r);
+    fp8_carry_positive(r);
 }
 
 /* r = a + b; its bound is the sum of both. */

@@ -33,7 +33,7 @@ LANES_INLINE void fr8_sub_raw(fr8 *r, const fr8 *a, const fr8 *b, const uint64_t
     for (int i = 0; i < 5; i++) r->v[i] = lanes_sub(lanes_add(a->v[i], lanes_set(offset[i])), b->v[i]);
 }
 
-LANES_INLINE void fr8_carry(fr8 *r) { lanes52_carry_signed(r->v); }
+LANES_INLINE void fr8_carry(fr8 *r) { lanes52_carry(r->v, 1); }
 
 /* Subtracts `multiple` in lanes that exceed it, judged by the top limb, which may differ from the exact one by a few units. */
 LANES_INLINE void fr8_lower(fr8 *r, const uint64_t multiple[5]) {

@@ -81,7 +81,7 @@ FP8_INLINE void g2_lanes_square(fp82 square[2], const fp82 slope[2], int count) 
         for (int k = 0; k < 5; k++) {
             difference.v[k] = lanes_sub(lanes_add(slope[i].c0.v[k], lanes_set(fp8_lifted(9, k))), slope[i].c1.v[k]);
         }
-        fp8_carry_unsigned(&difference);
+        fp8_carry_positive(&difference);
         fp8_mul_two(&square[i].c0, &sum, &difference, &square[i].c1, &slope[i].c0, &slope[i].c1);
     }
 }
