@@ -23,7 +23,7 @@
 static device_queue queue = {0, DEVICE_OK, cudaSuccess, 0, 0};
 
 static void stop_on_failure(void) {
-    device_note(&queue, cudaStreamSynchronize(queue.stream));
+    device_record_error(&queue, cudaStreamSynchronize(queue.stream));
     if (queue.status == DEVICE_OK) return;
     fprintf(stderr, "gpu_bench: %s\n", cudaGetErrorString(queue.error));
     exit(1);
@@ -53,7 +53,7 @@ template <typename Work> static double median_ms(Work work) {
 
 static uint32_t grid_that_fills(uint32_t blocks_per_sm) {
     cudaDeviceProp properties;
-    device_note(&queue, cudaGetDeviceProperties(&properties, 0));
+    device_record_error(&queue, cudaGetDeviceProperties(&properties, 0));
     stop_on_failure();
     return (uint32_t)properties.multiProcessorCount * blocks_per_sm;
 }
@@ -105,7 +105,7 @@ static double mul_rate(void) {
     const uint32_t blocks = grid_that_fills(8);
     const size_t bytes = (size_t)blocks * BENCH_THREADS * 3 * sizeof(fp);
     fp *values = (fp *)device_allocate(&queue, bytes);
-    if (values) device_note(&queue, cudaMemsetAsync(values, 0x17, bytes, queue.stream));
+    if (values) device_record_error(&queue, cudaMemsetAsync(values, 0x17, bytes, queue.stream));
     const double ms = median_ms([&] { mul_kernel<<<blocks, BENCH_THREADS, 0, queue.stream>>>(values); });
     device_release(values);
     return (double)blocks * BENCH_THREADS * 2 * MUL_STEPS / ms * 1e3;
@@ -273,7 +273,7 @@ int main(int argc, char **argv) {
     const uint32_t log2 = argc > 2 ? (uint32_t)atoi(argv[2]) : 20, sets = argc > 3 ? (uint32_t)atoi(argv[3]) : 0;
     const uint32_t window_bits = argc > 4 ? (uint32_t)atoi(argv[4]) : 0, many = argc > 5 ? (uint32_t)atoi(argv[5]) : 1;
     const char *folder = argc > 6 ? argv[6] : NULL;
-    device_note(&queue, cudaStreamCreate(&queue.stream));
+    device_record_error(&queue, cudaStreamCreate(&queue.stream));
     stop_on_failure();
     if (!strcmp(name, "imad_wide_rate")) {
         const double rate = imad_wide_rate();

@@ -15,7 +15,7 @@ static msm_plan bench_table_plan(const msm_table_shape *shape) {
 }
 
 static void bench_place_sorted(msm_sorted *sorted, arena *room, const msm_table_shape *shape, size_t count) {
-    msm_place_sorted(sorted, room, 1, msm_table_entries(shape, count), 1, msm_table_buckets(shape));
+    msm_lay_out_sorted(sorted, room, 1, msm_table_entries(shape, count), 1, msm_table_buckets(shape));
 }
 
 /* COUNTS(count): the lists of which the shape is chosen. */

@@ -13,7 +13,7 @@
 
 const char *g16_version(void) { return "0.1.0"; }
 
-static uint32_t processors_available(void) {
+static uint32_t cpus_available(void) {
 #if defined(__linux__)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) {
@@ -27,7 +27,7 @@ static uint32_t processors_available(void) {
 
 #if defined(__x86_64__)
 /* Bit 19 of EBX in leaf 7; not every compiler accepts "adx" in __builtin_cpu_supports. */
-static int processor_has_adx(void) {
+static int cpu_has_adx(void) {
     unsigned eax, ebx, ecx, edx;
     return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx >> 19 & 1);
 }
@@ -37,7 +37,7 @@ static int processor_has_adx(void) {
 static const g16_backend *choose_backend(g16_backend_choice choice) {
     const int any = choice == G16_BACKEND_AUTO;
 #if defined(__x86_64__)
-    const int adx = processor_has_adx() && __builtin_cpu_supports("bmi2");
+    const int adx = cpu_has_adx() && __builtin_cpu_supports("bmi2");
 #if !defined(G16_WITHOUT_LANES)
     const int avx2 = adx && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const int has_avx512 = adx && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
@@ -69,7 +69,7 @@ g16_status g16_engine_create(g16_engine **engine, uint32_t threads, g16_backend_
         free(made);
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "this processor does not run the chosen backend");
     }
-    uint32_t size = threads ? threads : processors_available();
+    uint32_t size = threads ? threads : cpus_available();
     if (size > MAX_THREADS) size = MAX_THREADS;
     g16_status status = thread_pool_create(&made->pool, size);
     if (status != G16_OK) {

@@ -78,9 +78,9 @@ int32_t T(t_msm_g1)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
         fr_from_bytes(&values[i], scalars + 32 * (size_t)i);
     }
     msm_recode(digits, &plan, values, unit, count, 0, count);
-    g1_msm_prepare(bases, count);
+    g1_msm_to_stored(bases, count);
     g1_msm_scratch scratch;
-    g1_msm_scratch_place(&scratch, arena_over(memory), &plan, count);
+    g1_msm_scratch_lay_out(&scratch, arena_over(memory), &plan, count);
     for (uint32_t i = 0; i < plan.windows * pieces; i++) {
         const uint32_t w = i / pieces;
         g1_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, bases, count,
@@ -111,9 +111,9 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
         fr_from_bytes(&values[i], scalars + 32 * (size_t)i);
     }
     msm_recode(digits, &plan, values, unit, count, 0, count);
-    g2_msm_prepare(bases, count);
+    g2_msm_to_stored(bases, count);
     g2_msm_scratch scratch;
-    g2_msm_scratch_place(&scratch, arena_over(memory), &plan, count);
+    g2_msm_scratch_lay_out(&scratch, arena_over(memory), &plan, count);
     for (uint32_t i = 0; i < plan.windows * pieces; i++) {
         const uint32_t w = i / pieces;
         g2_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, bases, count,
@@ -158,11 +158,11 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
         const uint32_t counts[2] = {count / 2, count - count / 2};                                                         \
         for (int list = 0; list < 2; list++) {                                                                             \
             arena room = arena_measure();                                                                                  \
-            msm_place_sorted(&sorted[list], &room, 1, msm_table_entries(&shape, counts[list]), 1, msm_table_buckets(&shape));\
+            msm_lay_out_sorted(&sorted[list], &room, 1, msm_table_entries(&shape, counts[list]), 1, msm_table_buckets(&shape));\
             sorted_memory[list] = malloc(room.used + ARENA_ALIGNMENT);                                                     \
             if (!sorted_memory[list]) return 1;                                                                            \
             room = arena_over(sorted_memory[list]);                                                                        \
-            msm_place_sorted(&sorted[list], &room, 1, msm_table_entries(&shape, counts[list]), 1, msm_table_buckets(&shape));\
+            msm_lay_out_sorted(&sorted[list], &room, 1, msm_table_entries(&shape, counts[list]), 1, msm_table_buckets(&shape));\
         }                                                                                                                  \
         for (uint32_t set = 0; set < sets; set++) {                                                                        \
             for (int list = 0; list < 2; list++) {                                                                         \
@@ -264,7 +264,7 @@ int32_t T(t_quotient)(uint8_t *vectors, uint32_t log2, uint32_t constraints, uin
         for (uint32_t i = quotient_point_tasks(&cut, &shape); i-- > 0;) quotient_point_columns(c, a, b, &cut, i, &shape, table);
     } else if (cut.passes) {
         for (uint32_t i = columns; i-- > 0;) quotient_product_columns(a, b, &scale, &cut, i, table);
-        for (uint32_t i = cut.rows; i-- > 0;) quotient_leave_row(a, c, &cut, i, table);
+        for (uint32_t i = cut.rows; i-- > 0;) quotient_from_coset_row(a, c, &cut, i, table);
     } else if (folded) {
         quotient_to_parts(a, c, log2, &shape, table);
         quotient_to_parts(b, c + n / 2, log2, &shape, table);

@@ -38,7 +38,7 @@ static inline int fr_is_zero(const fr *a) { return mont256_is_zero(a->v); }
 static inline int fr_equal(const fr *a, const fr *b) { return mont256_equal(a->v, b->v); }
 
 /* Converts to canonical limbs (a plain integer below r), little-endian. */
-static inline void fr_to_limbs(uint64_t limbs[4], const fr *a) { mont256_from(limbs, a->v, &FR_MODULUS); }
+static inline void fr_to_limbs(uint64_t limbs[4], const fr *a) { mont256_to_plain(limbs, a->v, &FR_MODULUS); }
 
 /* Converts limbs below r to Montgomery form. */
 static inline void fr_from_limbs(fr *r, const uint64_t limbs[4]) {

@@ -273,7 +273,7 @@ static inline void mont256_halve(uint64_t r[4], const uint64_t a[4], const mont2
 }
 
 /* r = a / R mod p, the plain value of a Montgomery form, for a < 2p. */
-static inline void mont256_from(uint64_t r[4], const uint64_t a[4], const mont256_modulus *m) {
+static inline void mont256_to_plain(uint64_t r[4], const uint64_t a[4], const mont256_modulus *m) {
     static const uint64_t unit[4] = {1, 0, 0, 0};
     mont256_mul(r, a, unit, m);
 }

@@ -20,7 +20,7 @@ static const lanes52_modulus POSEIDON_MODULUS = {
     {0x1f593f0000001, 0x4879b9709143e, 0x181585d2833e8, 0xa029b85045b68, 0x030644e72e131}, 0x1f593efffffff,
     {0x82e644ee4c3d2, 0xf93893c98b1de, 0xd46fe04d0a4c7, 0x8f0aad55e2a1f, 0x5ed0447de83}};
 /* 2^520 mod r: a product with it converts a plain number to R = 2^260. */
-static const uint64_t POSEIDON_LANES_ENTER[5] = {0x0b852d16da6f5, 0xc621620cddce3, 0xaf1b95343ffb6, 0xc3c15e103e7c2, 0x00281528fa122};
+static const uint64_t POSEIDON_TO_R260[5] = {0x0b852d16da6f5, 0xc621620cddce3, 0xaf1b95343ffb6, 0xc3c15e103e7c2, 0x00281528fa122};
 
 static const uint64_t POSEIDON_LANES_ONE[5] = {1, 0, 0, 0, 0};
 static const uint64_t POSEIDON_LANES_ZERO[5] = {0, 0, 0, 0, 0};
@@ -116,7 +116,7 @@ LANES_INLINE void poseidon_lanes_permute(fr8 *out, const fr8 *inputs, uint32_t w
     fr8_set(&zero, POSEIDON_LANES_ZERO);
     for (uint32_t i = 0; i < width - 1; i++) {
         fr8_set(&addend, p->input[i]);
-        fr8_dot1(&state[i], &POSEIDON_LANES_ENTER, &inputs[i], &addend);
+        fr8_dot1(&state[i], &POSEIDON_TO_R260, &inputs[i], &addend);
     }
     poseidon_lanes_layer(state, p->start, width - 1, width);
     for (uint32_t round = 1; round < 4; round++) layer = poseidon_lanes_layer(state, layer, width, width);

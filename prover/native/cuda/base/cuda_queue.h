@@ -31,7 +31,7 @@ typedef struct device_queue {
     int measuring;  /* count bytes without allocating */
 } device_queue;
 
-static inline void device_note(device_queue *queue, cudaError_t error) {
+static inline void device_record_error(device_queue *queue, cudaError_t error) {
     if (error == cudaSuccess) return;
     (void)cudaGetLastError(); /* otherwise the next launch of this thread would report the error */
     if (queue->status != DEVICE_OK) return;
@@ -44,33 +44,33 @@ static inline void *device_allocate(device_queue *queue, size_t bytes) {
     if (queue->status != DEVICE_OK) return NULL;
     queue->bytes += device_allocation(bytes);
     if (queue->measuring) return NULL;
-    device_note(queue, cudaMalloc(&memory, bytes ? bytes : 1));
+    device_record_error(queue, cudaMalloc(&memory, bytes ? bytes : 1));
     return memory;
 }
 
 static inline void device_release(void *memory) { cudaFree(memory); }
 
 static inline void device_zero(device_queue *queue, void *memory, size_t bytes) {
-    if (queue->status == DEVICE_OK) device_note(queue, cudaMemsetAsync(memory, 0, bytes, queue->stream));
+    if (queue->status == DEVICE_OK) device_record_error(queue, cudaMemsetAsync(memory, 0, bytes, queue->stream));
 }
 
 static inline void device_write(device_queue *queue, void *to, const void *from_host, size_t bytes) {
     if (queue->status != DEVICE_OK) return;
-    device_note(queue, cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, queue->stream));
+    device_record_error(queue, cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, queue->stream));
 }
 
 /* The bytes are valid once the queue is finished. */
 static inline void device_read_later(device_queue *queue, void *to_host, const void *from, size_t bytes) {
     if (queue->status != DEVICE_OK) return;
-    device_note(queue, cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, queue->stream));
+    device_record_error(queue, cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, queue->stream));
 }
 
 /* Waits for all queued work, also after a failure. */
-static inline void device_finish(device_queue *queue) { device_note(queue, cudaStreamSynchronize(queue->stream)); }
+static inline void device_finish(device_queue *queue) { device_record_error(queue, cudaStreamSynchronize(queue->stream)); }
 
 static inline void device_queue_create(device_queue *queue) {
     memset(queue, 0, sizeof *queue);
-    device_note(queue, cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking));
+    device_record_error(queue, cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking));
 }
 
 static inline void device_queue_destroy(device_queue *queue) {
@@ -83,7 +83,7 @@ typedef struct device_mark {
 } device_mark;
 
 static inline void device_mark_create(device_queue *queue, device_mark *mark) {
-    if (queue->status == DEVICE_OK) device_note(queue, cudaEventCreate(&mark->event));
+    if (queue->status == DEVICE_OK) device_record_error(queue, cudaEventCreate(&mark->event));
 }
 
 static inline void device_mark_destroy(device_mark *mark) {
@@ -91,12 +91,12 @@ static inline void device_mark_destroy(device_mark *mark) {
 }
 
 static inline void device_mark_set(device_queue *queue, device_mark *mark) {
-    if (queue->status == DEVICE_OK) device_note(queue, cudaEventRecord(mark->event, queue->stream));
+    if (queue->status == DEVICE_OK) device_record_error(queue, cudaEventRecord(mark->event, queue->stream));
 }
 
 /* Work queued later begins after the mark. */
 static inline void device_wait_for(device_queue *queue, device_mark *mark) {
-    if (queue->status == DEVICE_OK) device_note(queue, cudaStreamWaitEvent(queue->stream, mark->event, 0));
+    if (queue->status == DEVICE_OK) device_record_error(queue, cudaStreamWaitEvent(queue->stream, mark->event, 0));
 }
 
 /* Returns the time between two marks that were reached. */
@@ -146,7 +146,7 @@ static inline void device_capture_end(device_queue *queue, device_graph *graph) 
 }
 
 static inline void device_graph_launch(device_queue *queue, device_graph *graph) {
-    if (queue->status == DEVICE_OK) device_note(queue, cudaGraphLaunch(graph->executable, queue->stream));
+    if (queue->status == DEVICE_OK) device_record_error(queue, cudaGraphLaunch(graph->executable, queue->stream));
 }
 
 static inline void device_graph_release(device_graph *graph) {
@@ -173,11 +173,11 @@ static inline void device_graph_release(device_graph *graph) {
         if ((queue)->status == DEVICE_OK && (blocks) > 0) {                                                            \
             const size_t launch_bytes_ = (shared_bytes);                                                               \
             if (launch_bytes_ > 48 * 1024) {                                                                           \
-                device_note(queue, cudaFuncSetAttribute(KERNEL_NAME(name), cudaFuncAttributeMaxDynamicSharedMemorySize,\
+                device_record_error(queue, cudaFuncSetAttribute(KERNEL_NAME(name), cudaFuncAttributeMaxDynamicSharedMemorySize,\
                                                         (int)launch_bytes_));                                          \
             }                                                                                                          \
             KERNEL_NAME(name)<<<(uint32_t)(blocks), threads_per_block, launch_bytes_, (queue)->stream>>>(*(arguments));\
-            device_note(queue, cudaGetLastError());                                                                    \
+            device_record_error(queue, cudaGetLastError());                                                                    \
         }                                                                                                              \
     } while (0)
 

@@ -66,7 +66,7 @@ typedef struct library_key {
 /* ---- failures --------------------------------------------------------------------------------------- */
 
 static device_abi_status library_lost(library_device *device, char *message) {
-    gpu_say(message, device->reason);
+    gpu_set_message(message, device->reason);
     return DEVICE_ABI_LOST;
 }
 
@@ -91,7 +91,7 @@ static device_abi_status library_failed(library_device *device, const device_que
 
 static void library_memory_free(library_memory *memory) {
     proof_memory_release(&memory->proof);
-    gpu_order_end(memory->proof.queues);
+    gpu_clear_order(memory->proof.queues);
     proof_queues_destroy(&memory->proof);
     free(memory);
 }

@@ -44,7 +44,7 @@ static device_abi_status library_chains_load(void *handle, const device_abi_chai
     const uint64_t bytes = library_measure_chains(chains);
     device_queue queue;
     if (!library_chains_reserve(key, bytes)) {
-        gpu_say(message, "the budget of GPU memory does not hold the chains of the circuit");
+        gpu_set_message(message, "the budget of GPU memory does not hold the chains of the circuit");
         return DEVICE_ABI_OUT_OF_MEMORY;
     }
     memset(&queue, 0, sizeof queue);

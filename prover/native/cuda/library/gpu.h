@@ -20,7 +20,7 @@ typedef enum gpu_point { GPU_OPEN, GPU_KEY_LOAD, GPU_PROVE } gpu_point;
 #define GPU_TABLE_SHARE 65536 /* in software, computing a table takes longer than any proof gains */
 #endif
 
-static inline void gpu_say(char *message, const char *text) { snprintf(message, DEVICE_ABI_MESSAGE, "%s", text); }
+static inline void gpu_set_message(char *message, const char *text) { snprintf(message, DEVICE_ABI_MESSAGE, "%s", text); }
 
 /* A product in a chain: a warp alone on its scheduler needs 128 wide multiply-adds of 4 clocks at 1.98 GHz, and some overhead. 16
  * CPUs: 20 ns per product each. Page-locked memory: 25 GB/s. With GROTH16_CUDA_WITNESS=device, for tests, chains have no cost. */
@@ -44,7 +44,7 @@ static inline device_abi_status gpu_unavailable(char *message, cudaError_t error
     int driver = 0;
     (void)cudaGetLastError();
     if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
-        gpu_say(message, "CUDA does not start: this machine has no NVIDIA driver");
+        gpu_set_message(message, "CUDA does not start: this machine has no NVIDIA driver");
     } else {
         snprintf(message, DEVICE_ABI_MESSAGE, "CUDA does not start: %s", cudaGetErrorString(error));
     }
@@ -63,7 +63,7 @@ static inline device_abi_status gpu_count(uint32_t *count, char *message) {
 /* Selects the GPU of this thread. */
 static inline void gpu_use(uint32_t index, device_queue *queue) {
     (void)cudaGetLastError();
-    device_note(queue, cudaSetDevice((int)index));
+    device_record_error(queue, cudaSetDevice((int)index));
 }
 
 static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t index, char *message) {
@@ -91,7 +91,7 @@ static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t ind
 /* Refuses a GPU for which the library has no code. */
 static inline device_abi_status gpu_check(const device_abi_info *info, char *message) {
     cudaFuncAttributes attributes;
-    if (cudaFuncGetAttributes(&attributes, KERNEL_NAME(points_leave)) == cudaSuccess) return DEVICE_ABI_OK;
+    if (cudaFuncGetAttributes(&attributes, KERNEL_NAME(points_to_r256)) == cudaSuccess) return DEVICE_ABI_OK;
     (void)cudaGetLastError();
     snprintf(message, DEVICE_ABI_MESSAGE, "this CUDA library has no code for GPUs of compute capability %u.%u, as this %.60s is",
              info->capability_major, info->capability_minor, info->name);
@@ -106,19 +106,19 @@ static inline void gpu_reset(uint32_t index) {
     (void)cudaGetLastError();
 }
 
-static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t number) {
+static inline void gpu_inject_failure(device_queue *queue, gpu_point point, uint32_t number) {
     (void)queue;
     (void)point;
     (void)number;
 }
 
-static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
+static inline void gpu_inject_wrong_sums(device_abi_sums *sums, uint32_t number) {
     (void)sums;
     (void)number;
 }
 
-static inline void gpu_order(device_queue *queues, uint32_t count) { (void)queues, (void)count; }
-static inline void gpu_order_end(device_queue *queues) { (void)queues; }
+static inline void gpu_set_order(device_queue *queues, uint32_t count) { (void)queues, (void)count; }
+static inline void gpu_clear_order(device_queue *queues) { (void)queues; }
 
 #else
 #include "host_gpu/gpu.h"

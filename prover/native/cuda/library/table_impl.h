@@ -32,7 +32,7 @@ static device_abi_status library_open(void **opened, uint32_t index, uint64_t bu
     pthread_mutex_init(&device->lock, NULL);
     pthread_cond_init(&device->changed, NULL);
     gpu_use(index, &queue);
-    gpu_fail(&queue, GPU_OPEN, 1);
+    gpu_inject_failure(&queue, GPU_OPEN, 1);
     if (queue.status != DEVICE_OK) {
         status = library_failed(device, &queue, message);
         free(device);
@@ -147,7 +147,7 @@ static uint32_t library_number(library_device *device, gpu_point point) { return
 static device_abi_status library_key_fill(library_key *key, const device_abi_key *data, uint32_t number, char *message) {
     device_queue queue;
     device_queue_create(&queue);
-    gpu_fail(&queue, GPU_KEY_LOAD, number);
+    gpu_inject_failure(&queue, GPU_KEY_LOAD, number);
     proof_key_allocate(&queue, &key->key);
     proof_key_fill(&queue, &key->key, data);
     device_finish(&queue);
@@ -170,7 +170,7 @@ static device_abi_status library_key_load(void *handle, void **loaded, const dev
     key->bytes = library_plan_key(device, &key->key, data);
     if (key->bytes == LIBRARY_NO_PLAN) {
         free(key);
-        gpu_say(message, "the key has too many points for this GPU code, or for what " DEVICE_TUNING_VARIABLE " makes of it");
+        gpu_set_message(message, "the key has too many points for this GPU code, or for what " DEVICE_TUNING_VARIABLE " makes of it");
         return DEVICE_ABI_OUT_OF_MEMORY;
     }
     for (uint32_t room = 0; room < LIBRARY_ROOMS; room++) key->batch_bytes[room] = library_measure_batch(&key->key, 1u << room);
@@ -279,7 +279,7 @@ static device_abi_status library_memory_create(library_key *key, uint32_t room_l
     memory->proof.without_graph = !gpu_makes_graphs();
     proof_memory_plan(&memory->proof, &key->key, 1u << room_log2);
     proof_queues_create(&memory->proof);
-    gpu_order(memory->proof.queues, PROOF_QUEUES);
+    gpu_set_order(memory->proof.queues, PROOF_QUEUES);
     proof_memory_allocate(queue, &memory->proof, &key->key);
     for (int i = 1; i < PROOF_QUEUES && queue->status == DEVICE_OK; i++) {
         if (memory->proof.queues[i].status != DEVICE_OK) queue = &memory->proof.queues[i];
@@ -344,7 +344,7 @@ static device_abi_status library_b1_take(library_key *key, proof_b1_memory *b1, 
     pthread_mutex_unlock(&device->lock);
     memset(b1, 0, sizeof *b1);
     if (!fits) {
-        gpu_say(message, "the budget of GPU memory does not hold the sum over B in G1 of a classically blinded proof");
+        gpu_set_message(message, "the budget of GPU memory does not hold the sum over B in G1 of a classically blinded proof");
         return DEVICE_ABI_OUT_OF_MEMORY;
     }
     proof_b1_allocate(queue, b1, &key->key);
@@ -363,7 +363,7 @@ static device_abi_status library_run(library_key *key, proof_memory *memory, uin
                                      const int32_t *cancel, char *message) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];
     proof_b1_memory b1;
-    gpu_fail(queue, GPU_PROVE, number);
+    gpu_inject_failure(queue, GPU_PROVE, number);
     if (with_b1) {
         const device_abi_status status = library_b1_take(key, &b1, queue, message);
         if (status != DEVICE_ABI_OK) return status;
@@ -378,7 +378,7 @@ static device_abi_status library_run(library_key *key, proof_memory *memory, uin
     }
     if (queue->status != DEVICE_OK) return library_failed(key->device, queue, message);
     if (!complete) return DEVICE_ABI_CANCELLED;
-    gpu_spoil(&sums[count - 1], number);
+    gpu_inject_wrong_sums(&sums[count - 1], number);
     return DEVICE_ABI_OK;
 }
 

@@ -10,13 +10,13 @@
 #include "cuda/ntt/transform.h"
 
 #define TUNING_WARP 32       /* blocks consist of whole warps */
-#define TUNING_MOST_SETS 128 /* the number of windows of two bits; as many sets as windows means no table */
+#define TUNING_MAX_SETS 128 /* the number of windows of two bits; as many sets as windows means no table */
 #define TUNING_MIN_TILE 32   /* with smaller tiles a launch could exceed the maximum grid */
 #define TUNING_MAX_TILE 65536
 #define TUNING_MAX_JOINS 65535
 #define TUNING_MAX_REDUCE 8
 #define TUNING_MAX_LEVEL 4
-#define TUNING_MOST_PROOFS 64
+#define TUNING_MAX_PROOFS 64
 #define TUNING_SHOWN 12 /* characters shown of an unknown name; the message also lists all names */
 #define TUNING_DIGITS 9
 
@@ -28,7 +28,7 @@ typedef struct tuning_range {
 /* Indexed by device_setting. */
 static const tuning_range TUNING_RANGES[DEVICE_SETTINGS] = {
     {"window", DEVICE_MSM_MIN_WINDOW, DEVICE_MSM_MAX_WINDOW, 1},
-    {"sets", 0, TUNING_MOST_SETS, 1},
+    {"sets", 0, TUNING_MAX_SETS, 1},
     {"low_bits", 0, DEVICE_MSM_MAX_LOW_BITS, 1},
     {"tile", TUNING_MIN_TILE, TUNING_MAX_TILE, 1},
     {"piece", 1, DEVICE_MSM_MAX_PIECE, 1},
@@ -40,7 +40,7 @@ static const tuning_range TUNING_RANGES[DEVICE_SETTINGS] = {
     {"ntt_levels", 1, NTT_LEVELS, 1},
     {"ntt_columns", 0, NTT_COLUMNS_LOG2, 1},
     {"ntt_threads", TUNING_WARP, NTT_THREADS, TUNING_WARP},
-    {"batch", 1, TUNING_MOST_PROOFS, 1},
+    {"batch", 1, TUNING_MAX_PROOFS, 1},
 };
 
 /* Writes the message for an unknown name; returns 0. */
@@ -89,7 +89,7 @@ static inline int tuning_read_one(device_tuning *tuning, const char *entry, size
 }
 
 /* Returns 1 when a setting is within the range that the window leaves it, or when one of both is not set. */
-static inline int tuning_agrees(const device_tuning *tuning, device_setting setting, uint32_t least, uint32_t most, char *message,
+static inline int tuning_fits_window(const device_tuning *tuning, device_setting setting, uint32_t least, uint32_t most, char *message,
                                 size_t size) {
     const uint32_t window = tuning->values[TUNING_WINDOW], value = tuning->values[setting];
     char problem[64];
@@ -109,9 +109,9 @@ static inline int device_tuning_read(device_tuning *tuning, const char *text, ch
         if (*text && !*++text) return tuning_refuse_name("", 0, message, size); /* a trailing comma */
     }
     const uint32_t bits = tuning->values[TUNING_WINDOW] - 1; /* bits of a bucket number */
-    return tuning_agrees(tuning, TUNING_LOW_BITS, bits > DEVICE_MSM_MAX_LOW_BITS ? bits - DEVICE_MSM_MAX_LOW_BITS : 0,
+    return tuning_fits_window(tuning, TUNING_LOW_BITS, bits > DEVICE_MSM_MAX_LOW_BITS ? bits - DEVICE_MSM_MAX_LOW_BITS : 0,
                          device_msm_at_most(bits, DEVICE_MSM_MAX_LOW_BITS), message, size) &&
-           tuning_agrees(tuning, TUNING_REDUCE, 1, device_msm_at_most(bits, TUNING_MAX_REDUCE), message, size);
+           tuning_fits_window(tuning, TUNING_REDUCE, 1, device_msm_at_most(bits, TUNING_MAX_REDUCE), message, size);
 }
 
 #endif

@@ -129,7 +129,7 @@ static inline int device_msm_fits(const device_msm_plan *plan) {
 }
 
 /* Returns 1 when the tuning allows the window. */
-static inline int device_msm_may_be(const device_tuning *tuning, uint32_t window_bits) {
+static inline int device_msm_is_allowed(const device_tuning *tuning, uint32_t window_bits) {
     return device_tuned(tuning, TUNING_WINDOW, window_bits) == window_bits;
 }
 
@@ -141,7 +141,7 @@ static inline device_msm_plan device_msm_plan_for(uint32_t count, uint32_t sets,
     for (uint32_t bits = DEVICE_MSM_MIN_WINDOW; bits <= DEVICE_MSM_MAX_WINDOW; bits++) {
         const device_msm_plan plan = device_msm_plan_of(count, bits, sets, tuning);
         const double cost = 10.0 * (double)device_msm_entries(&plan) + 28.0 * (double)device_msm_keys(&plan);
-        if (!device_msm_may_be(tuning, bits) || !device_msm_fits(&plan)) continue;
+        if (!device_msm_is_allowed(tuning, bits) || !device_msm_fits(&plan)) continue;
         if (best_cost < 0 || cost < best_cost) {
             best = plan;
             best_cost = cost;

@@ -57,7 +57,7 @@ static inline int proof_key_plan(proof_key *key, const device_abi_key *data, uin
         const device_msm_plan kz = device_msm_plan_of(kz_count, bits, sets, tuning);
         const device_msm_plan b1 = device_msm_plan_of(data->b_count, bits, 0, tuning);
         const uint64_t cost = proof_cost(&a) + 3 * proof_cost(&b) + proof_cost(&kz);
-        if (cost >= best || !device_msm_may_be(tuning, bits)) continue;
+        if (cost >= best || !device_msm_is_allowed(tuning, bits)) continue;
         if (!device_msm_fits(&a) || !device_msm_fits(&b) || !device_msm_fits(&b1) || !device_msm_fits(&kz)) continue;
         best = cost;
         key->window_bits = bits;
@@ -92,7 +92,7 @@ static inline void proof_key_release(proof_key *key) {
 
 static inline void proof_write_points(device_queue *queue, void *to, const void *points, size_t bytes, uint32_t form) {
     device_write(queue, to, points, bytes);
-    if (form == DEVICE_ABI_R260_LOOSE) points_leave_run(queue, to, bytes);
+    if (form == DEVICE_ABI_R260_LOOSE) points_to_r256_run(queue, to, bytes);
 }
 
 /* Copies the key and computes its tables. */
@@ -139,7 +139,7 @@ KERNEL(proof_product, proof_product_arguments, POINTS_THREADS, 4, 1)
 typedef enum proof_queue { PROOF_QUOTIENT, PROOF_A, PROOF_B } proof_queue;
 #define PROOF_QUEUES 3
 
-typedef enum proof_place {
+typedef enum proof_mark_name {
     PROOF_BEGUN,
     PROOF_FORK,
     PROOF_DIGITS,
@@ -148,8 +148,8 @@ typedef enum proof_place {
     PROOF_B2_DONE,
     PROOF_B_DONE,
     PROOF_DONE
-} proof_place;
-#define PROOF_PLACES 8
+} proof_mark_name;
+#define PROOF_MARKS 8
 
 /* Domains up to 2^17 are proved by a graph: their kernels take microseconds. */
 #define PROOF_GRAPH_LOG2 17
@@ -166,7 +166,7 @@ typedef struct proof_sums {
 /* The state of a running batch; reused by the next one. */
 typedef struct proof_memory {
     device_queue queues[PROOF_QUEUES];
-    device_mark marks[PROOF_PLACES];
+    device_mark marks[PROOF_MARKS];
     device_graph graph;
     uint32_t graph_count; /* number of proofs of the graph */
     int without_graph;    /* capture failed or is disabled */
@@ -246,7 +246,7 @@ static inline size_t proof_sums_bytes(const proof_memory *memory) {
 /* Call proof_memory_plan() first. */
 static inline void proof_queues_create(proof_memory *memory) {
     for (int i = 0; i < PROOF_QUEUES; i++) device_queue_create(&memory->queues[i]);
-    for (int i = 0; i < PROOF_PLACES; i++) device_mark_create(&memory->queues[0], &memory->marks[i]);
+    for (int i = 0; i < PROOF_MARKS; i++) device_mark_create(&memory->queues[0], &memory->marks[i]);
     g1_xyzz *sums = (g1_xyzz *)device_host_allocate(proof_sums_bytes(memory));
     if (!sums) {
         if (memory->queues[0].status == DEVICE_OK) memory->queues[0].status = DEVICE_OUT_OF_MEMORY;
@@ -261,17 +261,17 @@ static inline void proof_queues_create(proof_memory *memory) {
 static inline void proof_queues_destroy(proof_memory *memory) {
     device_graph_release(&memory->graph);
     device_host_release(memory->sums.a);
-    for (int i = 0; i < PROOF_PLACES; i++) device_mark_destroy(&memory->marks[i]);
+    for (int i = 0; i < PROOF_MARKS; i++) device_mark_destroy(&memory->marks[i]);
     for (int i = 0; i < PROOF_QUEUES; i++) device_queue_destroy(&memory->queues[i]);
 }
 
 /* ---- sequence of launches ---------------------------------------------------------------------------- */
 
-static inline void proof_mark(proof_memory *memory, proof_queue queue, proof_place place) {
+static inline void proof_mark(proof_memory *memory, proof_queue queue, proof_mark_name place) {
     device_mark_set(&memory->queues[queue], &memory->marks[place]);
 }
 
-static inline void proof_wait(proof_memory *memory, proof_queue queue, proof_place place) {
+static inline void proof_wait(proof_memory *memory, proof_queue queue, proof_mark_name place) {
     device_wait_for(&memory->queues[queue], &memory->marks[place]);
 }
 
@@ -339,7 +339,7 @@ static inline void proof_a(proof_memory *memory, const proof_key *key) {
 }
 
 /* Copies sums to the host and wipes them on the device. */
-static inline void proof_take(device_queue *queue, void *to_host, void *results, size_t bytes) {
+static inline void proof_read_and_wipe(device_queue *queue, void *to_host, void *results, size_t bytes) {
     device_read_later(queue, to_host, results, bytes);
     device_zero(queue, results, bytes);
 }
@@ -350,7 +350,7 @@ static inline void proof_b1(proof_memory *memory, const proof_key *key, const pr
         msm_sort_arguments sort = proof_list(memory, key, key->b1_plan, key->b_wires, &b1->sort);
         sort.lists[0].digits += (size_t)i * key->wires;
         g1_msm_run(queue, &sort, key->b1, &b1->sums);
-        proof_take(queue, memory->sums.b1 + i, b1->sums.results, sizeof(g1_xyzz));
+        proof_read_and_wipe(queue, memory->sums.b1 + i, b1->sums.results, sizeof(g1_xyzz));
     }
 }
 
@@ -380,9 +380,9 @@ static inline void proof_read(proof_memory *memory) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];
     proof_wait(memory, PROOF_QUOTIENT, PROOF_A_DONE);
     proof_wait(memory, PROOF_QUOTIENT, PROOF_B_DONE);
-    proof_take(queue, memory->sums.a, memory->a_sums.results, memory->count * sizeof(g1_xyzz));
-    proof_take(queue, memory->sums.b2, memory->b2_sums.results, memory->count * sizeof(g2_xyzz));
-    proof_take(queue, memory->sums.kz, memory->kz_sums.results, memory->count * sizeof(g1_xyzz));
+    proof_read_and_wipe(queue, memory->sums.a, memory->a_sums.results, memory->count * sizeof(g1_xyzz));
+    proof_read_and_wipe(queue, memory->sums.b2, memory->b2_sums.results, memory->count * sizeof(g2_xyzz));
+    proof_read_and_wipe(queue, memory->sums.kz, memory->kz_sums.results, memory->count * sizeof(g1_xyzz));
 }
 
 /* Computes the sums on the host from the data copied to the device. All queues start after and end before the quotient's. Returns

@@ -151,7 +151,7 @@ DEVICE void witness_operand(fr *value, witness_chain *chain, const witness_vecto
     *value = values[number];
 }
 
-DEVICE void witness_remember(witness_chain *chain, const fr *value) {
+DEVICE void witness_push(witness_chain *chain, const fr *value) {
     chain->ring[chain->slot * chain->threads] = *value;
     chain->slot = (chain->slot + 1) % DEVICE_ABI_RING;
 }
@@ -171,7 +171,7 @@ DEVICE const uint32_t *witness_sum(witness_chain *chain, const witness_chain_arg
             witness_add_term(&sum, arguments->coefficients, coefficient, &value);
         }
     }
-    witness_remember(chain, &sum);
+    witness_push(chain, &sum);
     return code;
 }
 
@@ -191,7 +191,7 @@ DEVICE void witness_row(witness_chain *chain, const witness_vectors *to, uint32_
     to->a[row] = left;
     to->b[row] = right;
     to->wires[witness_number(chain)] = product;
-    witness_remember(chain, &product);
+    witness_push(chain, &product);
 }
 
 DEVICE void witness_chains(grid_place place, const witness_chain_arguments *arguments, void *shared, uint32_t phase) {

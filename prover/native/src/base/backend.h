@@ -24,7 +24,7 @@ struct device_abi_times;
 struct device_abi_witness;
 struct device_batch;
 struct device_abi_inputs;
-struct device_summer;
+struct device_calls;
 struct byte_reader;
 struct table_progress;
 
@@ -81,14 +81,14 @@ typedef struct g16_backend {
     /* gpu/prove_impl.h: the same with multi-scalar multiplications on a GPU. device_key fills in the GPU's view of a key. */
     void (*device_key)(const struct g16_key *key, struct device_abi_key *data);
     size_t (*device_scratch_bytes)(const struct g16_key *key);
-    g16_status (*device_prove)(const struct g16_key *key, thread_pool *pool, const struct device_summer *summer, uint8_t *proof,
+    g16_status (*device_prove)(const struct g16_key *key, thread_pool *pool, const struct device_calls *calls, uint8_t *proof,
                                uint64_t *stage_ns, g16_blinding form, const uint8_t *first, const uint8_t *second,
                                const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                                const g16_cancel *cancel, g16_error *error);
 
     /* gpu/batch_impl.h: several proofs in one batch. */
     size_t (*device_batch_scratch_bytes)(const struct g16_key *key, size_t size);
-    g16_status (*device_prove_batch)(const struct g16_key *key, thread_pool *pool, const struct device_summer *summer,
+    g16_status (*device_prove_batch)(const struct g16_key *key, thread_pool *pool, const struct device_calls *calls,
                                      const struct device_batch *batch, uint64_t *stage_ns, void *scratch,
                                      size_t scratch_size, const g16_cancel *cancel);
 

@@ -16,7 +16,7 @@
 #include <time.h>
 
 /* Time slice of a caller when there is a limit and others wait: a few tasks of a proof. */
-#define TURN_NS 10000000u
+#define SLICE_NS 10000000u
 
 typedef struct job {
     struct job *next;
@@ -33,8 +33,8 @@ typedef struct job {
     uint32_t workers_inside;
     const g16_cancel *cancel;
     int cancelled;
-    uint64_t asked;      /* ticket number of its caller while that waits for capacity, else 0 */
-    uint64_t turn_ends;  /* end of the caller's time slice in ns; 0 before the first one */
+    uint64_t ticket;      /* ticket number of its caller while that waits for capacity, else 0 */
+    uint64_t slice_ends;  /* end of the caller's time slice in ns; 0 before the first one */
     pthread_cond_t done; /* signals the caller: all tasks or a group are done, or capacity is free */
 } job;
 
@@ -55,7 +55,7 @@ struct thread_pool {
     uint32_t size;    /* threads, the caller's included */
     uint32_t limit;   /* maximum of tasks that run at once; 0: none */
     uint32_t running; /* tasks */
-    uint64_t asked;   /* last ticket number issued */
+    uint64_t ticket;   /* last ticket number issued */
     int stopping;
 };
 
@@ -99,13 +99,13 @@ static int job_has_ready_task(const job *j) {
     return j->started < j->count && (!j->tasks || job_ready_entry(j) != NULL);
 }
 
-static int pool_has_room(const thread_pool *pool) { return pool->limit == 0 || pool->running < pool->limit; }
+static int pool_has_capacity(const thread_pool *pool) { return pool->limit == 0 || pool->running < pool->limit; }
 
 /* Returns the job whose caller has waited for capacity the longest, or NULL. */
 static job *pool_first_waiting(const thread_pool *pool) {
     job *first = NULL;
     for (job *j = pool->jobs; j; j = j->next) {
-        if (j->asked && (!first || j->asked < first->asked)) first = j;
+        if (j->ticket && (!first || j->ticket < first->ticket)) first = j;
     }
     return first;
 }
@@ -113,30 +113,30 @@ static job *pool_first_waiting(const thread_pool *pool) {
 /* Returns 1 when this worker may run a task of the job now. Skipping the tasks of a cancelled job needs no capacity. */
 static int pool_admits(const thread_pool *pool, const job *j, uint32_t worker) {
     if (pool->limit == 0 || g16_is_cancelled(j->cancel)) return 1;
-    if (!pool_has_room(pool)) return 0;
+    if (!pool_has_capacity(pool)) return 0;
     const job *first = pool_first_waiting(pool);
-    return !first || (worker == 0 && (first == j || (!j->asked && now_ns() < j->turn_ends)));
+    return !first || (worker == 0 && (first == j || (!j->ticket && now_ns() < j->slice_ends)));
 }
 
 /* Wakes the thread that is next to use free capacity. */
-static void pool_offer_room(thread_pool *pool) {
-    if (pool->limit == 0 || !pool_has_room(pool)) return;
+static void pool_wake_next(thread_pool *pool) {
+    if (pool->limit == 0 || !pool_has_capacity(pool)) return;
     job *first = pool_first_waiting(pool);
     pthread_cond_signal(first ? &first->done : &pool->work);
 }
 
 /* Returns 1 when the worker may take a task of the job. A caller that may not is queued in order of arrival. */
-static int job_enter(thread_pool *pool, job *j, uint32_t worker) {
+static int job_admit(thread_pool *pool, job *j, uint32_t worker) {
     if (pool->limit && job_has_ready_task(j) && !pool_admits(pool, j, worker)) {
-        if (worker == 0 && !j->asked) {
-            j->asked = ++pool->asked;
-            j->turn_ends = 0;
+        if (worker == 0 && !j->ticket) {
+            j->ticket = ++pool->ticket;
+            j->slice_ends = 0;
         }
         return 0;
     }
     if (worker == 0) {
-        if (pool->limit && !j->turn_ends) j->turn_ends = now_ns() + TURN_NS;
-        j->asked = 0;
+        if (pool->limit && !j->slice_ends) j->slice_ends = now_ns() + SLICE_NS;
+        j->ticket = 0;
     }
     return 1;
 }
@@ -144,14 +144,14 @@ static int job_enter(thread_pool *pool, job *j, uint32_t worker) {
 /* Runs tasks of a job until none is ready or the limit lets others run first. The mutex is held on entry and on return. */
 static void job_work(thread_pool *pool, job *j, uint32_t worker) {
     for (;;) {
-        const uint64_t asked = worker == 0 ? j->asked : 0;
-        if (!job_enter(pool, j, worker)) break;
+        const uint64_t ticket = worker == 0 ? j->ticket : 0;
+        if (!job_admit(pool, j, worker)) break;
         thread_pool_task *entry = NULL;
         int64_t index = job_take(j, &entry);
         if (index < 0) break;
         pool->running++;
         /* While this caller waited, others were refused capacity that may be free now. */
-        if (asked) pool_offer_room(pool);
+        if (ticket) pool_wake_next(pool);
         pthread_mutex_unlock(&pool->mutex);
         if (entry) {
             entry->run(entry->argument, (uint32_t)index, worker);
@@ -167,7 +167,7 @@ static void job_work(thread_pool *pool, job *j, uint32_t worker) {
             pthread_cond_broadcast(&j->done);
         }
     }
-    pool_offer_room(pool);
+    pool_wake_next(pool);
 }
 
 static void *thread_main(void *argument) {

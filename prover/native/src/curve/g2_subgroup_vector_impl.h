@@ -17,7 +17,7 @@
 
 /* Reduces a raw value v in [0, 16p), with non-negative limbs or v above p/2, to [0, 1.1p). The top limb gives an estimate of the
  * quotient that is never too large and at most 1.09 below v / p: u = floor(v / 2^250), and 5416/2^16 = (1 - 0.0002) 2^250/p. */
-static inline __attribute__((always_inline)) void fp8_settle(fp8 *r) {
+static inline __attribute__((always_inline)) void fp8_reduce_raw(fp8 *r) {
     const lanes_u64 u = lanes_right_signed(r->v[4], 42);
     const lanes_u64 quotient = lanes_right(lanes_mul_u32(u, lanes_set(5416)), 16);
     for (int i = 0; i < 5; i++) {
@@ -26,9 +26,9 @@ static inline __attribute__((always_inline)) void fp8_settle(fp8 *r) {
     fp8_carry(r);
 }
 
-static inline void fp82_settle(fp82 *r) {
-    fp8_settle(&r->c0);
-    fp8_settle(&r->c1);
+static inline void fp82_reduce_raw(fp82 *r) {
+    fp8_reduce_raw(&r->c0);
+    fp8_reduce_raw(&r->c1);
 }
 
 /* Raw r = 2^scale_a * a - 2^scale_b * b + 4p * multiple. */
@@ -69,7 +69,7 @@ static inline uint8_t fp8_equal_lanes(const fp8 *a, const fp8 *b) {
     fp8 d;
     uint8_t zero = 0xff, modulus = 0xff;
     fp8_sub(&d, a, b);
-    fp8_settle(&d);
+    fp8_reduce_raw(&d);
     for (int i = 0; i < 5; i++) {
         zero &= lanes_bits(lanes_equal(d.v[i], lanes_zero()));
         modulus &= lanes_bits(lanes_equal(d.v[i], fp8_limb(FP8_P, i)));
@@ -101,12 +101,12 @@ static void g2_lanes_double(g2_lanes *p) {
     fp82_add(&e, &e, &a);             /* < 4.8p */
     fp82_sqr_tight(&f, &e);           /* < 2.5p */
     fp82_combine(&p->x, &f, 0, &s, 3, 3); /* f - 2D + 12p in (2p, 15p) */
-    fp82_settle(&p->x);
+    fp82_reduce_raw(&p->x);
     fp82_combine(&t, &s, 2, &p->x, 0, 1); /* D - x + 4p in (2p, 9p) */
-    fp82_settle(&t);
+    fp82_reduce_raw(&t);
     fp82_mul_tight(&t, &t, &e);       /* < 1.4p */
     fp82_combine(&p->y, &t, 0, &c, 3, 3); /* t - 8c + 12p in (p, 14p): 8c < 11p */
-    fp82_settle(&p->y);
+    fp82_reduce_raw(&p->y);
 }
 
 /* The common part of add-2007-bl and madd-2007-bl, from both points on a common denominator, (x1, y1) and (x2, y2), all < 1.4p,
@@ -115,9 +115,9 @@ static void g2_lanes_finish_add(g2_lanes *p, const fp82 *x1, const fp82 *y1, con
                                 const fp82 *z) {
     fp82 h, i, j, s, v, t;
     fp82_combine(&h, x2, 0, x1, 0, 1);
-    fp82_settle(&h);
+    fp82_reduce_raw(&h);
     fp82_combine(&s, y2, 1, y1, 1, 1); /* 2(y2 - y1) + 4p in (p, 7p) */
-    fp82_settle(&s);
+    fp82_reduce_raw(&s);
     fp82_mul_tight(&p->z, &h, z);
     fp82_add(&p->z, &p->z, &p->z); /* < 3p */
     fp82_sqr_tight(&i, &h);        /* < 1.6p */
@@ -129,12 +129,12 @@ static void g2_lanes_finish_add(g2_lanes *p, const fp82 *x1, const fp82 *y1, con
     fp82_mul_tight(&h, y1, &j);    /* y1 J < 1.2p */
     fp82_combine(&t, &t, 0, &v, 1, 2); /* r^2 - 2V + 8p */
     fp82_combine(&p->x, &t, 0, &j, 0, 0); /* - J, in (3.5p, 9.6p) */
-    fp82_settle(&p->x);
+    fp82_reduce_raw(&p->x);
     fp82_combine(&v, &v, 0, &p->x, 0, 1); /* V - x + 4p in (2p, 5.5p) */
-    fp82_settle(&v);
+    fp82_reduce_raw(&v);
     fp82_mul_tight(&v, &v, &s);    /* < 1.2p */
     fp82_combine(&p->y, &v, 0, &h, 1, 1); /* - 2 y1 J + 4p in (1.6p, 5.2p) */
-    fp82_settle(&p->y);
+    fp82_reduce_raw(&p->y);
 }
 
 /* p += (x, y) for affine points with coordinates below 1.1p. */
@@ -179,7 +179,7 @@ static void g2_lanes_psi(g2_lanes *p) {
     fp8_broadcast(&factor.c1, &G2_PSI_Y.c1);
     fp82_mul_tight(&p->y, &factor, &t);
     fp82_conj_lanes(&t, &p->z);
-    fp82_settle(&t);
+    fp82_reduce_raw(&t);
     p->z = t;
 }
 
@@ -210,7 +210,7 @@ static void g2_lanes_load_scalars(fp82 *x, fp82 *y, const g2_affine *const point
     }
     fp8_load2(&x->c0, &x->c1, at_x);
     fp8_load2(&y->c0, &y->c1, at_y);
-    fp8_set(&factor, FP8_FROM_SCALAR);
+    fp8_set(&factor, FP8_TO_R260);
     fp8_mul(&x->c0, &x->c0, &factor);
     fp8_mul(&x->c1, &x->c1, &factor);
     fp8_mul(&y->c0, &y->c0, &factor);
@@ -223,7 +223,7 @@ static uint8_t g2_lanes_in_subgroup(const g2_affine *const points[8]) {
     g2_lanes_load_scalars(&x, &y, points);
     memset(&negative, 0, sizeof negative);
     fp82_combine(&negative, &negative, 0, &y, 0, 1);
-    fp82_settle(&negative);
+    fp82_reduce_raw(&negative);
     q.x = x;
     q.y = y;
     fp82_set_one(&q.z);

@@ -11,9 +11,9 @@
 #define POINT_LANES 16
 
 /* Plain numbers: fp8_mul by the first converts from R = 2^256 to R = 2^260, by the second back. */
-static const uint64_t FP8_FROM_SCALAR[5] = {0xb0f2afaec667a, 0xed9626b0fffbd, 0x9e2a0fcad825a, 0xe357276f48b70,
+static const uint64_t FP8_TO_R260[5] = {0xb0f2afaec667a, 0xed9626b0fffbd, 0x9e2a0fcad825a, 0xe357276f48b70,
                                             0x00d791464ef86};
-static const uint64_t FP8_TO_SCALAR[5] = {0xd438dc58f0d9d, 0x28f5c70b3dd35, 0x879462c0a78eb, 0xdf2f666ea36f7,
+static const uint64_t FP8_TO_R256[5] = {0xd438dc58f0d9d, 0x28f5c70b3dd35, 0x879462c0a78eb, 0xdf2f666ea36f7,
                                           0x00e0a77c19a07};
 
 /* first = a[0], a[2], ...; second = a[1], a[3], ...; in R = 2^260, below 1.1p. */
@@ -22,7 +22,7 @@ static inline void fp8_load_scalars(fp8 *first, fp8 *second, const fp a[16]) {
     fp8 factor;
     for (int i = 0; i < 8; i++) at[i] = &a[2 * i];
     fp8_load2(first, second, at);
-    fp8_set(&factor, FP8_FROM_SCALAR);
+    fp8_set(&factor, FP8_TO_R260);
     fp8_mul(first, first, &factor);
     fp8_mul(second, second, &factor);
 }
@@ -32,7 +32,7 @@ static inline void fp8_store_scalars(fp r[16], const fp8 *first, const fp8 *seco
     void *at[8];
     fp8 factor, x, y;
     for (int i = 0; i < 8; i++) at[i] = &r[2 * i];
-    fp8_set(&factor, FP8_TO_SCALAR);
+    fp8_set(&factor, FP8_TO_R256);
     fp8_mul(&x, first, &factor);
     fp8_mul(&y, second, &factor);
     fp8_store2(at, &x, &y);

@@ -33,7 +33,7 @@ static inline int fp_equal(const fp *a, const fp *b) { return mont256_equal(a->v
 /* r = a + b below 2p, valid only as a factor of fp_mul. */
 static inline void fp_add_lazy(fp *r, const fp *a, const fp *b) { mont256_add_lazy(r->v, a->v, b->v); }
 
-static inline void fp_to_limbs(uint64_t limbs[4], const fp *a) { mont256_from(limbs, a->v, &FP_MODULUS); }
+static inline void fp_to_limbs(uint64_t limbs[4], const fp *a) { mont256_to_plain(limbs, a->v, &FP_MODULUS); }
 static inline void fp_from_limbs(fp *r, const uint64_t limbs[4]) {
     mont256_mul(r->v, limbs, FP_R2.v, &FP_MODULUS);
 }

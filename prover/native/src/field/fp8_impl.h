@@ -48,8 +48,8 @@ static const uint64_t FP8_4P[5] = {0x2305b61f3f51c, 0x45a1c72a34f08, 0x60561765e
 static const uint64_t FP8_ONE[5] = {0x20880f6fce4b4, 0x49baa989a8455, 0x18f014a498908, 0x724f85a9201d8,
                                     0x01f16424e1bb7};
 /* A scalar Montgomery product with the first converts R = 2^260 to R = 2^256, with the second back. */
-static const fp FP8_LEAVE = {{0, 0, 0, 0x1000000000000000}};                /* 2^252 */
-static const fp FP8_ENTER = {{0x45520880f6fce4b4, 0x49890849baa989a8, 0x85a9201d818f014a, 0x1f16424e1bb7724f}};
+static const fp FP_TO_R256 = {{0, 0, 0, 0x1000000000000000}};                /* 2^252 */
+static const fp FP_TO_R260 = {{0x45520880f6fce4b4, 0x49890849baa989a8, 0x85a9201d818f014a, 0x1f16424e1bb7724f}};
 
 FP8_INLINE lanes_u64 fp8_limb(const uint64_t limbs[5], int i) { return lanes_set(limbs[i]); }
 
@@ -140,7 +140,7 @@ FP8_INLINE void fp8_add(fp8 *r, const fp8 *a, const fp8 *b) {
 
 /* Reduces a value in [0, 2p * (passes + 1)), limbs not necessarily normalised, to a normalised one below 2p + 2^212. The top
  * limb, which differs from value / 2^208 by a few units at most, decides. */
-static inline __attribute__((always_inline)) void fp8_fit(fp8 *r, int passes) {
+static inline __attribute__((always_inline)) void fp8_reduce_packed(fp8 *r, int passes) {
     const lanes_u64 limit = lanes_set(FP8_2P[4] + 4);
     for (int pass = 0; pass < passes; pass++) {
         const lanes_choice above = lanes_above(r->v[4], limit);
@@ -153,7 +153,7 @@ static inline __attribute__((always_inline)) void fp8_fit(fp8 *r, int passes) {
 FP8_INLINE void fp8_negate_lanes(fp8 *r, uint8_t lanes) {
     const lanes_choice chosen = lanes_choice_of(lanes);
     for (int i = 0; i < 5; i++) r->v[i] = lanes_sub_from_where(chosen, r->v[i], fp8_limb(FP8_4P, i));
-    fp8_fit(r, 1);
+    fp8_reduce_packed(r, 1);
 }
 
 /* ---- memory ------------------------------------------------------------------- */
@@ -232,14 +232,14 @@ static inline void fp8_extract(fp *r, const fp8 *a, int lane) {
         lanes_store(words[i], l[i]);
         packed.v[i] = words[i][lane];
     }
-    fp_mul(r, &packed, &FP8_LEAVE);
+    fp_mul(r, &packed, &FP_TO_R256);
 }
 
 /* All lanes of r = a scalar element. */
 static inline void fp8_broadcast(fp8 *r, const fp *a) {
     fp entered;
     lanes_u64 l[4];
-    fp_mul(&entered, a, &FP8_ENTER);
+    fp_mul(&entered, a, &FP_TO_R260);
     for (int i = 0; i < 4; i++) l[i] = lanes_set(entered.v[i]);
     fp8_unpack(r, l);
 }

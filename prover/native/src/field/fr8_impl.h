@@ -36,15 +36,15 @@ LANES_INLINE void fr8_sub_raw(fr8 *r, const fr8 *a, const fr8 *b, const uint64_t
 LANES_INLINE void fr8_carry(fr8 *r) { lanes52_carry(r->v, 1); }
 
 /* Subtracts `multiple` in lanes that exceed it, judged by the top limb, which may differ from the exact one by a few units. */
-LANES_INLINE void fr8_lower(fr8 *r, const uint64_t multiple[5]) {
+LANES_INLINE void fr8_subtract_above(fr8 *r, const uint64_t multiple[5]) {
     const lanes_choice above = lanes_above(r->v[4], lanes_set(multiple[4] + 4));
     for (int i = 0; i < 5; i++) r->v[i] = lanes_sub_where(above, r->v[i], lanes_set(multiple[i]));
 }
 
 /* Reduces a raw value below 8r to a loose one. */
-LANES_INLINE void fr8_fit(fr8 *r) {
-    fr8_lower(r, FR8_4R);
-    fr8_lower(r, FR8_2R);
+LANES_INLINE void fr8_reduce_loose(fr8 *r) {
+    fr8_subtract_above(r, FR8_4R);
+    fr8_subtract_above(r, FR8_2R);
     fr8_carry(r);
 }
 

@@ -146,7 +146,7 @@ static fr fold_denominator(const fold_job *job, uint32_t part, size_t t) {
 
 /* Records which points the rest of the fold depends on: work, sums, `count` points, the part of the adjacent list that `others`
  * selects, and the first t entries of T. */
-static void fold_part_depends(fold_job *job, const g1_affine *points, size_t count, size_t others, size_t t) {
+static void fold_part_live_points(fold_job *job, const g1_affine *points, size_t count, size_t others, size_t t) {
     const int swapped = points != job->spare;
     job->live = (fold_live){.work = job->shape.points, .sums = job->n, .t = t};
     job->live.spare = swapped ? others : count;
@@ -165,7 +165,7 @@ static void fold_part_points(fold_job *job, uint32_t part) {
         const fold_part *factor = &job->shape.parts[i];
         if (i == part) continue;
         const size_t shift = (size_t)1 << factor->log2;
-        fold_part_depends(job, points, length, length - shift, own->first);
+        fold_part_live_points(job, points, length, length - shift, own->first);
         length -= shift;
         fold_divide(job, other, points, fold_psi(job, (2 * (uint64_t)factor->residue + 1) << factor->log2), shift, length);
         g1_affine *const result = other;
@@ -179,14 +179,14 @@ static void fold_part_points(fold_job *job, uint32_t part) {
         const fr power = fold_psi(job, (2 * n - base) * k);
         fr_mul(&job->factors[k], &power, &scale);
     }
-    fold_part_depends(job, points, size, 0, own->first);
+    fold_part_live_points(job, points, size, 0, own->first);
     fold_scale_list(job, points, size);
     fold_inverse(job, points, own->log2);
     for (size_t t = 0; t < size; t++) job->factors[ntt_reverse_bits(t, own->log2)] = fold_denominator(job, part, t);
     fold_invert(job->factors, job->scratch, size);
     fold_scale_list(job, points, size);
     for (size_t t = 0; t < size; t++) job->t[own->first + t] = points[ntt_reverse_bits(t, own->log2)];
-    fold_part_depends(job, points, size, 0, own->first + size);
+    fold_part_live_points(job, points, size, 0, own->first + size);
     fold_forward(job, points, own->log2);
     fr square = fold_fraction(job, n);
     for (size_t k = 0; k < n; k++) {
@@ -199,7 +199,7 @@ static void fold_part_points(fold_job *job, uint32_t part) {
         fr_mul(&job->factors[k], &power, &weight);
         other[k] = points[k & (size - 1)];
     }
-    fold_part_depends(job, other, n, 0, own->first + size);
+    fold_part_live_points(job, other, n, 0, own->first + size);
     fold_accumulate(job, other);
 }
 
@@ -293,11 +293,11 @@ static void fold_step_wires(fold_job *job, size_t first, uint32_t count) {
         g1_xyzz *sum = &job->wire_sums[wire];
         if (wire >= publics) {
             g1_affine k;
-            g1_msm_leave(&k, &key->pk.k[wire - publics]);
+            g1_msm_from_stored(&k, &key->pk.k[wire - publics]);
             g1_xyzz_add_affine(sum, sum, &k);
         }
         if (g1_xyzz_is_infinity(sum)) {
-            __atomic_store_n(&job->unfit, 1, __ATOMIC_RELAXED);
+            __atomic_store_n(&job->has_infinity, 1, __ATOMIC_RELAXED);
             return;
         }
         prefix[i] = product;
@@ -327,7 +327,7 @@ static void fold_wires_points(fold_job *job, g1_affine *out, const uint32_t *wir
     }
     fold_subtract_rows(job, job->wire_sums);
     fold_run_light(job, fold_step_wires, out, count);
-    if (job->status == G16_OK && job->unfit) job->status = G16_UNSUPPORTED_KEY;
+    if (job->status == G16_OK && job->has_infinity) job->status = G16_UNSUPPORTED_KEY;
     free(job->wire_sums);
 }
 
@@ -345,7 +345,7 @@ static void fold_points(fold_job *job) {
 
 static void fold_make(fold_job *job, g1_affine *k, const uint32_t *wires, uint32_t count) {
     const proving_key *pk = &job->key->pk;
-    for (uint32_t i = 0; i < pk->z_count; i++) g1_msm_leave(&job->z[i], &pk->z[i]);
+    for (uint32_t i = 0; i < pk->z_count; i++) g1_msm_from_stored(&job->z[i], &pk->z[i]);
     memset(&job->z[job->n - 1], 0, sizeof *job->z); /* a quotient has no coefficient of X^(n-1) */
     fold_resume(job);
     fold_points(job);
@@ -359,8 +359,8 @@ static void fold_make(fold_job *job, g1_affine *k, const uint32_t *wires, uint32
         if (g1_affine_is_infinity(&job->t[i])) job->status = G16_UNSUPPORTED_KEY;
     }
     if (job->status != G16_OK) return;
-    g1_msm_prepare(k, count);
-    g1_msm_prepare(job->t, job->shape.points);
+    g1_msm_to_stored(k, count);
+    g1_msm_to_stored(job->t, job->shape.points);
 }
 
 /* See base/backend.h. */

@@ -46,7 +46,7 @@ typedef struct fold_jacobian {
 #define FOLD_MULTIPLES 8
 
 /* Reduces a raw value below 12p to one below 4p + 2^213. */
-static inline void fold_lower(fp8 *r) {
+static inline void fold_reduce_raw(fp8 *r) {
     for (int twice = 1; twice >= 0; twice--) {
         const lanes_choice above = lanes_above(r->v[4], lanes_set((FP8_4P[4] << twice) + 16));
         for (int i = 0; i < 5; i++) {
@@ -77,14 +77,14 @@ static void fold_double(fold_jacobian *p) {
     fp8_add(&e, &e, &a);                /* < 3.6 */
     fp8_mul(&t, &e, &e);
     fold_combine(&p->x, &t, 0, &s, 3, 5);
-    fold_lower(&p->x);
+    fold_reduce_raw(&p->x);
     fp8_mul(&t, &p->y, &p->z);          /* < 1.2 */
     fp8_add(&p->z, &t, &t);
     fold_combine(&t, &s, 2, &p->x, 0, 3); /* < 10.4 */
     fp8_carry(&t);
     fp8_mul(&t, &e, &t);                /* < 1.5 */
     fold_combine(&p->y, &t, 0, &c, 3, 5);
-    fold_lower(&p->y);
+    fold_reduce_raw(&p->y);
 }
 
 /* sum = p + (x, y) for points with different x; x, y < 2.1. */
@@ -106,7 +106,7 @@ static void fold_add(fold_jacobian *sum, const fold_jacobian *p, const fp8 *x, c
     fp8_mul(&t, &r, &r);                /* < 1.6 */
     fold_combine(&t, &t, 0, &v, 1, 3);
     for (int i = 0; i < 5; i++) sum->x.v[i] = lanes_sub(t.v[i], hhh.v[i]);
-    fold_lower(&sum->x);
+    fold_reduce_raw(&sum->x);
     fold_combine(&t, &v, 0, &sum->x, 0, 3); /* < 7.1 */
     fp8_carry(&t);
     fp8_mul(&t, &r, &t);                /* < 1.7 */
@@ -120,7 +120,7 @@ static inline void fold_select(fp8 *r, uint8_t lanes, const fp8 *other) {
 }
 
 /* Multiplies by 1/z^2 and 1/z^3. */
-static inline void fold_leave(fp8 *x, fp8 *y, const fold_jacobian *p, const fp8 *inverse) {
+static inline void fold_to_affine(fp8 *x, fp8 *y, const fold_jacobian *p, const fp8 *inverse) {
     fp8 square;
     fp8_mul(&square, inverse, inverse);
     fp8_mul(x, &p->x, &square);
@@ -146,7 +146,7 @@ static int fold_multiples(fp8 x[FOLD_MULTIPLES], fp8 y[FOLD_MULTIPLES]) {
         one = inverse;
         if (i > 1) fp8_mul(&one, &inverse, &prefix[i - 1]);
         fp8_mul(&inverse, &inverse, &multiples[i].z);
-        fold_leave(&x[i], &y[i], &multiples[i], &one);
+        fold_to_affine(&x[i], &y[i], &multiples[i], &one);
     }
     return 1;
 }
@@ -174,7 +174,7 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
         }
         at[i] = &stored[i];
     }
-    g1_msm_prepare(stored, FP8_LANES);
+    g1_msm_to_stored(stored, FP8_LANES);
     fp8_load2(&x[0][0], &y[0], (const void *const *)at);
     int whole = fold_multiples(x[0], y);
     fp8_broadcast(&beta, &GLV_BETA_G1);
@@ -223,10 +223,10 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
     }
     g1_affine *out[FP8_LANES];
     for (int i = 0; i < FP8_LANES; i++) out[i] = &stored[i];
-    fold_leave(&x[0][0], &y[0], &sum, &inverse);
+    fold_to_affine(&x[0][0], &y[0], &sum, &inverse);
     fp8_store2((void *const *)out, &x[0][0], &y[0]);
     for (int i = 0; i < FP8_LANES; i++) {
-        g1_msm_leave(&points[i], &stored[i]);
+        g1_msm_from_stored(&points[i], &stored[i]);
         if (infinite >> i & 1) memset(&points[i], 0, sizeof points[i]);
     }
 }

@@ -39,7 +39,7 @@ struct fold_job {
     fold_step step;
     g1_affine *points, *other;
     size_t first, end, shift, weight; /* of the current slice; weight: of a point, in units of progress */
-    int unfit;                   /* set by a task that finds a base at infinity */
+    int has_infinity;                   /* set by a task that finds a base at infinity */
     uint32_t half_log2;
     const uint32_t *wires; /* of the wire bases */
     g1_xyzz *wire_sums;    /* of all wires */
@@ -72,7 +72,7 @@ static void fold_resume(fold_job *job) {
 }
 
 /* Returns how many points of a run an earlier fold has finished; restores the lists at the last run that it began. */
-static size_t fold_passed_over(fold_job *job, uint64_t run, size_t count) {
+static size_t fold_skip(fold_job *job, uint64_t run, size_t count) {
     fold_span lists[FOLD_CHECKPOINT_LISTS];
     const fold_checkpoint_header *const resumed = job->resumed;
     if (!resumed) return 0;
@@ -85,7 +85,7 @@ static size_t fold_passed_over(fold_job *job, uint64_t run, size_t count) {
     return resumed->place.done < count ? (size_t)resumed->place.done : count;
 }
 
-static void fold_keep(fold_job *job, fold_place place) {
+static void fold_save_progress(fold_job *job, fold_place place) {
     fold_span lists[FOLD_CHECKPOINT_LISTS];
     if (!job->checkpoint || !fold_checkpoint_is_due(job->checkpoint) || g16_is_cancelled(job->cancel)) return;
     fold_lists(job, &job->live, lists);
@@ -114,7 +114,7 @@ static void fold_run_weighted(fold_job *job, fold_step step, g1_affine *points, 
     if (job->status != G16_OK) return;
     const uint64_t run = job->runs++;
     const size_t slice = fold_slice(job, count);
-    size_t done = fold_passed_over(job, run, count);
+    size_t done = fold_skip(job, run, count);
     job->step = step;
     job->points = points;
     job->weight = weight;
@@ -123,7 +123,7 @@ static void fold_run_weighted(fold_job *job, fold_step step, g1_affine *points, 
         job->end = done = done + fold_smaller(slice, count - done);
         const size_t tasks = (done - job->first + FOLD_CHUNK - 1) / FOLD_CHUNK;
         job->status = thread_pool_for(job->pool, (uint32_t)tasks, fold_task, job, job->cancel);
-        if (job->status == G16_OK) fold_keep(job, (fold_place){run, done});
+        if (job->status == G16_OK) fold_save_progress(job, (fold_place){run, done});
     }
 }
 

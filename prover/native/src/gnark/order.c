@@ -49,7 +49,7 @@ static int broken(planner *plan, const char *format, ...) {
 /* ---- ids -------------------------------------------------------------------------------------- */
 
 /* Reports an invalid term with the first row or hint that uses its expression. */
-static int bad_term(planner *plan, uint32_t expression, const cs_term *term) {
+static int fail_term(planner *plan, uint32_t expression, const cs_term *term) {
     const constraint_system *cs = plan->cs;
     const char *kind = "constraint";
     uint32_t number = 0;
@@ -74,7 +74,7 @@ static int check_ids(planner *plan) {
     for (uint32_t e = 0; e < cs->expressions; e++) {
         for (uint32_t t = cs->expression_start[e]; t < cs->expression_start[e + 1]; t++) {
             if (cs->terms[t].wire >= cs->wires || cs->terms[t].coefficient >= cs->coefficients_count) {
-                return bad_term(plan, e, &cs->terms[t]);
+                return fail_term(plan, e, &cs->terms[t]);
             }
         }
     }

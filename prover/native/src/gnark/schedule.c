@@ -15,7 +15,7 @@
 #define SMALLEST_TASK 256
 /* A slice ends when a component exceeds 1/32 of all instructions. */
 #define LARGEST_PART 32
-#define MOST_SLICES 8
+#define MAX_SLICES 8
 
 /* joined_to of an expression that no instruction has read yet, or that contains only inputs. */
 #define UNREAD 0xffffffffu
@@ -32,7 +32,7 @@ typedef struct scheduler {
     uint32_t *parent;      /* [instructions] union-find; the root is the lowest place of a set */
     uint32_t *size;        /* [instructions] of the root's set */
     uint32_t slices;
-    uint32_t first_level[MOST_SLICES + 1]; /* of a slice; one extra entry marks the end */
+    uint32_t first_level[MAX_SLICES + 1]; /* of a slice; one extra entry marks the end */
     uint32_t largest;      /* largest component of the current slice */
 } scheduler;
 
@@ -225,7 +225,7 @@ int cs_schedule(cs_builder *builder) {
     if (done) {
         uint64_t whole = cut(&plan, 1);
         /* Each slice costs a barrier, so slices must shorten the sequential part by more than half. */
-        if (whole > plan.solvers / LARGEST_PART && cut(&plan, MOST_SLICES) > whole / 2) cut(&plan, 1);
+        if (whole > plan.solvers / LARGEST_PART && cut(&plan, MAX_SLICES) > whole / 2) cut(&plan, 1);
         done = number_tasks(&plan, task_of) && write_program(&plan, task_of);
     }
     free(task_of);

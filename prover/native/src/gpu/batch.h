@@ -4,7 +4,7 @@
 
 #include "groth16.h"
 
-#define DEVICE_BATCH_MOST 64
+#define DEVICE_BATCH_MAX 64
 
 typedef struct device_batch {
     size_t size, count; /* number of proofs, and of inputs per proof */

@@ -19,14 +19,14 @@ typedef struct device_batch_run {
     device_abi_sums *sums;
 } device_batch_run;
 
-static size_t device_batch_place(device_batch_run *run, arena at, const struct g16_key *key, size_t size) {
+static size_t device_batch_lay_out(device_batch_run *run, arena at, const struct g16_key *key, size_t size) {
     run->arrays = arena_take(&at, size * sizeof *run->arrays);
     run->numbers = arena_take(&at, size * sizeof *run->numbers);
     run->witnesses = arena_take(&at, size * sizeof *run->witnesses);
     run->sums = arena_take(&at, size * sizeof *run->sums);
     for (size_t i = 0; i < size; i++) {
         device_arrays arrays;
-        at.used = groth16_device_place(&arrays, at, key);
+        at.used = groth16_device_lay_out(&arrays, at, key);
         if (at.base) run->arrays[i] = arrays;
     }
     return at.used;
@@ -34,7 +34,7 @@ static size_t device_batch_place(device_batch_run *run, arena at, const struct g
 
 static size_t groth16_device_batch_scratch_bytes(const struct g16_key *key, size_t size) {
     device_batch_run run;
-    return device_batch_place(&run, arena_measure(), key, size) + ARENA_ALIGNMENT;
+    return device_batch_lay_out(&run, arena_measure(), key, size) + ARENA_ALIGNMENT;
 }
 
 static g16_status device_batch_read_blinding(const device_batch *batch, size_t i, fr blinding[2]) {
@@ -108,18 +108,18 @@ static g16_status device_batch_finish_all(device_batch_run *run, thread_pool *po
     return status;
 }
 
-static g16_status device_batch_sum(device_batch_run *run, const device_summer *summer, g16_error *error) {
+static g16_status device_batch_sum(device_batch_run *run, const device_calls *calls, g16_error *error) {
     device_abi_times times;
     memset(&times, 0, sizeof times);
     memset(run->sums, 0, run->solved * sizeof *run->sums);
-    const g16_status status = summer->sum(summer->handle, run->sums, &times, run->witnesses, run->solved,
+    const g16_status status = calls->sum(calls->handle, run->sums, &times, run->witnesses, run->solved,
                                           run->batch->form == G16_BLINDING_CLASSICAL, run->cancel, error);
     groth16_device_times(run->timer.stage_ns, &times);
     return status;
 }
 
 /* Returns G16_OK unless a failure affects all proofs, which then have that status. */
-static g16_status groth16_device_prove_batch(const struct g16_key *key, thread_pool *pool, const device_summer *summer,
+static g16_status groth16_device_prove_batch(const struct g16_key *key, thread_pool *pool, const device_calls *calls,
                                              const device_batch *batch, uint64_t *stage_ns, void *scratch, size_t scratch_size,
                                              const g16_cancel *cancel) {
     device_batch_run run = {.key = key, .batch = batch, .cancel = cancel, .timer = {.stage_ns = stage_ns}};
@@ -129,11 +129,11 @@ static g16_status groth16_device_prove_batch(const struct g16_key *key, thread_p
     if (stage_ns) memset(stage_ns, 0, G16_STAGE_COUNT * sizeof *stage_ns);
     g16_status status = prove_check_scratch(scratch_size, groth16_device_batch_scratch_bytes(key, batch->size), &error);
     if (status == G16_OK) {
-        device_batch_place(&run, arena_over(scratch), key, batch->size);
+        device_batch_lay_out(&run, arena_over(scratch), key, batch->size);
         status = device_batch_solve_all(&run, pool, &error);
     }
     if (status == G16_OK && run.solved) {
-        status = device_batch_sum(&run, summer, &error);
+        status = device_batch_sum(&run, calls, &error);
         if (status == G16_OK) status = device_batch_finish_all(&run, pool, &error);
         /* Sums without blinding would allow to test guesses of the witness against the proof. */
         os_random_wipe(run.sums, run.solved * sizeof *run.sums);

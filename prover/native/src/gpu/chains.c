@@ -12,7 +12,7 @@
 
 #define ROW_BYTES 96 /* a wire, a and b */
 
-typedef struct maker {
+typedef struct chains_builder {
     const constraint_system *cs;
     cs_chains *chains;
     cs_parts parts;
@@ -22,13 +22,13 @@ typedef struct maker {
     /* Of checks. */
     device_abi_check *checks;
     device_abi_term *terms;
-} maker;
+} chains_builder;
 
 /* ---- cost ------------------------------------------------------------------------------------ */
 
 /* Compares costs. Gain of solving on the GPU: the CPU's products, and rows that are not copied. Loss: `longest`, the products of
  * one chain. */
-static int is_worth_it(const maker *m, uint64_t products, uint64_t longest, uint64_t chains) {
+static int pays_off(const chains_builder *m, uint64_t products, uint64_t longest, uint64_t chains) {
     const device_abi_costs *costs = m->costs;
     const double saved = (double)m->chains->device_rows * ROW_BYTES / costs->bus_bytes;
     const double gained = (double)products * costs->processor_ns + saved, lost = (double)longest * costs->chain_ns;
@@ -39,7 +39,7 @@ static int is_worth_it(const maker *m, uint64_t products, uint64_t longest, uint
     return 0;
 }
 
-static int refuse(const maker *m, const char *reason) {
+static int refuse(const chains_builder *m, const char *reason) {
     snprintf(m->reason, CS_CHAINS_REASON, "%s", reason);
     return 0;
 }
@@ -71,7 +71,7 @@ static void write_targets(const constraint_system *cs, const uint32_t *program, 
     }
 }
 
-static int take_parts(maker *m) {
+static int build_parts(chains_builder *m) {
     const constraint_system *cs = m->cs;
     cs_chains *chains = m->chains;
     const cs_parts *parts = &m->parts;
@@ -103,7 +103,7 @@ static int take_parts(maker *m) {
 
 /* A lower bound before any chain is encoded: a chain has at least as many products as rows, and all chains together at most as
  * many as there are terms. */
-static int may_be_worth_it(const maker *m) {
+static int may_pay_off(const chains_builder *m) {
     const cs_parts *parts = &m->parts;
     uint32_t longest = 0;
     for (uint32_t c = parts->first[CS_DEVICE_PART]; c < parts->first[CS_PARTS]; c++) {
@@ -111,11 +111,11 @@ static int may_be_worth_it(const maker *m) {
         if (rows > longest) longest = rows;
     }
     if (longest == 0) return refuse(m, "no row can be solved on a device");
-    return is_worth_it(m, m->cs->short_forms.terms_count + m->chains->device_rows, longest,
+    return pays_off(m, m->cs->short_forms.terms_count + m->chains->device_rows, longest,
                        parts->first[CS_PARTS] - parts->first[CS_DEVICE_PART]);
 }
 
-static int write_chains(maker *m) {
+static int write_chains(chains_builder *m) {
     const cs_parts *parts = &m->parts;
     int done = cs_programs_open(&m->programs, m->cs);
     for (uint32_t c = parts->first[CS_DEVICE_PART]; done && c < parts->first[CS_PARTS]; c++) {
@@ -131,7 +131,7 @@ static int by_products(const void *a, const void *b) {
 }
 
 /* Computes the sizes of the arrays of all shapes; returns 0 when one does not fit 32 bits. */
-static int count_shapes(maker *m) {
+static int count_shapes(chains_builder *m) {
     device_abi_chains *device = &m->chains->device;
     uint64_t code = 0, places = 0, shifts = 0, blocks = 0;
     for (uint32_t i = 0; i < m->programs.shapes_count; i++) {
@@ -152,7 +152,7 @@ static int count_shapes(maker *m) {
     return code <= UINT32_MAX && places <= UINT32_MAX && shifts <= UINT32_MAX;
 }
 
-static int take_shapes(maker *m) {
+static int build_shapes(chains_builder *m) {
     device_abi_chains *device = &m->chains->device;
     qsort(m->programs.shapes, m->programs.shapes_count, sizeof *m->programs.shapes, by_products);
     if (!count_shapes(m)) return refuse(m, "the circuit has too many chains");
@@ -187,7 +187,7 @@ static int take_shapes(maker *m) {
 /* ---- checks ----------------------------------------------------------------------------------- */
 
 /* Writes the terms of an expression, unless an earlier check did: number[expression] is 1 + their index among the checks' terms. */
-static void put_expression(maker *m, uint32_t *number, uint32_t expression, uint32_t *start, uint32_t *end) {
+static void put_expression(chains_builder *m, uint32_t *number, uint32_t expression, uint32_t *start, uint32_t *end) {
     const cs_short_forms *forms = &m->cs->short_forms;
     const cs_span span = forms->spans[expression];
     const uint32_t count = span.end - span.start;
@@ -207,7 +207,7 @@ static void put_expression(maker *m, uint32_t *number, uint32_t expression, uint
 }
 
 /* When m->terms is NULL, terms are only counted. */
-static void put_checks(maker *m, uint32_t *number) {
+static void put_checks(chains_builder *m, uint32_t *number) {
     const constraint_system *cs = m->cs;
     m->chains->device.terms_count = 0;
     for (uint32_t i = cs->checks_start; i < cs->instructions_count; i++) {
@@ -220,7 +220,7 @@ static void put_checks(maker *m, uint32_t *number) {
     }
 }
 
-static int take_checks(maker *m) {
+static int build_checks(chains_builder *m) {
     const constraint_system *cs = m->cs;
     device_abi_chains *device = &m->chains->device;
     const size_t numbers = ((size_t)cs->expressions + 1) * sizeof(uint32_t);
@@ -244,31 +244,31 @@ static int take_checks(maker *m) {
 /* ---- building -------------------------------------------------------------------------------- */
 
 /* Returns 1 when the parts fit a vector of the key's domain on the GPU, with one element to spare. */
-static int fits_memory(const maker *m, uint32_t domain_log2) {
+static int fits_memory(const chains_builder *m, uint32_t domain_log2) {
     const uint64_t values = cs_chains_values(m->chains) - m->chains->device.inputs;
     if (values < (uint64_t)1 << domain_log2) return 1;
     return refuse(m, "the processor must solve too many rows itself");
 }
 
-static int make(maker *m, uint32_t domain_log2, const g16_cancel *cancel) {
+static int build(chains_builder *m, uint32_t domain_log2, const g16_cancel *cancel) {
     const constraint_system *cs = m->cs;
     device_abi_chains *device = &m->chains->device;
-    if (!cs_parts_make(&m->parts, cs, cancel)) return 0;
+    if (!cs_parts_build(&m->parts, cs, cancel)) return 0;
     device->inputs = cs->public_wires + cs->secret_wires;
     device->coefficients_count = cs->short_forms.coefficients_count;
     m->chains->device_rows = m->parts.start[m->parts.first[CS_PARTS]] - m->parts.start[m->parts.first[CS_DEVICE_PART]];
-    if (!may_be_worth_it(m) || !take_parts(m) || !fits_memory(m, domain_log2) || !write_chains(m) || !take_shapes(m)) return 0;
-    if (!is_worth_it(m, m->chains->products, m->chains->longest_products, m->chains->chains)) return 0;
+    if (!may_pay_off(m) || !build_parts(m) || !fits_memory(m, domain_log2) || !write_chains(m) || !build_shapes(m)) return 0;
+    if (!pays_off(m, m->chains->products, m->chains->longest_products, m->chains->chains)) return 0;
     fr *coefficients = malloc(device->coefficients_count * sizeof *coefficients);
     device->coefficients = coefficients;
     if (!coefficients) return 0;
     memcpy(coefficients, cs->short_forms.coefficients, device->coefficients_count * sizeof *coefficients);
-    return take_checks(m) && !g16_is_cancelled(cancel);
+    return build_checks(m) && !g16_is_cancelled(cancel);
 }
 
-g16_status cs_chains_make(cs_chains **chains, const constraint_system *cs, uint32_t domain_log2, const device_abi_costs *costs,
+g16_status cs_chains_build(cs_chains **chains, const constraint_system *cs, uint32_t domain_log2, const device_abi_costs *costs,
                           char reason[CS_CHAINS_REASON], const g16_cancel *cancel, g16_error *error) {
-    maker *m = calloc(1, sizeof *m);
+    chains_builder *m = calloc(1, sizeof *m);
     int made = 0;
     *chains = NULL;
     reason[0] = 0;
@@ -277,7 +277,7 @@ g16_status cs_chains_make(cs_chains **chains, const constraint_system *cs, uint3
         m->costs = costs;
         m->reason = reason;
         m->chains = calloc(1, sizeof *m->chains);
-        made = m->chains && make(m, domain_log2, cancel);
+        made = m->chains && build(m, domain_log2, cancel);
         cs_programs_close(&m->programs);
         cs_parts_free(&m->parts);
         if (made) *chains = m->chains;
@@ -289,7 +289,7 @@ g16_status cs_chains_make(cs_chains **chains, const constraint_system *cs, uint3
     return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the chains of a circuit");
 }
 
-void cs_chains_forget(cs_chains *chains) {
+void cs_chains_free_device_data(cs_chains *chains) {
     device_abi_chains *device = &chains->device;
     const void *const arrays[] = {device->shapes, device->blocks,       device->code,   device->places,
                                   device->shifts, device->coefficients, device->checks, device->terms};
@@ -306,7 +306,7 @@ void cs_chains_forget(cs_chains *chains) {
 
 void cs_chains_free(cs_chains *chains) {
     if (!chains) return;
-    cs_chains_forget(chains);
+    cs_chains_free_device_data(chains);
     free(chains->program);
     free(chains->task_start);
     free(chains->targets);

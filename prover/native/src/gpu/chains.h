@@ -18,7 +18,7 @@ typedef struct cs_chains {
     uint32_t *task_start;  /* [tasks of both parts + 1] into program */
     uint32_t first_task[3]; /* by part; one extra entry marks the end. Tasks of a part may run in parallel */
     uint32_t *targets;     /* of device.parts */
-    device_abi_chains device; /* owns its arrays; cs_chains_forget() frees all but the targets */
+    device_abi_chains device; /* owns its arrays; cs_chains_free_device_data() frees all but the targets */
     uint32_t chains;
     uint32_t device_rows;      /* rows solved in chains */
     uint64_t products;         /* of all chains */
@@ -27,10 +27,10 @@ typedef struct cs_chains {
 
 /* Divides a system that has short forms. *chains is NULL when the CPU would be as fast or the GPU cannot solve it; `reason` then
  * says why. domain_log2: of the key; the parts must fit its memory on the GPU. */
-g16_status cs_chains_make(cs_chains **chains, const constraint_system *cs, uint32_t domain_log2, const device_abi_costs *costs,
+g16_status cs_chains_build(cs_chains **chains, const constraint_system *cs, uint32_t domain_log2, const device_abi_costs *costs,
                           char reason[CS_CHAINS_REASON], const g16_cancel *cancel, g16_error *error);
 /* Frees the data that have been copied to the GPU. */
-void cs_chains_forget(cs_chains *chains);
+void cs_chains_free_device_data(cs_chains *chains);
 void cs_chains_free(cs_chains *chains);
 
 /* Returns the number of values copied to the GPU per proof: inputs and parts. */

@@ -7,7 +7,7 @@
 #include "gpu/abi.h"
 #include "gpu/chains.h"
 #include "gpu/solver_part_impl.h"
-#include "gpu/summer.h"
+#include "gpu/calls.h"
 
 typedef struct device_arrays {
     fr *wires, *a, *b;
@@ -42,22 +42,22 @@ static g16_status groth16_device_unsatisfied(const constraint_system *cs, thread
     return g16_fail(error, G16_DEVICE_LOST, 0, "the GPU says that a row does not hold, and the processor that all do");
 }
 
-static g16_status groth16_device_sum_inputs(const constraint_system *cs, thread_pool *pool, const device_summer *summer,
+static g16_status groth16_device_sum_inputs(const constraint_system *cs, thread_pool *pool, const device_calls *calls,
                                             const device_arrays *arrays, device_abi_sums *sums, device_abi_times *times,
                                             const uint8_t *inputs, size_t count, int with_b1, uint64_t *solving_ns,
                                             const g16_cancel *cancel, g16_error *error) {
-    const cs_chains *chains = summer->chains;
+    const cs_chains *chains = calls->chains;
     const uint64_t start = prove_now_ns();
-    fr *first = summer->values + chains->device.inputs, *second = first + device_abi_part_values(&chains->device.parts[0]);
+    fr *first = calls->values + chains->device.inputs, *second = first + device_abi_part_values(&chains->device.parts[0]);
     g16_status status = witness_solver_read_inputs(cs, arrays->wires, inputs, count, error);
     if (status != G16_OK) return status;
-    memcpy(summer->values, arrays->wires, chains->device.inputs * sizeof *summer->values);
+    memcpy(calls->values, arrays->wires, chains->device.inputs * sizeof *calls->values);
     int solved = witness_solver_solve_part(chains, 0, cs, pool, arrays->wires, arrays->a, arrays->b, first, cancel);
     *solving_ns = prove_now_ns() - start;
     if (solved) {
         device_rest rest = {cs, chains, pool, arrays, second, cancel, 0};
-        const device_abi_inputs given = {summer->values, {first, second}, groth16_device_rest, &rest};
-        status = summer->sum_inputs(summer->handle, sums, times, &given, with_b1, cancel, error);
+        const device_abi_inputs given = {calls->values, {first, second}, groth16_device_rest, &rest};
+        status = calls->sum_inputs(calls->handle, sums, times, &given, with_b1, cancel, error);
         solved = !rest.failed && status != G16_UNSATISFIED_CONSTRAINT;
     }
     if (g16_is_cancelled(cancel)) return g16_fail(error, G16_CANCELLED, 0, "cancelled while solving the witness");

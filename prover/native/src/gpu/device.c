@@ -10,7 +10,7 @@
 #include "gpu/batch.h"
 #include "gpu/chains.h"
 #include "gpu/handle.h"
-#include "gpu/summer.h"
+#include "gpu/calls.h"
 
 struct g16_device_key {
     const g16_device *device;
@@ -127,7 +127,7 @@ size_t g16_device_proof_bytes(const g16_device *device, const g16_key *key) {
 
 static size_t device_batch_limit(const g16_device *device, const device_abi_key *data) {
     const uint32_t limit = device->library->batch_limit(device->handle, data);
-    return limit < 1 ? 1 : limit < DEVICE_BATCH_MOST ? limit : DEVICE_BATCH_MOST;
+    return limit < 1 ? 1 : limit < DEVICE_BATCH_MAX ? limit : DEVICE_BATCH_MAX;
 }
 
 size_t g16_device_batch_limit(const g16_device *device, const g16_key *key) {
@@ -143,10 +143,10 @@ static g16_status device_load_chains(g16_device_key *key, const g16_cancel *canc
     device_abi_costs costs;
     library->costs(key->device->handle, &costs);
     g16_status status =
-        cs_chains_make(&key->chains, &key->key->cs, key->key->pk.domain_log2, &costs, key->witness_reason, cancel, error);
+        cs_chains_build(&key->chains, &key->key->cs, key->key->pk.domain_log2, &costs, key->witness_reason, cancel, error);
     if (status == G16_OK && key->chains) {
         status = g16_device_result(library->chains_load(key->handle, &key->chains->device, message), message, error);
-        cs_chains_forget(key->chains);
+        cs_chains_free_device_data(key->chains);
     }
     if (status == G16_OK) return status;
     cs_chains_free(key->chains);
@@ -259,18 +259,18 @@ static g16_status device_prove(g16_engine *engine, g16_device_key *key, uint8_t 
                                g16_error *error) {
     const device_abi_library *library = key->device->library;
     const g16_backend *backend = key->key->backend;
-    device_summer summer = {.handle = key, .sum = device_sum, .sum_inputs = device_sum_inputs};
+    device_calls calls = {.handle = key, .sum = device_sum, .sum_inputs = device_sum_inputs};
     const size_t needed = backend->device_scratch_bytes(key->key);
     const size_t staged = key->chains ? cs_chains_values(key->chains) * sizeof(fr) : needed;
     void *staging = scratch_size < needed ? NULL : library->staging_take(key->handle, staged), *room = scratch;
     if (staging && key->chains) {
-        summer.chains = key->chains;
-        summer.values = staging;
+        calls.chains = key->chains;
+        calls.values = staging;
     } else if (staging) {
         room = staging;
         scratch_size = needed;
     }
-    const g16_status status = backend->device_prove(key->key, engine->pool, &summer, proof, stage_ns, form, first, second, inputs,
+    const g16_status status = backend->device_prove(key->key, engine->pool, &calls, proof, stage_ns, form, first, second, inputs,
                                                     count, room, scratch_size, cancel, error);
     if (staging) library->staging_give_back(key->handle, staging);
     return status;
@@ -325,14 +325,14 @@ static g16_status device_prove_batch(g16_engine *engine, g16_device_key *key, ui
                                      void *scratch, size_t scratch_size, const g16_cancel *cancel) {
     const device_abi_library *library = key->device->library;
     const g16_backend *backend = key->key->backend;
-    const device_summer summer = {.handle = key, .sum = device_sum};
+    const device_calls calls = {.handle = key, .sum = device_sum};
     size_t room = 1;
     while (room < batch->size) room *= 2;
     const size_t room_bytes = backend->device_batch_scratch_bytes(key->key, room);
     const int enough = scratch_size >= backend->device_batch_scratch_bytes(key->key, batch->size);
     void *staging = enough ? library->staging_take(key->handle, room_bytes) : NULL;
     const g16_status status =
-        backend->device_prove_batch(key->key, engine->pool, &summer, batch, stage_ns, staging ? staging : scratch,
+        backend->device_prove_batch(key->key, engine->pool, &calls, batch, stage_ns, staging ? staging : scratch,
                                     staging ? room_bytes : scratch_size, cancel);
     if (staging) library->staging_give_back(key->handle, staging);
     return status;
@@ -390,7 +390,7 @@ g16_status g16_device_prove_many_with_blinding(g16_engine *engine, g16_device_ke
 g16_status g16_device_prove_many(g16_engine *engine, g16_device_key *key, uint8_t *proofs, g16_status *statuses,
                                  uint64_t *stage_ns, const uint8_t *const *inputs, size_t count, size_t batch,
                                  void *scratch, size_t scratch_size, const g16_cancel *cancel, g16_error *errors) {
-    uint8_t first[32 * DEVICE_BATCH_MOST], second[32 * DEVICE_BATCH_MOST];
+    uint8_t first[32 * DEVICE_BATCH_MAX], second[32 * DEVICE_BATCH_MAX];
     const device_batch given = {batch, count, G16_BLINDING_RERANDOMISED, first, second, inputs, proofs, statuses, errors};
     g16_status status = device_check_batch(engine, key, &given, scratch);
     if (status == G16_OK) status = device_draw_blinding(&given, first, second);

@@ -10,7 +10,7 @@
 
 #include "base/thread_pool.h"
 
-#define NOWHERE 0xffffffffu
+#define NO_PLACE 0xffffffffu
 /* Minimum number of instructions of a CPU task. */
 #define SMALLEST_TASK 256
 /* Final rows of one depth run on the CPU when their weight (number times depth) is less than 1/8 of the heaviest depth's. */
@@ -18,25 +18,25 @@
 
 /* Bits of `flags`. */
 #define IS_READ 1u
-#define PROCESSOR 2u
-#define FIRST 4u
+#define ON_CPU 2u
+#define IN_FIRST_PART 4u
 
-typedef struct cutter {
+typedef struct partition {
     const constraint_system *cs;
     uint32_t solvers;    /* number of solving instructions; a place is an index into cs->program */
-    uint32_t *solved_at; /* [wires] place; NOWHERE for inputs */
+    uint32_t *solved_at; /* [wires] place; NO_PLACE for inputs */
     uint32_t *row_at;    /* [constraints] place */
     uint32_t *depth;     /* [solvers] from 1 */
     uint8_t *flags;      /* [solvers] */
     uint32_t *parent;    /* [solvers] union-find; the root is the lowest place of a set */
     uint32_t *size;      /* [solvers] of the root's set */
-} cutter;
+} partition;
 
 /* ---- dependencies ----------------------------------------------------------------------------- */
 
-typedef void (*visitor)(cutter *, uint32_t place, uint32_t operand);
+typedef void (*visitor)(partition *, uint32_t place, uint32_t operand);
 
-static inline __attribute__((always_inline)) void visit_expression(cutter *c, uint32_t place, uint32_t expression, uint32_t solved,
+static inline __attribute__((always_inline)) void visit_expression(partition *c, uint32_t place, uint32_t expression, uint32_t solved,
                                                                    visitor visit) {
     const cs_short_forms *forms = &c->cs->short_forms;
     const cs_span span = forms->spans[expression];
@@ -44,15 +44,15 @@ static inline __attribute__((always_inline)) void visit_expression(cutter *c, ui
         const uint32_t wire = forms->terms[t].wire;
         if (wire == solved) continue;
         const uint32_t operand = wire < c->cs->wires ? c->solved_at[wire] : c->row_at[wire - c->cs->wires];
-        if (operand != NOWHERE) visit(c, place, operand);
+        if (operand != NO_PLACE) visit(c, place, operand);
     }
 }
 
 /* Calls visit for every instruction that this one reads; some are visited repeatedly. */
-static inline __attribute__((always_inline)) void visit_operands(cutter *c, uint32_t place, visitor visit) {
+static inline __attribute__((always_inline)) void visit_operands(partition *c, uint32_t place, visitor visit) {
     const uint32_t instruction = c->cs->program[place];
     if (instruction & CS_IS_HINT) {
-        visit_expression(c, place, c->cs->hints[instruction & ~CS_IS_HINT].input, NOWHERE, visit);
+        visit_expression(c, place, c->cs->hints[instruction & ~CS_IS_HINT].input, NO_PLACE, visit);
         return;
     }
     const cs_row *row = &c->cs->rows[instruction];
@@ -61,23 +61,23 @@ static inline __attribute__((always_inline)) void visit_operands(cutter *c, uint
     visit_expression(c, place, row->out, row->solved_wire, visit);
 }
 
-static inline void note_depth(cutter *c, uint32_t place, uint32_t operand) {
+static inline void update_depth(partition *c, uint32_t place, uint32_t operand) {
     c->flags[operand] |= IS_READ;
     if (c->depth[operand] >= c->depth[place]) c->depth[place] = c->depth[operand] + 1;
 }
 
 /* The CPU solves everything that it reads. What the GPU or the first part reads belongs to the first part if the CPU solves it. */
-static inline void pass_on(cutter *c, uint32_t place, uint32_t operand) {
+static inline void propagate_flags(partition *c, uint32_t place, uint32_t operand) {
     const uint8_t flags = c->flags[place];
-    c->flags[operand] |= flags & PROCESSOR ? flags & (PROCESSOR | FIRST) : FIRST;
+    c->flags[operand] |= flags & ON_CPU ? flags & (ON_CPU | IN_FIRST_PART) : IN_FIRST_PART;
 }
 
-static uint32_t part_of(const cutter *c, uint32_t place) {
-    if (!(c->flags[place] & PROCESSOR)) return CS_DEVICE_PART;
-    return c->flags[place] & FIRST ? 0 : 1;
+static uint32_t part_of(const partition *c, uint32_t place) {
+    if (!(c->flags[place] & ON_CPU)) return CS_DEVICE_PART;
+    return c->flags[place] & IN_FIRST_PART ? 0 : 1;
 }
 
-static uint32_t root_of(cutter *c, uint32_t place) {
+static uint32_t root_of(partition *c, uint32_t place) {
     uint32_t *parent = c->parent;
     while (parent[place] != place) {
         parent[place] = parent[parent[place]]; /* path halving */
@@ -86,7 +86,7 @@ static uint32_t root_of(cutter *c, uint32_t place) {
     return place;
 }
 
-static inline void join(cutter *c, uint32_t place, uint32_t operand) {
+static inline void join(partition *c, uint32_t place, uint32_t operand) {
     if (part_of(c, place) != part_of(c, operand)) return;
     const uint32_t a = root_of(c, place), b = root_of(c, operand);
     if (a == b) return;
@@ -97,10 +97,10 @@ static inline void join(cutter *c, uint32_t place, uint32_t operand) {
 
 /* ---- passes ----------------------------------------------------------------------------------- */
 
-static void note_places(cutter *c) {
+static void note_places(partition *c) {
     const constraint_system *cs = c->cs;
-    memset(c->solved_at, 0xff, (size_t)cs->wires * sizeof *c->solved_at);     /* NOWHERE */
-    memset(c->row_at, 0xff, (size_t)cs->constraints * sizeof *c->row_at);     /* NOWHERE */
+    memset(c->solved_at, 0xff, (size_t)cs->wires * sizeof *c->solved_at);     /* NO_PLACE */
+    memset(c->row_at, 0xff, (size_t)cs->constraints * sizeof *c->row_at);     /* NO_PLACE */
     for (uint32_t p = 0; p < c->solvers; p++) {
         const uint32_t instruction = cs->program[p];
         if (instruction & CS_IS_HINT) {
@@ -121,35 +121,35 @@ static int needs_processor(const constraint_system *cs, uint32_t instruction) {
 }
 
 /* Marks the instructions that the CPU keeps regardless of what they read. Returns 0 when out of memory. */
-static int mark(cutter *c) {
+static int mark_cpu_instructions(partition *c) {
     uint32_t deepest = 0;
     for (uint32_t p = 0; p < c->solvers; p++) {
         if (c->depth[p] > deepest) deepest = c->depth[p];
-        if (needs_processor(c->cs, c->cs->program[p])) c->flags[p] |= PROCESSOR;
+        if (needs_processor(c->cs, c->cs->program[p])) c->flags[p] |= ON_CPU;
     }
     uint64_t *weight = calloc((size_t)deepest + 1, sizeof *weight), heaviest = 0;
     if (!weight) return 0;
     for (uint32_t p = 0; p < c->solvers; p++) {
-        if (c->flags[p] & (IS_READ | PROCESSOR)) continue;
+        if (c->flags[p] & (IS_READ | ON_CPU)) continue;
         weight[c->depth[p]] += c->depth[p];
         if (weight[c->depth[p]] > heaviest) heaviest = weight[c->depth[p]];
     }
     for (uint32_t p = 0; p < c->solvers; p++) {
-        if (c->flags[p] & (IS_READ | PROCESSOR)) continue;
-        if (weight[c->depth[p]] < heaviest / LIGHT_ENDS) c->flags[p] |= PROCESSOR;
+        if (c->flags[p] & (IS_READ | ON_CPU)) continue;
+        if (weight[c->depth[p]] < heaviest / LIGHT_ENDS) c->flags[p] |= ON_CPU;
     }
     free(weight);
     return 1;
 }
 
-static int divide(cutter *c, const g16_cancel *cancel) {
+static int assign_parts(partition *c, const g16_cancel *cancel) {
     note_places(c);
     for (uint32_t p = 0; p < c->solvers; p++) {
         c->depth[p] = 1;
-        visit_operands(c, p, note_depth);
+        visit_operands(c, p, update_depth);
     }
-    if (g16_is_cancelled(cancel) || !mark(c)) return 0;
-    for (uint32_t p = c->solvers; p-- > 0;) visit_operands(c, p, pass_on);
+    if (g16_is_cancelled(cancel) || !mark_cpu_instructions(c)) return 0;
+    for (uint32_t p = c->solvers; p-- > 0;) visit_operands(c, p, propagate_flags);
     if (g16_is_cancelled(cancel)) return 0;
     for (uint32_t p = 0; p < c->solvers; p++) {
         c->parent[p] = p;
@@ -174,7 +174,7 @@ static int by_part_and_size(const void *a, const void *b) {
 }
 
 /* Numbers the components; from here on c->size[root] is the number. Small components of the CPU share a number. */
-static int number_components(cutter *c, cs_parts *parts) {
+static int number_components(partition *c, cs_parts *parts) {
     uint32_t count = 0, next = 0, part = 0, filled = 0;
     for (uint32_t p = 0; p < c->solvers; p++) count += c->parent[p] == p;
     component *list = malloc(((size_t)count + 1) * sizeof *list);
@@ -204,7 +204,7 @@ static int number_components(cutter *c, cs_parts *parts) {
 }
 
 /* A stable counting sort: within a component the order of execution stays. */
-static int write_parts(cutter *c, cs_parts *parts) {
+static int write_parts(partition *c, cs_parts *parts) {
     const uint32_t count = parts->first[CS_PARTS];
     uint32_t *next = malloc(((size_t)count + 1) * sizeof *next);
     parts->program = malloc(((size_t)c->solvers + 1) * sizeof *parts->program);
@@ -217,8 +217,8 @@ static int write_parts(cutter *c, cs_parts *parts) {
     return done;
 }
 
-int cs_parts_make(cs_parts *parts, const constraint_system *cs, const g16_cancel *cancel) {
-    cutter c = {.cs = cs, .solvers = cs->checks_start};
+int cs_parts_build(cs_parts *parts, const constraint_system *cs, const g16_cancel *cancel) {
+    partition c = {.cs = cs, .solvers = cs->checks_start};
     memset(parts, 0, sizeof *parts);
     c.solved_at = malloc(((size_t)cs->wires + 1) * sizeof *c.solved_at);
     c.row_at = malloc(((size_t)cs->constraints + 1) * sizeof *c.row_at);
@@ -227,7 +227,7 @@ int cs_parts_make(cs_parts *parts, const constraint_system *cs, const g16_cancel
     c.parent = malloc(((size_t)c.solvers + 1) * sizeof *c.parent);
     c.size = malloc(((size_t)c.solvers + 1) * sizeof *c.size);
     int done = c.solved_at && c.row_at && c.depth && c.flags && c.parent && c.size;
-    done = done && divide(&c, cancel) && number_components(&c, parts) && write_parts(&c, parts);
+    done = done && assign_parts(&c, cancel) && number_components(&c, parts) && write_parts(&c, parts);
     free(c.solved_at);
     free(c.row_at);
     free(c.depth);

@@ -15,7 +15,7 @@ typedef struct cs_parts {
 } cs_parts;
 
 /* Returns 1, or 0 when out of memory or when the flag was set. */
-int cs_parts_make(cs_parts *parts, const constraint_system *cs, const g16_cancel *cancel);
+int cs_parts_build(cs_parts *parts, const constraint_system *cs, const g16_cancel *cancel);
 void cs_parts_free(cs_parts *parts);
 
 #endif

@@ -42,7 +42,7 @@ static void groth16_device_key(const struct g16_key *key, device_abi_key *data) 
     memcpy(data->quotient_unit, unit, sizeof unit);
 }
 
-static size_t groth16_device_place(device_arrays *arrays, arena at, const struct g16_key *key) {
+static size_t groth16_device_lay_out(device_arrays *arrays, arena at, const struct g16_key *key) {
     arrays->wires = arena_take(&at, key->cs.wires * sizeof(fr));
     arrays->a = arena_take(&at, key->cs.constraints * sizeof(fr));
     arrays->b = arena_take(&at, key->cs.constraints * sizeof(fr));
@@ -51,7 +51,7 @@ static size_t groth16_device_place(device_arrays *arrays, arena at, const struct
 
 static size_t groth16_device_scratch_bytes(const struct g16_key *key) {
     device_arrays arrays;
-    return groth16_device_place(&arrays, arena_measure(), key) + ARENA_ALIGNMENT;
+    return groth16_device_lay_out(&arrays, arena_measure(), key) + ARENA_ALIGNMENT;
 }
 
 /* Returns 1 when all coordinates are below p. The following code relies on that, and the GPU is not trusted. */
@@ -82,7 +82,7 @@ static void groth16_device_times(uint64_t *stage_ns, const device_abi_times *tim
     stage_ns[G16_STAGE_MSM_K] = times->kz;
 }
 
-static g16_status groth16_device_prove(const struct g16_key *key, thread_pool *pool, const device_summer *summer,
+static g16_status groth16_device_prove(const struct g16_key *key, thread_pool *pool, const device_calls *calls,
                                        uint8_t *proof, uint64_t *stage_ns, g16_blinding form, const uint8_t *first,
                                        const uint8_t *second, const uint8_t *inputs, size_t count, void *scratch,
                                        size_t scratch_size, const g16_cancel *cancel, g16_error *error) {
@@ -94,21 +94,21 @@ static g16_status groth16_device_prove(const struct g16_key *key, thread_pool *p
     g16_status status = prove_check_scratch(scratch_size, groth16_device_scratch_bytes(key), error);
     if (status == G16_OK) status = prove_read_blinding(blinding, form, first, second, error);
     if (status != G16_OK) return status;
-    groth16_device_place(&arrays, arena_over(scratch), key);
+    groth16_device_lay_out(&arrays, arena_over(scratch), key);
     memset(&sums, 0, sizeof sums);
     memset(&times, 0, sizeof times);
     if (stage_ns) memset(stage_ns, 0, G16_STAGE_COUNT * sizeof *stage_ns);
 
     const int with_b1 = form == G16_BLINDING_CLASSICAL;
     uint64_t start = prove_now_ns(), solving_ns = 0;
-    if (summer->chains) {
-        status = groth16_device_sum_inputs(&key->cs, pool, summer, &arrays, &sums, &times, inputs, count, with_b1, &solving_ns,
+    if (calls->chains) {
+        status = groth16_device_sum_inputs(&key->cs, pool, calls, &arrays, &sums, &times, inputs, count, with_b1, &solving_ns,
                                            cancel, error);
     } else {
         const device_abi_witness witness = {arrays.wires, arrays.a, arrays.b};
         status = witness_solver_solve(&key->cs, pool, arrays.wires, arrays.a, arrays.b, NULL, inputs, count, cancel, error);
         solving_ns = prove_now_ns() - start;
-        if (status == G16_OK) status = summer->sum(summer->handle, &sums, &times, &witness, 1, with_b1, cancel, error);
+        if (status == G16_OK) status = calls->sum(calls->handle, &sums, &times, &witness, 1, with_b1, cancel, error);
     }
     if (stage_ns) stage_ns[G16_STAGE_WITNESS] = solving_ns + times.witness;
     if (status == G16_OK) {

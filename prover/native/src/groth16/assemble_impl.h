@@ -50,7 +50,7 @@ static void prove_blind_classical(const proving_key *pk, groth16_proof *proof, p
 }
 
 /* rho, its inverse and sigma are plain numbers; rho is not zero. */
-static void prove_blind_again(const proving_key *pk, groth16_proof *proof, prove_base *base, const uint64_t rho[4],
+static void prove_blind_rerandomised(const proving_key *pk, groth16_proof *proof, prove_base *base, const uint64_t rho[4],
                               const uint64_t rho_inverse[4], const uint64_t sigma[4]) {
     g1_affine ar;
     g2_affine bs;
@@ -99,7 +99,7 @@ static g16_status prove_finish(const struct g16_key *key, g16_blinding form, pro
     } else {
         fr_inv(&third, &blinding[0]);
         fr_to_limbs(plain[2], &third);
-        prove_blind_again(pk, &proof, base, plain[0], plain[2], plain[1]);
+        prove_blind_rerandomised(pk, &proof, base, plain[0], plain[2], plain[1]);
     }
     groth16_proof_encode(out, &proof);
     os_random_wipe(base, sizeof *base);

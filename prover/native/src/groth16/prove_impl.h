@@ -29,17 +29,17 @@ static void groth16_prepare_key(struct g16_key *key, fr *roots) {
     proving_key *pk = &key->pk;
     if (roots) ntt_fill_table(roots, pk->domain_log2);
     pk->twiddles = roots ? roots : small_roots();
-    g1_msm_prepare(pk->a, pk->a_count);
-    g1_msm_prepare(pk->b1, pk->b_count);
-    g1_msm_prepare(pk->k, pk->k_count);
-    g1_msm_prepare(pk->z, pk->z_count);
-    g2_msm_prepare(pk->b2, pk->b_count);
+    g1_msm_to_stored(pk->a, pk->a_count);
+    g1_msm_to_stored(pk->b1, pk->b_count);
+    g1_msm_to_stored(pk->k, pk->k_count);
+    g1_msm_to_stored(pk->z, pk->z_count);
+    g2_msm_to_stored(pk->b2, pk->b_count);
 }
 
 static size_t groth16_prove_scratch_bytes(const struct g16_key *key, uint32_t threads) {
     prove_state p;
     p.key = key;
-    return prove_place(&p, arena_measure(), threads, threads) + ARENA_ALIGNMENT;
+    return prove_lay_out(&p, arena_measure(), threads, threads) + ARENA_ALIGNMENT;
 }
 
 static void prove_join(prove_state *p, prove_base *base) {
@@ -92,7 +92,7 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
     p.form = form;
     p.cancel = cancel;
     p.stage_ns = stage_ns;
-    prove_place(&p, arena_over(scratch), threads, share);
+    prove_lay_out(&p, arena_over(scratch), threads, share);
     p.folded = key_is_folded(&key->pk);
     p.shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);
     prove_plan_quotient(&p, share);

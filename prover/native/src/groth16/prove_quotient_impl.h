@@ -90,7 +90,7 @@ static void prove_task_leave(void *argument, uint32_t index, uint32_t worker) {
     prove_state *p = argument;
     const uint64_t start = prove_now_ns();
     (void)worker;
-    quotient_leave_row(p->a, p->c, &p->cut, index, p->key->pk.twiddles);
+    quotient_from_coset_row(p->a, p->c, &p->cut, index, p->key->pk.twiddles);
     prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
 

@@ -115,7 +115,7 @@ static inline int16_t *prove_h_digits(const prove_state *p, int16_t *taken) {
 }
 
 /* Lays out the arrays of a key with tables. */
-static void prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
+static void prove_lay_out_tables(prove_state *p, arena *a, uint32_t threads) {
     const proving_key *pk = &p->key->pk;
     const msm_table_shape *shape = &pk->tables;
     p->parts = PROVE_MIN_PARTS;
@@ -124,16 +124,16 @@ static void prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
     p->parts_plan.buckets = msm_table_buckets(shape) / p->parts;
     p->w_table_digits = arena_take(a, msm_table_digits_bytes(shape, p->key->cs.wires));
     p->h_table_digits = prove_take_h_digits(p, a, msm_table_digits_bytes(shape, prove_h_count(p->key)));
-    msm_place_sorted(&p->sorted_w_table, a, shape->sets, msm_table_entries(shape, wire_groups_positions(&p->key->groups)),
+    msm_lay_out_sorted(&p->sorted_w_table, a, shape->sets, msm_table_entries(shape, wire_groups_positions(&p->key->groups)),
                      p->key->groups.count, msm_table_buckets(shape));
-    msm_place_sorted(&p->sorted_h_table, a, shape->sets, msm_table_entries(shape, prove_h_count(p->key)), 1, msm_table_buckets(shape));
+    msm_lay_out_sorted(&p->sorted_h_table, a, shape->sets, msm_table_entries(shape, prove_h_count(p->key)), 1, msm_table_buckets(shape));
     p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->parts_plan, 0));
     p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->parts_plan, 0));
 }
 
 /* Returns the cut for a job that has `share` of `threads` threads; *sums becomes the number of sums that the cut for all threads
  * needs. */
-static msm_cut prove_place_cut(size_t *sums, const msm_plan *plan, size_t count, uint32_t threads, uint32_t share, double wait,
+static msm_cut prove_lay_out_cut(size_t *sums, const msm_plan *plan, size_t count, uint32_t threads, uint32_t share, double wait,
                                int sorted) {
     const msm_cut most = msm_cut_for(plan, count, threads, wait, sorted);
     const msm_cut cut = msm_cut_for(plan, count, share, wait, sorted);
@@ -141,18 +141,18 @@ static msm_cut prove_place_cut(size_t *sums, const msm_plan *plan, size_t count,
     return msm_cut_pieces(&cut) <= msm_cut_pieces(&most) ? cut : most;
 }
 
-static void prove_place_sums(prove_state *p, arena *a, uint32_t threads, uint32_t share) {
+static void prove_lay_out_sums(prove_state *p, arena *a, uint32_t threads, uint32_t share) {
     const proving_key *pk = &p->key->pk;
     const int tables = prove_has_tables(p->key);
     const size_t k_count = key_is_folded(pk) ? pk->fold_k_count : pk->k_count, start = a->used;
     const size_t table_sums = tables ? (size_t)pk->tables.sets * p->parts : 0;
     prove_sums *s = &p->sums;
     size_t n_a, n_b1, n_k, n_z, n_b2;
-    s->cut_a = prove_place_cut(&n_a, &p->w_plan, pk->a_count, threads, share, PROVE_WAIT, 1);
-    s->cut_b1 = prove_place_cut(&n_b1, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT, 1);
-    s->cut_k = prove_place_cut(&n_k, &p->w_plan, k_count, threads, share, PROVE_WAIT, 1);
-    s->cut_z = prove_place_cut(&n_z, &p->h_plan, prove_h_count(p->key), threads, share, PROVE_WAIT_LAST, 0);
-    s->cut_b2 = prove_place_cut(&n_b2, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT, 1);
+    s->cut_a = prove_lay_out_cut(&n_a, &p->w_plan, pk->a_count, threads, share, PROVE_WAIT, 1);
+    s->cut_b1 = prove_lay_out_cut(&n_b1, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT, 1);
+    s->cut_k = prove_lay_out_cut(&n_k, &p->w_plan, k_count, threads, share, PROVE_WAIT, 1);
+    s->cut_z = prove_lay_out_cut(&n_z, &p->h_plan, prove_h_count(p->key), threads, share, PROVE_WAIT_LAST, 0);
+    s->cut_b2 = prove_lay_out_cut(&n_b2, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT, 1);
     if (tables) n_a = n_k = n_z = n_b2 = 0;
     s->a = arena_take(a, n_a * sizeof *s->a);
     s->b1 = arena_take(a, n_b1 * sizeof *s->b1);
@@ -167,7 +167,7 @@ static void prove_place_sums(prove_state *p, arena *a, uint32_t threads, uint32_
 }
 
 /* Lays out (or, on a measuring arena, measures) all arrays for `threads` threads, of which the proof expects to use `share`. */
-static size_t prove_place(prove_state *p, arena a, uint32_t threads, uint32_t share) {
+static size_t prove_lay_out(prove_state *p, arena a, uint32_t threads, uint32_t share) {
     const struct g16_key *key = p->key;
     const size_t wires = key->cs.wires, n = (size_t)1 << key->pk.domain_log2, h_count = prove_h_count(key);
     p->w_plan = msm_plan_for(prove_w_count(key));
@@ -177,7 +177,7 @@ static size_t prove_place(prove_state *p, arena a, uint32_t threads, uint32_t sh
     /* The wires are not read after all their digits are computed, and entries are sorted only then. */
     arena sorted = a;
     p->wires = arena_take(&a, wires * sizeof(fr));
-    msm_place_sorted(&p->sorted_w, &sorted, 2 * (size_t)p->w_plan.windows, wire_groups_positions(&key->groups), key->groups.count,
+    msm_lay_out_sorted(&p->sorted_w, &sorted, 2 * (size_t)p->w_plan.windows, wire_groups_positions(&key->groups), key->groups.count,
                      p->w_plan.buckets);
     a.used = prove_max(a.used, sorted.used);
     p->a = arena_take(&a, 3 * n * sizeof(fr));
@@ -188,13 +188,13 @@ static size_t prove_place(prove_state *p, arena a, uint32_t threads, uint32_t sh
     p->worker_bytes = g1_msm_scratch_bytes(&p->w_plan, 0);
     if (prove_has_tables(key)) {
         p->h_digits = NULL;
-        prove_place_tables(p, &a, threads);
+        prove_lay_out_tables(p, &a, threads);
     } else {
         p->h_digits = prove_take_h_digits(p, &a, msm_digits_bytes(&p->h_plan, h_count));
         p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->w_plan, 0));
         p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->h_plan, h_count));
     }
-    prove_place_sums(p, &a, threads, share);
+    prove_lay_out_sums(p, &a, threads, share);
     p->worker_memory = arena_take(&a, p->worker_bytes * threads);
     return a.used;
 }

@@ -114,7 +114,7 @@ static void prove_window_g1(prove_state *p, g1_xyzz *out, const g1_affine *bases
                             uint32_t worker) {
     prove_halves halves;
     g1_msm_scratch scratch;
-    g1_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->w_plan, 0);
+    g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->w_plan, 0);
     prove_find_halves(&halves, p, cut, index, list);
     const msm_run *const runs[2] = {halves.runs[0], halves.runs[1]};
     g1_msm_sorted_part(&out[index], &scratch, halves.buckets, halves.part, cut->parts, bases, runs, halves.count);
@@ -148,7 +148,7 @@ static void prove_task_b2(void *argument, uint32_t index, uint32_t worker) {
     const msm_cut *cut = &p->sums.cut_b2;
     prove_halves halves;
     g2_msm_scratch scratch;
-    g2_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->w_plan, 0);
+    g2_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->w_plan, 0);
     prove_find_halves(&halves, p, cut, index, WIRE_LIST_B);
     const msm_run *const runs[2] = {halves.runs[0], halves.runs[1]};
     g2_msm_sorted_part(&p->sums.b2[index], &scratch, halves.buckets, halves.part, cut->parts, p->key->pk.b2, runs, halves.count);
@@ -161,7 +161,7 @@ static void prove_task_z(void *argument, uint32_t index, uint32_t worker) {
     const uint64_t start = prove_now_ns();
     const uint32_t count = (uint32_t)prove_h_count(p->key), pieces = msm_cut_pieces(&p->sums.cut_z), window = index / pieces;
     g1_msm_scratch scratch;
-    g1_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->h_plan, count);
+    g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->h_plan, count);
     g1_msm_piece(&p->sums.z[index], &scratch, msm_window_buckets(&p->h_plan, window), &p->sums.cut_z, index % pieces,
                  p->folded ? p->key->pk.fold_t : p->key->pk.z, count, msm_digits(p->h_digits, count, window, 0),
                  msm_digits(p->h_digits, count, window, 1));
@@ -183,7 +183,7 @@ static uint32_t prove_table_runs(msm_run *runs, const prove_state *p, uint32_t i
 static void prove_part_g1(prove_state *p, g1_msm_table_sum *sums, const g1_affine *table, const msm_run *runs, uint32_t runs_count,
                           uint32_t index, uint32_t worker) {
     g1_msm_scratch scratch;
-    g1_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->parts_plan, 0);
+    g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->parts_plan, 0);
     g1_msm_table_part(&sums[index], &scratch, &p->parts_plan, table, runs, runs_count);
 }
 
@@ -217,7 +217,7 @@ static void prove_task_part_b2(void *argument, uint32_t index, uint32_t worker) 
     msm_run runs[WIRE_RUNS_MAX];
     const uint32_t count = prove_table_runs(runs, p, index, WIRE_LIST_B, p->key->pk.b_count);
     g2_msm_scratch scratch;
-    g2_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->parts_plan, 0);
+    g2_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->parts_plan, 0);
     g2_msm_table_part(&p->sums.table_b2[index], &scratch, &p->parts_plan, p->key->pk.table_b2, runs, count);
     prove_add_time(p, G16_STAGE_MSM_B2, start);
 }

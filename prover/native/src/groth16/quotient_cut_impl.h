@@ -140,9 +140,9 @@ static void quotient_point_columns(fr *points, fr *a, fr *b, const quotient_cut 
 }
 
 /* The last stages of the inverse transform of the product in one row, and the change back from the coset. */
-static void quotient_leave_row(fr *a, fr *c, const quotient_cut *cut, uint32_t row, const fr *table) {
+static void quotient_from_coset_row(fr *a, fr *c, const quotient_cut *cut, uint32_t row, const fr *table) {
     quotient_inverse_row(a, cut, row, table);
-    ntt_leave_coset(a, c, row * cut->row, (row + 1) * cut->row, table);
+    ntt_from_coset(a, c, row * cut->row, (row + 1) * cut->row, table);
 }
 
 #endif

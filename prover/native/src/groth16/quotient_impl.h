@@ -31,7 +31,7 @@ static void quotient_combine(fr *a, const fr *b, fr *c, uint32_t log2, const fr 
     quotient_product_scale(&scale, log2);
     ntt_multiply(a, b, &scale, (size_t)1 << log2);
     ntt_inverse(a, log2, table);
-    ntt_leave_coset(a, c, 0, (size_t)1 << log2, table);
+    ntt_from_coset(a, c, 0, (size_t)1 << log2, table);
 }
 
 /* ---- folded keys ------------------------------------------------------------------- */

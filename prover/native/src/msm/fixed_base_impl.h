@@ -23,7 +23,7 @@ static void C(fixed_base_fill_window)(void *argument, uint32_t window, uint32_t 
         C(xyzz_to_affine)(&out[j], &sum);
         C(xyzz_add_affine)(&sum, &sum, &step);
     }
-    C(msm_prepare)(out, base->multiples);
+    C(msm_to_stored)(out, base->multiples);
 }
 
 /* Returns the window size with the fewest additions for `count` multiples. */
@@ -99,7 +99,7 @@ static void C(fixed_base_chunk)(void *argument, uint32_t chunk, uint32_t worker)
     arena memory = arena_over(job->worker_memory + (size_t)worker * job->worker_bytes);
     AFFINE *sums = arena_take(&memory, FIXED_BASE_CHUNK * sizeof *sums);
     C(msm_scratch) scratch;
-    C(msm_scratch_place)(&scratch, arena_over(memory.base + memory.used), &plan, 0);
+    C(msm_scratch_lay_out)(&scratch, arena_over(memory.base + memory.used), &plan, 0);
     memset(sums, 0, FIXED_BASE_CHUNK * sizeof *sums);
     uint32_t used = 0, zeros = 0;
     for (size_t i = first; i < last; i++) {
@@ -111,7 +111,7 @@ static void C(fixed_base_chunk)(void *argument, uint32_t chunk, uint32_t worker)
     C(msm_sum_operands)(&scratch, sums, used);
     for (size_t i = first; i < last; i++) {
         AFFINE point;
-        C(msm_leave)(&point, &sums[i - first]);
+        C(msm_from_stored)(&point, &sums[i - first]);
         C(encode_compressed)(job->out + FIXED_BASE_BYTES * i, &point);
     }
     __atomic_fetch_add(&job->zeros, zeros, __ATOMIC_RELAXED);

@@ -33,7 +33,7 @@ static size_t C(msm_scratch_bytes)(const msm_plan *plan, size_t count) {
     return C(msm_scratch_arrays)(&s, arena_measure(), plan, count);
 }
 
-static void C(msm_scratch_place)(C(msm_scratch) *s, arena a, const msm_plan *plan, size_t count) {
+static void C(msm_scratch_lay_out)(C(msm_scratch) *s, arena a, const msm_plan *plan, size_t count) {
     C(msm_scratch_arrays)(s, a, plan, count);
 }
 
@@ -68,7 +68,7 @@ static void C(msm_sum_operands)(C(msm_scratch) *s, AFFINE *out, uint32_t count) 
 }
 
 /* Appends a point, unless it is infinity, as operand number `used`; returns the new number of operands. */
-static inline uint32_t C(msm_take)(C(msm_scratch) *s, uint32_t used, const AFFINE *point, uint32_t owner) {
+static inline uint32_t C(msm_append)(C(msm_scratch) *s, uint32_t used, const AFFINE *point, uint32_t owner) {
     s->operands[used] = (C(msm_operand))point;
     s->owners[used] = owner;
     return used + !C(affine_is_infinity)(point);
@@ -89,7 +89,7 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32
             C(msm_sum_operands)(s, s->lines, used);
             used = 0;
         }
-        for (uint32_t i = 0; i < length; i++) used = C(msm_take)(s, used, bucket + (size_t)i * step, line);
+        for (uint32_t i = 0; i < length; i++) used = C(msm_append)(s, used, bucket + (size_t)i * step, line);
     }
     C(msm_sum_operands)(s, s->lines, used);
     XYZZ part[2];
@@ -100,7 +100,7 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32
         C(xyzz_set_infinity)(&part[by_low]);
         for (uint32_t i = by_low ? lows : highs; i-- > (by_low ? 0u : 1u);) {
             AFFINE sum;
-            C(msm_leave)(&sum, &lines[i]);
+            C(msm_from_stored)(&sum, &lines[i]);
             C(xyzz_add_affine)(&running, &running, &sum);
             C(xyzz_add)(&part[by_low], &part[by_low], &running);
         }
@@ -114,7 +114,7 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32
 #define MSM_RUN_PLACES 1
 #define MSM_RUN_SHIFTS 2
 
-static inline __attribute__((always_inline)) void C(msm_put_kind)(C(msm_operand) *restrict operands, uint32_t *restrict owners,
+static inline __attribute__((always_inline)) void C(msm_append_run_kind)(C(msm_operand) *restrict operands, uint32_t *restrict owners,
                                                                   const AFFINE *bases, const msm_run *run,
                                                                   const uint32_t *restrict entries, uint32_t count, uint32_t owner,
                                                                   const int kind) {
@@ -134,20 +134,20 @@ static inline __attribute__((always_inline)) void C(msm_put_kind)(C(msm_operand)
 }
 
 /* Appends `count` entries of a run, from operand number `used` on, with the given owner. */
-static inline void C(msm_put)(C(msm_scratch) *s, uint32_t used, const AFFINE *bases, const msm_run *run, const uint32_t *entries,
+static inline void C(msm_append_run)(C(msm_scratch) *s, uint32_t used, const AFFINE *bases, const msm_run *run, const uint32_t *entries,
                               uint32_t count, uint32_t owner) {
     C(msm_operand) *operands = s->operands + used;
     uint32_t *owners = s->owners + used;
     if (run->width) {
         if (run->places) {
-            C(msm_put_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_PLACES | MSM_RUN_SHIFTS);
+            C(msm_append_run_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_PLACES | MSM_RUN_SHIFTS);
         } else {
-            C(msm_put_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_SHIFTS);
+            C(msm_append_run_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_SHIFTS);
         }
     } else if (run->places) {
-        C(msm_put_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_PLACES);
+        C(msm_append_run_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_PLACES);
     } else {
-        C(msm_put_kind)(operands, owners, bases, run, entries, count, owner, 0);
+        C(msm_append_run_kind)(operands, owners, bases, run, entries, count, owner, 0);
     }
 }
 
@@ -166,12 +166,12 @@ static void C(msm_sum_runs)(C(msm_scratch) *s, AFFINE *buckets, uint32_t count, 
             const uint32_t end = run->ends[b - 1];
             while (at < end) {
                 const uint32_t size = end - at < MSM_SLAB - used ? end - at : MSM_SLAB - used;
-                C(msm_put)(s, used, bases, run, run->entries + at, size, b);
+                C(msm_append_run)(s, used, bases, run, run->entries + at, size, b);
                 used += size;
                 at += size;
                 if (used < MSM_SLAB) continue;
                 C(msm_sum_operands)(s, buckets, used);
-                used = C(msm_take)(s, 0, &buckets[b], b); /* the bucket may have more entries */
+                used = C(msm_append)(s, 0, &buckets[b], b); /* the bucket may have more entries */
             }
         }
     }
@@ -237,8 +237,8 @@ static void C(msm_join_halves)(XYZZ *out, C(msm_scratch) *s, uint32_t first, uin
     C(msm_apply_phi)(s->second + 1, count);
     uint32_t used = 0;
     for (uint32_t b = 1; b <= count; b++) {
-        used = C(msm_take)(s, used, &s->buckets[b], b);
-        used = C(msm_take)(s, used, &s->second[b], b);
+        used = C(msm_append)(s, used, &s->buckets[b], b);
+        used = C(msm_append)(s, used, &s->second[b], b);
         if (used + 2 > MSM_SLAB) {
             C(msm_sum_operands)(s, s->buckets, used);
             used = 0;

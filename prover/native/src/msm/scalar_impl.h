@@ -13,13 +13,13 @@ typedef struct C(msm_shared) {
 static inline size_t C(msm_shared_bytes)(void) { return MSM_MAX_PAIRS * sizeof(C(msm_shared)); }
 
 /* Converts points of a key to the stored representation, in place. */
-static void C(msm_prepare)(AFFINE *points, size_t count) {
+static void C(msm_to_stored)(AFFINE *points, size_t count) {
     (void)points;
     (void)count;
 }
 
 /* Converts a stored point to R = 2^256, reduced. */
-static inline void C(msm_leave)(AFFINE *r, const AFFINE *stored) { *r = *stored; }
+static inline void C(msm_from_stored)(AFFINE *r, const AFFINE *stored) { *r = *stored; }
 
 static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) MSM_SCALE(&stored[i].x, &stored[i].x, &MSM_BETA);
@@ -58,7 +58,7 @@ static inline void C(msm_value)(AFFINE *r, C(msm_operand) operand) {
 }
 
 /* The sum of a pair that the formula does not cover: one point is infinity or they are opposite. */
-static void C(msm_settle_pair)(AFFINE *sum, const AFFINE *p, const AFFINE *q) {
+static void C(msm_add_exceptional)(AFFINE *sum, const AFFINE *p, const AFFINE *q) {
     if (C(affine_is_infinity)(p)) {
         *sum = *q;
     } else if (C(affine_is_infinity)(q)) {
@@ -111,7 +111,7 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
         F(mul)(&inverse[i & 1], &inverse[i & 1], &s->shared[i].difference);
         if (__builtin_expect(s->shared[i].kind != MSM_KIND(ADD), 0)) {
             if (s->shared[i].kind == MSM_KIND(GIVEN)) {
-                C(msm_settle_pair)(&sums[i], p, q);
+                C(msm_add_exceptional)(&sums[i], p, q);
                 continue;
             }
             F(sqr)(&x, &p->x);

@@ -34,7 +34,7 @@ typedef struct msm_sorted {
 #define MSM_ENTRIES_PADDING MSM_OWNERS_STEP
 
 /* Allocates memory for `windows` windows of `count` entries each. */
-static void msm_place_sorted(msm_sorted *sorted, arena *a, size_t windows, size_t count, uint32_t groups, uint32_t buckets) {
+static void msm_lay_out_sorted(msm_sorted *sorted, arena *a, size_t windows, size_t count, uint32_t groups, uint32_t buckets) {
     sorted->entries_stride = count + MSM_ENTRIES_PADDING;
     sorted->row = (size_t)buckets + 2;
     sorted->bounds_stride = (groups + 1) * sorted->row;

@@ -42,12 +42,12 @@ static void C(msm_table_fill)(AFFINE *table, const msm_table_shape *shape, const
     AFFINE points[MSM_TABLE_CHUNK];
     FE prefix[MSM_TABLE_CHUNK];
     memcpy(table + place, bases, count * sizeof *bases);
-    for (uint32_t i = 0; i < count; i++) C(msm_leave)(&points[i], &bases[i]);
+    for (uint32_t i = 0; i < count; i++) C(msm_from_stored)(&points[i], &bases[i]);
     for (uint32_t j = 1; j < shape->shifts; j++) {
         AFFINE *row = table + j * width + place;
         for (uint32_t i = 0; i < shape->window_bits * shape->sets; i++) C(msm_table_double)(points, prefix, count);
         memcpy(row, points, count * sizeof *points);
-        C(msm_prepare)(row, count);
+        C(msm_to_stored)(row, count);
     }
 }
 

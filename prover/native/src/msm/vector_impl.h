@@ -22,12 +22,12 @@ static inline void C(msm_scale)(AFFINE *r, const AFFINE *p, const fp *factor) {
 }
 
 /* Converts points of a key to the stored representation, in place. */
-static void C(msm_prepare)(AFFINE *points, size_t count) {
-    for (size_t i = 0; i < count; i++) C(msm_scale)(&points[i], &points[i], &FP8_ENTER);
+static void C(msm_to_stored)(AFFINE *points, size_t count) {
+    for (size_t i = 0; i < count; i++) C(msm_scale)(&points[i], &points[i], &FP_TO_R260);
 }
 
 /* Converts a stored point to R = 2^256, reduced. */
-static inline void C(msm_leave)(AFFINE *r, const AFFINE *stored) { C(msm_scale)(r, stored, &FP8_LEAVE); }
+static inline void C(msm_from_stored)(AFFINE *r, const AFFINE *stored) { C(msm_scale)(r, stored, &FP_TO_R256); }
 
 static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
     LANES_REGION;
@@ -50,8 +50,8 @@ static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
 static inline void C(msm_negate)(AFFINE *stored) { MSM_NEGATE_PACKED(&stored->y); }
 
 /* Converts an operand to a point with R = 2^256. */
-static inline void C(msm_leave_operand)(AFFINE *r, C(msm_operand) operand) {
-    C(msm_leave)(r, C(msm_point)(operand));
+static inline void C(msm_point_of_operand)(AFFINE *r, C(msm_operand) operand) {
+    C(msm_from_stored)(r, C(msm_point)(operand));
     if (operand & 1) C(affine_neg)(r, r);
 }
 
@@ -61,12 +61,12 @@ static void C(msm_add_pairs_scalar)(C(msm_scratch) *s, AFFINE *sums, const C(msm
     for (uint32_t i = 0; i < count; i++) {
         AFFINE p, q;
         XYZZ sum;
-        C(msm_leave_operand)(&p, at_p[i]);
-        C(msm_leave_operand)(&q, at_q[i]);
+        C(msm_point_of_operand)(&p, at_p[i]);
+        C(msm_point_of_operand)(&q, at_q[i]);
         C(xyzz_from_affine)(&sum, &p);
         C(xyzz_add_affine)(&sum, &sum, &q);
         C(xyzz_to_affine)(&p, &sum);
-        C(msm_scale)(&sums[i], &p, &FP8_ENTER);
+        C(msm_scale)(&sums[i], &p, &FP_TO_R260);
         s->seen_infinity |= C(xyzz_is_infinity)(&sum);
     }
 }
@@ -154,7 +154,7 @@ MSM_PART void C(msm_end_x)(const C(msm_shared) *shared, VE *x, VE *t, const VE *
             if (c > 0) r[i] = lanes_part_add(r[i], r[i]);
             r[i] = lanes_part_sub(lanes_part_add(r[i], lanes_part_set(fp8_lifted(9, i))), both);
         }
-        fp8_part_fit(r, MSM_X_BOUND);
+        fp8_part_reduce_packed(r, MSM_X_BOUND);
         LANES52_PUT(VE_FP8(x, c)->v, r, h);
         fp8_part_sub(r, of_p, r, 4);
         LANES52_PUT(VE_FP8(t, c)->v, r, h);
@@ -170,7 +170,7 @@ MSM_PART void C(msm_end_y)(const C(msm_shared) *shared, AFFINE *sums, const VE *
         LANES52_TAKE(r, VE_FP8(product, c)->v, h);
         LANES52_TAKE(of_p, VE_FP8(&shared->py, c)->v, h);
         for (int i = 0; i < 5; i++) r[i] = lanes_part_sub(lanes_part_add(r[i], lanes_part_set(fp8_lifted(3, i))), of_p[i]);
-        fp8_part_fit(r, MSM_Y_BOUND);
+        fp8_part_reduce_packed(r, MSM_Y_BOUND);
         fp8_pack_part(words + 4 * (VE_FP8S + c), r);
         LANES52_TAKE(r, VE_FP8(x, c)->v, h);
         fp8_pack_part(words + 4 * c, r);

@@ -37,19 +37,19 @@ static void ntt_lanes_inverse_radix4_first(fr *a, size_t quarter, size_t width, 
         fr8_sub_raw(&d02, &x0, &x2, FR8_4R);
         fr8_add_raw(&s13, &x1, &x3);
         fr8_sub_raw(&d13, &x1, &x3, FR8_4R);
-        fr8_fit(&s02);
-        fr8_fit(&d02);
-        fr8_fit(&s13);
+        fr8_reduce_loose(&s02);
+        fr8_reduce_loose(&d02);
+        fr8_reduce_loose(&s13);
         fr8_carry(&d13);          /* < 6.2 */
         fr8_mul(&d13, &d13, &w);  /* < 2.2 */
         fr8_add_raw(&x0, &s02, &s13);
         fr8_sub_raw(&x1, &s02, &s13, FR8_4R);
         fr8_sub_raw(&x2, &d02, &d13, FR8_4R);
         fr8_add_raw(&x3, &d02, &d13);
-        fr8_fit(&x0);
-        fr8_fit(&x1);
-        fr8_fit(&x2);
-        fr8_fit(&x3);
+        fr8_reduce_loose(&x0);
+        fr8_reduce_loose(&x1);
+        fr8_reduce_loose(&x2);
+        fr8_reduce_loose(&x3);
         fr8_store(a + i, &x0);
         fr8_store(a + i + quarter, &x1);
         fr8_store(a + i + 2 * quarter, &x2);
@@ -86,10 +86,10 @@ static void ntt_lanes_inverse_radix4(fr *a, size_t quarter, size_t width, size_t
         fr8_add_raw(&x1, &x1, &s13);
         fr8_sub_raw(&x2, &x3, &d13, FR8_2R);
         fr8_add_raw(&x3, &x3, &d13);
-        fr8_fit(&x0);
-        fr8_fit(&x1);
-        fr8_fit(&x2);
-        fr8_fit(&x3);
+        fr8_reduce_loose(&x0);
+        fr8_reduce_loose(&x1);
+        fr8_reduce_loose(&x2);
+        fr8_reduce_loose(&x3);
         fr8_store(a + i, &x0);
         fr8_store(a + i + quarter, &x1);
         fr8_store(a + i + 2 * quarter, &x2);
@@ -111,8 +111,8 @@ static void ntt_lanes_inverse_radix2(fr *a, size_t block, const fr *table) {
         fr8_sub_raw(&t, &u, &v, FR8_2R);
         fr8_add_raw(&v, &u, &v);
     }
-    fr8_fit(&t);
-    fr8_fit(&v);
+    fr8_reduce_loose(&t);
+    fr8_reduce_loose(&v);
     fr8_store(a, &t);
     fr8_store(a + FP8_LANES, &v);
 }
@@ -132,23 +132,23 @@ static void ntt_lanes_inverse_end(fr *a, size_t block, const fr *table) {
     fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_index(block) - 1], -1);
     for (int i = 0; i < 4; i++) {
         ntt_lanes_inverse_pair(&x[i], &x[i + 4], &w[0]);
-        fr8_fit(&x[i]);
-        fr8_fit(&x[i + 4]);
+        fr8_reduce_loose(&x[i]);
+        fr8_reduce_loose(&x[i + 4]);
     }
     fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_index(2 * block) - 1], -2);
     for (int half = 0; half < 2; half++) {
         for (int i = 4 * half; i < 4 * half + 2; i++) {
             ntt_lanes_inverse_pair(&x[i], &x[i + 2], &w[half]);
-            fr8_fit(&x[i]);
-            fr8_fit(&x[i + 2]);
+            fr8_reduce_loose(&x[i]);
+            fr8_reduce_loose(&x[i + 2]);
         }
     }
     fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_index(4 * block) - 1], -4);
     fr8_load_factor_pairs(&w[3], &w[2], &table[ntt_negated_inverse_index(4 * block) - 3], -4);
     for (int i = 0; i < 4; i++) {
         ntt_lanes_inverse_pair(&x[2 * i], &x[2 * i + 1], &w[i]);
-        fr8_fit(&x[2 * i]);
-        fr8_fit(&x[2 * i + 1]);
+        fr8_reduce_loose(&x[2 * i]);
+        fr8_reduce_loose(&x[2 * i + 1]);
     }
     for (int i = 0; i < 8; i += 2) fr8_store_pairs(a + i, 8, &x[i], &x[i + 1]);
 }
@@ -192,7 +192,7 @@ LANES_INLINE void ntt_lanes_forward_pair(fr8 *u, fr8 *v, const fr8 *w) {
     fr8_sub_raw(&difference, u, v, FR8_4R);
     fr8_add_raw(u, u, v);
     fr8_carry(&difference);       /* < 6.2 */
-    fr8_fit(u);
+    fr8_reduce_loose(u);
     fr8_mul(v, &difference, w);   /* < 2.2 */
 }
 
@@ -243,18 +243,18 @@ static void ntt_lanes_forward_radix4(fr *a, size_t quarter, size_t width, size_t
             fr8_carry(&d01);                     /* < 6.2 */
             fr8_mul(&d01, &d01, &w0);
         } else {
-            fr8_fit(&d01);
+            fr8_reduce_loose(&d01);
         }
-        fr8_lower(&s01, FR8_2R);                 /* < 2.4 */
-        fr8_lower(&s23, FR8_2R);
+        fr8_subtract_above(&s01, FR8_2R);                 /* < 2.4 */
+        fr8_subtract_above(&s23, FR8_2R);
         fr8_add_raw(&x0, &s01, &s23);            /* < 4.8 */
         fr8_add_raw(&x1, &d01, &d23);
         fr8_sub_raw(&x2, &s01, &s23, FR8_4R);    /* < 6.4 */
         fr8_sub_raw(&x3, &d01, &d23, FR8_4R);
-        fr8_fit(&x0);
-        fr8_fit(&x1);
-        fr8_fit(&x2);
-        fr8_fit(&x3);
+        fr8_reduce_loose(&x0);
+        fr8_reduce_loose(&x1);
+        fr8_reduce_loose(&x2);
+        fr8_reduce_loose(&x3);
         if (block) {
             fr8_mul(&x2, &x2, &w);
             fr8_mul(&x3, &x3, &w);
@@ -331,7 +331,7 @@ static void ntt_lanes_split(fr *even, fr *odd, const fr *from, size_t half, cons
         fp8_unpack(&v, m + 4);
         fr8_sub_raw(&difference, &u, &v, FR8_4R);
         fr8_add_raw(&u, &u, &v);
-        fr8_fit(&u);
+        fr8_reduce_loose(&u);
         fr8_store(even + i, &u);
         if (!odd) continue;
         fr8_load_factor(&w, table + i);
@@ -343,7 +343,7 @@ static void ntt_lanes_split(fr *even, fr *odd, const fr *from, size_t half, cons
 
 /* a[i] = c[i] + a[i] * table[ntt_negated_inverse_index(i)] for first <= i < end; both are multiples of 16 and at least 16.
  * Results are reduced. */
-static void ntt_lanes_leave_coset(fr *a, const fr *c, size_t first, size_t end, const fr *table) {
+static void ntt_lanes_from_coset(fr *a, const fr *c, size_t first, size_t end, const fr *table) {
     for (size_t i = first; i < end; i += 2 * FP8_LANES) {
         fr8 even, odd, c_even, c_odd, w_even, w_odd;
         fr8_load_pairs(&even, &odd, a + i, 2);
@@ -353,8 +353,8 @@ static void ntt_lanes_leave_coset(fr *a, const fr *c, size_t first, size_t end, 
         fr8_mul(&odd, &odd, &w_odd);
         fr8_add_raw(&even, &even, &c_even); /* < 3.7 */
         fr8_add_raw(&odd, &odd, &c_odd);
-        fr8_fit(&even);
-        fr8_fit(&odd);
+        fr8_reduce_loose(&even);
+        fr8_reduce_loose(&odd);
         fr8_reduce(&even);
         fr8_reduce(&odd);
         fr8_store_pairs(a + i, 2, &even, &odd);

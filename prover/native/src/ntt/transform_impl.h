@@ -124,12 +124,12 @@ static inline void ntt_multiply_reduced(fr *a, const fr *b, size_t count) {
 }
 
 /* a[i] = c[i] - psi^-bitrev(i) a[i] for first <= i < end, reduced. c may change from loose to reduced values. */
-static inline void ntt_leave_coset(fr *a, fr *c, size_t first, size_t end, const fr *table) {
+static inline void ntt_from_coset(fr *a, fr *c, size_t first, size_t end, const fr *table) {
 #if defined(G16_LANES)
     if (end - first >= NTT_LANES_MIN) {
         LANES_REGION;
         const size_t lanes_first = first ? first : 2 * FP8_LANES;
-        ntt_lanes_leave_coset(a, c, lanes_first, end, table);
+        ntt_lanes_from_coset(a, c, lanes_first, end, table);
         if (first) return;
         end = lanes_first;
         ntt_lanes_reduce(a, end);

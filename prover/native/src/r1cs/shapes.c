@@ -33,9 +33,9 @@ static fr value_of(const shortener *s, uint32_t coefficient) {
 /* ---- columns ----------------------------------------------------------------------------------- */
 
 /* Merges the terms of an expression and of the bases by wire. Returns 0 when wires do not ascend or there are too many. */
-static int draw(shortener *s, uint32_t expression) {
+static int merge_columns(shortener *s, uint32_t expression) {
     const constraint_system *cs = s->cs;
-    shortener_picture *p = &s->picture;
+    shortener_columns *p = &s->current;
     const cs_term *at[1 + SHORTENER_BASES], *end[1 + SHORTENER_BASES];
     const uint32_t lists = 1 + s->bases_count;
     for (uint32_t l = 0; l < lists; l++) {
@@ -68,7 +68,7 @@ static int draw(shortener *s, uint32_t expression) {
 /* Solves sum x_i F_i = E for the factors x on the coefficients of as many wires as there are bases, the oldest that determine x.
  * Returns 0 when none do. */
 static int find_factors(const shortener *s, fr *x, uint32_t bases) {
-    const shortener_picture *p = &s->picture;
+    const shortener_columns *p = &s->current;
     fr system[SHORTENER_BASES][SHORTENER_BASES + 1], t; /* rows are in reduced echelon form, with pivots in columns `lead` */
     uint32_t lead[SHORTENER_BASES], found = 0;
     for (uint32_t c = p->wires[0] == 0; c < p->count && found < bases; c++) { /* constants follow no rule */
@@ -104,7 +104,7 @@ static int find_factors(const shortener *s, fr *x, uint32_t bases) {
 /* Computes rest = E - sum x_i F_i by columns. Returns its number of terms, or SHORTENER_REST + 1 for more. */
 static uint32_t find_rest(const shortener *s, const fr *x, uint32_t bases, uint32_t columns[SHORTENER_REST],
                           fr rest[SHORTENER_REST]) {
-    const shortener_picture *p = &s->picture;
+    const shortener_columns *p = &s->current;
     uint32_t count = 0;
     for (uint32_t c = 0; c < p->count; c++) {
         fr left = value_of(s, p->columns[c].in[0]), t;
@@ -178,7 +178,7 @@ static int fits_nested(shortener *s, uint32_t expression, const shortener_shape 
     }
     for (uint32_t c = 1; c < known->count; c++) wrong |= terms[c - 1].wire >= terms[c].wire;
     for (uint32_t i = 0; i < known->rest_count; i++) {
-        s->picture.wires[known->rest[i].column] = terms[known->rest[i].column].wire;
+        s->current.wires[known->rest[i].column] = terms[known->rest[i].column].wire;
     }
     return wrong == 0;
 }
@@ -208,7 +208,7 @@ static int fits(shortener *s, uint32_t expression, const shortener_shape *known)
         if (wire == UINT64_MAX) continue; /* a column of a base that the short form does not use */
         if (wire < next) return 0;
         next = wire + 1;
-        s->picture.wires[c] = (uint32_t)wire;
+        s->current.wires[c] = (uint32_t)wire;
     }
     for (uint32_t l = 0; l < lists; l++) {
         if (at[l] != end[l]) return 0;
@@ -235,15 +235,15 @@ static uint32_t find_known_shape(shortener *s, uint32_t expression, uint64_t has
 
 /* Returns SHORTENER_NONE when the table is full or the terms are not in order. */
 static uint32_t make_shape(shortener *s, uint32_t expression, uint64_t hash, uint32_t slot) {
-    if (s->shapes_count == SHORTENER_SHAPES || !draw(s, expression)) return SHORTENER_NONE;
+    if (s->shapes_count == SHORTENER_SHAPES || !merge_columns(s, expression)) return SHORTENER_NONE;
     shortener_shape *made = &s->shapes[s->shapes_count];
-    const size_t bytes = s->picture.count * sizeof *made->columns;
+    const size_t bytes = s->current.count * sizeof *made->columns;
     made->columns = malloc(bytes);
     if (!made->columns) return SHORTENER_NONE;
-    memcpy(made->columns, s->picture.columns, bytes);
+    memcpy(made->columns, s->current.columns, bytes);
     made->hash = hash;
     made->bases_seen = s->bases_count;
-    made->count = s->picture.count;
+    made->count = s->current.count;
     made->next = SHORTENER_NONE;
     solve_shape(s, made, shortener_length(s->cs, expression));
     measure(made);

@@ -35,11 +35,11 @@ typedef struct shortener_column {
 } shortener_column;
 
 /* The columns of an expression and the bases before it, and their wires. */
-typedef struct shortener_picture {
+typedef struct shortener_columns {
     uint32_t count;
     shortener_column columns[SHORTENER_COLUMNS];
     uint32_t wires[SHORTENER_COLUMNS];
-} shortener_picture;
+} shortener_columns;
 
 /* Properties that all expressions with the same columns share. */
 typedef struct shortener_shape {
@@ -74,7 +74,7 @@ typedef struct shortener {
     uint32_t shape_slots[SHORTENER_SLOTS]; /* number + 1 */
     shortener_base bases[SHORTENER_BASES]; /* the latest first */
     uint32_t bases_count;
-    shortener_picture picture;
+    shortener_columns current;
 } shortener;
 
 static inline uint32_t shortener_length(const constraint_system *cs, uint32_t expression) {

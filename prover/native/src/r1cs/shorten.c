@@ -33,7 +33,7 @@ static void put_expression(shortener *s, uint32_t expression) {
     if (found) {
         for (uint32_t i = 0; i < found->bases; i++) put_term(forms, found->factor[i], cs->wires + s->bases[i].row);
         for (uint32_t i = 0; i < found->rest_count; i++) {
-            put_term(forms, found->rest[i].coefficient, s->picture.wires[found->rest[i].column]);
+            put_term(forms, found->rest[i].coefficient, s->current.wires[found->rest[i].column]);
         }
     } else {
         for (uint32_t t = cs->expression_start[expression]; t < cs->expression_start[expression + 1]; t++) {

@@ -145,7 +145,7 @@ static inline void witness_solver_reduce(fr *r, witness_solver_plain *plain, wit
     witness_solver_fold(plain, low);
     const uint64_t rest[4] = {low->l0, low->l1, low->l2, low->l3};
     uint64_t reduced[4];
-    mont256_from(reduced, rest, &FR_MODULUS);
+    mont256_to_plain(reduced, rest, &FR_MODULUS);
     witness_solver_add_plain(plain, reduced[0], reduced[1], reduced[2], reduced[3]);
     /* Cuts off less than 2^250, a twelfth of r: the quotient is too small by at most one. */
     uint64_t top = plain->p4 << 6 | plain->p3 >> 58;

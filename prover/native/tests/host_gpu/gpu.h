@@ -6,7 +6,7 @@
 
 static inline device_abi_status gpu_count(uint32_t *count, char *message) {
     if (faults_any(device_current, "count", 0, "unavailable")) {
-        gpu_say(message, "CUDA does not start: a fault was asked for");
+        gpu_set_message(message, "CUDA does not start: a fault was asked for");
         return DEVICE_ABI_UNAVAILABLE;
     }
     *count = (uint32_t)faults_number("GROTH16_CUDA_HOST_DEVICES", 1);
@@ -33,7 +33,7 @@ static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t ind
 
 static inline device_abi_status gpu_check(const device_abi_info *info, char *message) {
     if (!faults_any(info->index, "open", 0, "unavailable")) return DEVICE_ABI_OK;
-    gpu_say(message, "this CUDA library has no code for the GPU: a fault was asked for");
+    gpu_set_message(message, "this CUDA library has no code for the GPU: a fault was asked for");
     return DEVICE_ABI_UNAVAILABLE;
 }
 
@@ -50,19 +50,19 @@ static inline const char *gpu_point_name(gpu_point point) {
 }
 
 /* number: which call of its kind this is, from 1. */
-static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t number) {
+static inline void gpu_inject_failure(device_queue *queue, gpu_point point, uint32_t number) {
     if (queue->status != DEVICE_OK) return;
     if (faults_any(queue->device, gpu_point_name(point), number, "out_of_memory")) queue->status = DEVICE_OUT_OF_MEMORY;
     if (faults_any(queue->device, gpu_point_name(point), number, "lost")) queue->status = DEVICE_FAILED;
 }
 
-static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
+static inline void gpu_inject_wrong_sums(device_abi_sums *sums, uint32_t number) {
     if (faults_any(device_current, "prove", number, "wrong")) memcpy(sums->kz, sums->a, sizeof sums->kz);
     if (faults_any(device_current, "prove", number, "garbage")) memset(sums->kz, 0xff, sizeof sums->kz);
 }
 
 /* Lets related queues run in the order that GROTH16_CUDA_HOST_ORDER selects. */
-static inline void gpu_order(device_queue *queues, uint32_t count) {
+static inline void gpu_set_order(device_queue *queues, uint32_t count) {
     const char *order = getenv("GROTH16_CUDA_HOST_ORDER");
     device_schedule *schedule = order && *order ? (device_schedule *)calloc(1, sizeof *schedule) : NULL;
     if (!schedule) return;
@@ -70,7 +70,7 @@ static inline void gpu_order(device_queue *queues, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) queues[i].schedule = schedule;
 }
 
-static inline void gpu_order_end(device_queue *queues) {
+static inline void gpu_clear_order(device_queue *queues) {
     if (!queues->schedule) return;
     schedule_release(&queues->schedule->now);
     free(queues->schedule);

@@ -7,26 +7,26 @@
 
 #include "host_gpu/schedule.h"
 
-static inline int device_is_here(device_queue *queue) {
+static inline int device_queue_is_current(device_queue *queue) {
     if (queue->status == DEVICE_OK && queue->device != device_current) queue->status = DEVICE_FAILED;
     return queue->status == DEVICE_OK;
 }
 
 /* Runs the step now, or gives it to the schedule. */
-static inline void device_step(device_queue *queue, schedule_step *step) {
+static inline void device_enqueue(device_queue *queue, schedule_step *step) {
     step->queue = queue;
     if (queue->status != DEVICE_OK) return;
     if (queue->schedule) {
-        schedule_push(queue->schedule, step);
+        schedule_enqueue(queue->schedule, step);
     } else {
-        schedule_do(step);
+        schedule_execute(step);
     }
 }
 
 static inline void device_launch(device_queue *queue, schedule_kernel kernel, uint64_t blocks, uint32_t threads, size_t shared_bytes,
                                  const void *arguments, size_t arguments_bytes) {
     schedule_step step;
-    if (blocks == 0 || !device_is_here(queue)) return;
+    if (blocks == 0 || !device_queue_is_current(queue)) return;
     if (!queue->schedule) {
         kernel(queue, (uint32_t)blocks, threads, shared_bytes, arguments);
         return;
@@ -38,11 +38,11 @@ static inline void device_launch(device_queue *queue, schedule_kernel kernel, ui
     step.threads = threads;
     step.bytes = shared_bytes;
     if (arguments_bytes > sizeof step.arguments) {
-        schedule_broken(queue);
+        schedule_fail_queue(queue);
         return;
     }
     memcpy(step.arguments, arguments, arguments_bytes);
-    device_step(queue, &step);
+    device_enqueue(queue, &step);
 }
 
 DEVICE uint32_t device_add(uint32_t *counter, uint32_t value) {
@@ -55,7 +55,7 @@ DEVICE uint32_t device_add(uint32_t *counter, uint32_t value) {
 static inline void *device_allocate(device_queue *queue, size_t bytes) {
     if (queue->status != DEVICE_OK) return NULL;
     queue->bytes += device_allocation(bytes);
-    if (queue->measuring || !device_is_here(queue)) return NULL;
+    if (queue->measuring || !device_queue_is_current(queue)) return NULL;
     void *memory = malloc(bytes ? bytes : 1);
     if (memory) {
         memset(memory, 0xa5, bytes);
@@ -73,7 +73,7 @@ static inline void device_zero(device_queue *queue, void *memory, size_t bytes) 
     step.kind = SCHEDULE_ZERO;
     step.to = memory;
     step.bytes = bytes;
-    if (bytes) device_step(queue, &step);
+    if (bytes) device_enqueue(queue, &step);
 }
 
 static inline void device_copy(device_queue *queue, void *to, const void *from, size_t bytes) {
@@ -83,7 +83,7 @@ static inline void device_copy(device_queue *queue, void *to, const void *from, 
     step.to = to;
     step.from = from;
     step.bytes = bytes;
-    if (bytes) device_step(queue, &step);
+    if (bytes) device_enqueue(queue, &step);
 }
 
 static inline void device_write(device_queue *queue, void *to, const void *from_host, size_t bytes) {
@@ -115,7 +115,7 @@ static inline void device_mark_step(device_queue *queue, schedule_kind kind, dev
     memset(&step, 0, sizeof step);
     step.kind = kind;
     step.mark = mark;
-    device_step(queue, &step);
+    device_enqueue(queue, &step);
 }
 
 static inline void device_mark_set(device_queue *queue, device_mark *mark) { device_mark_step(queue, SCHEDULE_MARK, mark); }
@@ -151,7 +151,7 @@ static inline void device_graph_launch(device_queue *queue, device_graph *graph)
     memset(&step, 0, sizeof step);
     step.kind = SCHEDULE_GRAPH;
     step.graph = &graph->steps;
-    device_step(queue, &step);
+    device_enqueue(queue, &step);
 }
 
 static inline void device_graph_release(device_graph *graph) {

@@ -15,7 +15,7 @@
 #include "host_gpu/step.h"
 
 #define SCHEDULE_QUEUES 4
-#define SCHEDULE_NOTHING SIZE_MAX
+#define SCHEDULE_NO_STEP SIZE_MAX
 
 typedef enum schedule_order { SCHEDULE_LAZY, SCHEDULE_EAGER } schedule_order;
 
@@ -43,16 +43,16 @@ static inline void schedule_join(schedule_list *list, device_queue *queue) {
     if (list->queue_count < SCHEDULE_QUEUES) {
         list->queues[list->queue_count++] = queue;
     } else {
-        schedule_broken(queue);
+        schedule_fail_queue(queue);
     }
 }
 
 /* Returns the last step of the list that sets a mark. */
-static inline size_t schedule_setting(const schedule_list *list, const device_mark *mark) {
+static inline size_t schedule_last_mark(const schedule_list *list, const device_mark *mark) {
     for (size_t i = list->count; i-- > 0;) {
         if (list->steps[i].kind == SCHEDULE_MARK && list->steps[i].mark == mark) return i;
     }
-    return SCHEDULE_NOTHING;
+    return SCHEDULE_NO_STEP;
 }
 
 static inline void schedule_append(schedule_list *list, const schedule_step *step) {
@@ -60,7 +60,7 @@ static inline void schedule_append(schedule_list *list, const schedule_step *ste
         const size_t room = list->room ? 2 * list->room : 64;
         schedule_step *steps = (schedule_step *)aligned_alloc(16, room * sizeof *steps);
         if (!steps) {
-            schedule_broken(step->queue);
+            schedule_fail_queue(step->queue);
             return;
         }
         if (list->count) memcpy(steps, list->steps, list->count * sizeof *steps);
@@ -72,16 +72,16 @@ static inline void schedule_append(schedule_list *list, const schedule_step *ste
 }
 
 /* Appends a step to the graph that is being captured, or to the list that runs next. */
-static inline void schedule_push(device_schedule *schedule, schedule_step *step) {
+static inline void schedule_enqueue(device_schedule *schedule, schedule_step *step) {
     schedule_list *capture = schedule->capture;
-    if (capture && step->kind == SCHEDULE_WAIT && schedule_setting(capture, step->mark) != SCHEDULE_NOTHING) {
+    if (capture && step->kind == SCHEDULE_WAIT && schedule_last_mark(capture, step->mark) != SCHEDULE_NO_STEP) {
         schedule_join(capture, step->queue);
     }
     schedule_list *list = capture && schedule_takes_part(capture, step->queue) ? capture : &schedule->now;
     if (step->kind == SCHEDULE_WAIT) {
-        step->after = schedule_setting(list, step->mark);
+        step->after = schedule_last_mark(list, step->mark);
         /* A capture cannot wait for work before it. */
-        if (list == capture && step->after == SCHEDULE_NOTHING) schedule_broken(step->queue);
+        if (list == capture && step->after == SCHEDULE_NO_STEP) schedule_fail_queue(step->queue);
     }
     if (list != capture) schedule_join(list, step->queue);
     schedule_append(list, step);
@@ -93,7 +93,7 @@ static inline void schedule_run_step(schedule_step *step, schedule_order order) 
     if (step->kind == SCHEDULE_GRAPH) {
         schedule_run_graph(step->graph, order);
     } else {
-        schedule_do(step);
+        schedule_execute(step);
     }
     step->done = 1;
 }
@@ -103,7 +103,7 @@ static void schedule_run(schedule_list *list, const device_queue *queue, size_t 
     for (size_t i = 0; i < last; i++) {
         schedule_step *step = &list->steps[i];
         if (step->queue != queue || step->done) continue;
-        if (step->kind == SCHEDULE_WAIT && step->after != SCHEDULE_NOTHING && !list->steps[step->after].done) {
+        if (step->kind == SCHEDULE_WAIT && step->after != SCHEDULE_NO_STEP && !list->steps[step->after].done) {
             schedule_run(list, list->steps[step->after].queue, step->after + 1, order);
         }
         schedule_run_step(step, order);
@@ -116,7 +116,7 @@ static inline int schedule_advance(schedule_list *list, const device_queue *queu
     for (size_t i = 0; i < list->count; i++) {
         schedule_step *step = &list->steps[i];
         if (step->queue != queue || step->done) continue;
-        if (step->kind == SCHEDULE_WAIT && step->after != SCHEDULE_NOTHING && !list->steps[step->after].done) break;
+        if (step->kind == SCHEDULE_WAIT && step->after != SCHEDULE_NO_STEP && !list->steps[step->after].done) break;
         schedule_run_step(step, order);
         moved = 1;
     }

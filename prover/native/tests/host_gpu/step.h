@@ -49,7 +49,7 @@ typedef struct schedule_step {
     void *to;
     const void *from;
     device_mark *mark;
-    size_t after; /* wait: the step that sets the mark, or SCHEDULE_NOTHING */
+    size_t after; /* wait: the step that sets the mark, or SCHEDULE_NO_STEP */
     struct schedule_list *graph;
 } schedule_step;
 
@@ -60,7 +60,7 @@ static inline void device_mark_now(device_mark *mark) {
 }
 
 /* Executes a step. */
-static inline void schedule_do(const schedule_step *step) {
+static inline void schedule_execute(const schedule_step *step) {
     switch (step->kind) {
     case SCHEDULE_KERNEL: step->kernel(step->queue, step->blocks, step->threads, step->bytes, step->arguments); break;
     case SCHEDULE_ZERO: memset(step->to, 0, step->bytes); break;
@@ -71,6 +71,6 @@ static inline void schedule_do(const schedule_step *step) {
     }
 }
 
-static inline void schedule_broken(device_queue *queue) { queue->status = DEVICE_FAILED; }
+static inline void schedule_fail_queue(device_queue *queue) { queue->status = DEVICE_FAILED; }
 
 #endif
