@@ -42,9 +42,9 @@ class BatchKey:
         return [f"--circuit={self.circuit}", *self._sizes]
 
     @property
-    def our_arguments(self) -> list[str]:
-        """Circuit-specific arguments of our `setup`."""
-        return [f"--circuit={self.flag}", *self._sizes, "--generation=0.8"]
+    def our_name(self) -> str:
+        """Stem of the key's file as our prover names it."""
+        return f"batch_{self.flag}_{self.tree_height}_{self.batch_size}"
 
     @property
     def _sizes(self) -> list[str]:
@@ -64,7 +64,7 @@ BATCH_KEYS = (
 BY_THE_REFERENCE = BatchKey("update_32_2", "update", "update", 32, 2, None)
 BY_OURSELVES = [replace(key, size_bytes=None) for key in BATCH_KEYS]
 """Who makes what in the sample."""
-PROVER = Path(sys.executable).with_name("prover")
+OUR_SETUP = Path(__file__).resolve().parents[1] / "tests/support/gnark_08_key.py"
 
 
 def _is_complete(key: BatchKey, folder: Path) -> bool:
@@ -134,7 +134,7 @@ def sample_dir() -> Path:
     with reference_fixtures.exclusive(sample):
         for key in BY_OURSELVES:
             if not _is_complete(key, sample):
-                _run_setup(key, [str(PROVER), "setup", *key.our_arguments], sample)
+                _run_setup(key, [sys.executable, str(OUR_SETUP), key.our_name], sample)
     return sample
 
 

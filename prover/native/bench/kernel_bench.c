@@ -193,7 +193,7 @@ static size_t bench_most_digits(uint32_t max_log2) {
             group##_xyzz_add_affine(&point, &point, &GENERATOR);                                                               \
         }                                                                                                                      \
         memcpy(b->few, b->bases, sizeof b->few);                                                                               \
-        group##_msm_prepare(b->bases, count);                                                                                  \
+        group##_msm_to_stored(b->bases, count);                                                                                  \
     }                                                                                                                          \
                                                                                                                                \
     static void bench_free_##group(bench_##group *b) {                                                                         \
@@ -213,7 +213,7 @@ static size_t bench_most_digits(uint32_t max_log2) {
         const msm_plan plan = msm_plan_of_window(MSM_MAX_WINDOW);                                                              \
         group##_msm_scratch s;                                                                                                 \
         double best = 0;                                                                                                       \
-        group##_msm_scratch_place(&s, arena_over(b->memory), &plan, MSM_SLAB);                                                 \
+        group##_msm_scratch_lay_out(&s, arena_over(b->memory), &plan, MSM_SLAB);                                                 \
         for (int run = 0; run < BENCH_RUNS; run++) {                                                                           \
             for (uint32_t i = 0; i < MSM_SLAB; i++) {                                                                          \
                 s.operands[i] = group##_msm_operand_of(b->bases, i * 5167 % MSM_SLAB, i & 1);                                  \
@@ -236,7 +236,7 @@ static size_t bench_most_digits(uint32_t max_log2) {
         group##_xyzz windows[MSM_MAX_WINDOWS], sum;                                                                            \
         group##_msm_scratch s;                                                                                                 \
         for (uint32_t i = 0; i < count; i++) bench_random_fr(&b->scalars[i]);                                                  \
-        group##_msm_scratch_place(&s, arena_over(b->memory), &plan, count);                                                    \
+        group##_msm_scratch_lay_out(&s, arena_over(b->memory), &plan, count);                                                    \
         bench_additions = 0;                                                                                                   \
         const double start = bench_now_ns();                                                                                   \
         msm_recode(b->digits, &plan, b->scalars, unit, count, 0, count);                                                       \

@@ -68,7 +68,7 @@ static void bench_place_sorted(msm_sorted *sorted, arena *room, const msm_table_
         group##_xyzz sum;                                                                                                      \
         if (t->shape.windows == 0) return;                                                                                     \
         for (uint32_t i = 0; i < count; i++) bench_random_fr(&b->scalars[i]);                                                  \
-        group##_msm_scratch_place(&s, arena_over(t->memory), &plan, 0);                                                        \
+        group##_msm_scratch_lay_out(&s, arena_over(t->memory), &plan, 0);                                                        \
         bench_additions = 0;                                                                                                   \
         const double start = bench_now_ns();                                                                                   \
         msm_table_recode(t->digits, &t->shape, b->scalars, unit, count, 0, count);                                             \

@@ -149,7 +149,7 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
             T(group##_read)(&bases[i], points + (bytes) * (size_t)i);                                                      \
             fr_from_bytes(&values[i], scalars + 32 * (size_t)i);                                                           \
         }                                                                                                                  \
-        group##_msm_prepare(bases, count);                                                                                 \
+        group##_msm_to_stored(bases, count);                                                                                 \
         for (uint32_t i = 0; i < count; i += MSM_TABLE_CHUNK) {                                                            \
             const uint32_t left = count - i;                                                                               \
             group##_msm_table_fill(table, &shape, bases + i, count, i, left < MSM_TABLE_CHUNK ? left : MSM_TABLE_CHUNK);   \
@@ -179,7 +179,7 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
                     runs[list].width = count;                                                                              \
                     runs[list].number_bits = msm_table_number_bits(count);                                                 \
                 }                                                                                                          \
-                group##_msm_scratch_place(&scratch, arena_over(memory), &plan, 0);                                         \
+                group##_msm_scratch_lay_out(&scratch, arena_over(memory), &plan, 0);                                         \
                 group##_msm_table_part(&sums[set * parts + part], &scratch, &plan, table, runs, 2);                        \
             }                                                                                                              \
         }                                                                                                                  \

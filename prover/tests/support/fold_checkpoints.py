@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from prepared_file import xxh64
 
 from prover.circuits.catalogue import compile_circuit
-from prover.circuits.output.constraint_system import write_constraint_system
+from prover.circuits.output.gnark_014 import write_constraint_system
 from prover.kernel._native import ffi
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine

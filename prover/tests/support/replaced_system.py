@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gnark_08_system import write_constraint_system
 from gnark_conversion import key_sections
 from independent_groth16 import IndependentKey
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.gnark_release import GNARK_08
-from prover.circuits.output.gnark_08 import write_constraint_system
 from shared.circuit_id import CircuitId
 
 

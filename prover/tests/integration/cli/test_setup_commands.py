@@ -90,12 +90,6 @@ def test_setup__v2_inclusion__key_proves_the_golden_request(small_key: tuple[Pat
     require_proof_and_verdict(*small_key, tmp_path, vector_named("prover/v2_inclusion_32_1"))
 
 
-def test_setup__of_generation_0_8__key_proves_the_golden_request(tmp_path: Path) -> None:
-    key, text = setup(tmp_path, *INCLUSION_V2, "--generation=0.8")
-    assert json.loads(run("inspect", key, "--output", "json").stdout)["generation"] == "0.8"
-    require_proof_and_verdict(key, text, tmp_path, vector_named("prover/v2_inclusion_32_1"))
-
-
 def test_setup__batch_append__key_proves_a_made_up_request(tmp_path: Path) -> None:
     key, _ = setup(tmp_path, *APPEND[:-1], "--append-batch-size=2")
     request = run("gen-test-params", "--circuit=append", "--batch-size=2").stdout
@@ -271,16 +265,15 @@ def test_import_setup__of_a_published_key_in_parts__gives_it_back(
     assert output.read_bytes() == (reference_keys_dir / "inclusion_32_1.key").read_bytes()
 
 
-def test_import_setup__of_published_parts_without_a_system__compiles_it_and_proves(
+def test_import_setup__of_gnark_0_8_parts_without_a_system__is_refused(
     reference_keys_dir: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     parts = published_parts(reference_keys_dir, tmp_path_factory.mktemp("parts"))
     flags = [word for pair in parts[:2] for word in pair]
-    key, text = tmp_path / "a.key", tmp_path / "a.vkey"
-    answer = run("import-setup", *INCLUSION_V2, *flags, "--output", key, "--vkey-output", text)
-    assert answer.returncode == 0, answer.stderr.decode()
-    assert json.loads(run("inspect", key, "--output", "json").stdout)["generation"] == "0.8"
-    require_proof_and_verdict(key, text, tmp_path, vector_named("prover/v2_inclusion_32_1"))
+    answer = run("import-setup", *INCLUSION_V2, *flags, "--output", tmp_path / "a.key")
+    assert answer.returncode == 2
+    assert b"is of gnark 0.8; pass its constraint system with --r1cs" in answer.stderr
+    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize(

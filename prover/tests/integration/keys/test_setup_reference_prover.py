@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from circuit_inputs import KEY_FILES
+from gnark_08_key import make_gnark_08_key
 from golden_vectors import vector_named
 from in_process_service import circuit
 from independent_groth16 import IndependentKey
@@ -16,19 +15,6 @@ from reference_server import BATCH_VECTORS, assert_proves, fill_up, reference_se
 from sampling import FULL
 
 from prover.kernel.engine import Engine
-
-PROVER = Path(sys.executable).with_name("prover")
-FLAGS = {
-    "inclusion": (("inclusion-tree-height", "inclusion-compressed-accounts"),),
-    "non-inclusion": (("non-inclusion-tree-height", "non-inclusion-compressed-accounts"),),
-    "combined": (
-        ("inclusion-tree-height", "inclusion-compressed-accounts"),
-        ("non-inclusion-tree-height", "non-inclusion-compressed-accounts"),
-    ),
-    "append": (("append-tree-height", "append-batch-size"),),
-    "update": (("update-tree-height", "update-batch-size"),),
-    "address-append": (("address-append-tree-height", "address-append-batch-size"),),
-}
 
 
 def chosen_circuits() -> list[str]:
@@ -39,14 +25,7 @@ def chosen_circuits() -> list[str]:
 def make_key(name: str, key: Path) -> IndependentKey:
     """Make a key of a circuit in generation 0.8; its verifying key as independent code reads it."""
     text = key.with_suffix(".vkey")
-    chosen = circuit(name)
-    numbers = zip(FLAGS[chosen.kind.value], chosen.heights, chosen.sizes, strict=True)
-    sizes = [f"--{flag}={value}" for flags, *values in numbers for flag, value in zip(flags, values, strict=True)]
-    legacy = ["--legacy"] if chosen.version == 1 else []
-    files = ["--output", str(key), "--output-vkey", str(text)]
-    words = ["setup", f"--circuit={chosen.kind.value}", *legacy, *sizes, "--generation=0.8", *files]
-    made = subprocess.run([str(PROVER), *words], capture_output=True)
-    assert made.returncode == 0, made.stderr.decode()
+    make_gnark_08_key(circuit(name), key, text)
     raw = bytes(map(int, text.read_text()[1:-1].split(" ")))
     with Engine() as engine, engine.load_verifying_key(raw) as verifying_key:
         return IndependentKey.read(verifying_key.write())

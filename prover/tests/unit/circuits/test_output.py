@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import struct
-from types import ModuleType
 
 import gnark_conversion
 import numpy as np
@@ -15,11 +14,10 @@ from hypothesis import strategies as st
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit
-from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08, GNARK_RELEASES
+from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08
 from prover.circuits.frontend.system import ConstraintSystem
-from prover.circuits.output import cbor, gnark_014, gnark_08
-from prover.circuits.output.constraint_system import write_constraint_system
-from prover.circuits.output.gnark_014 import constraint_system_bytes
+from prover.circuits.output import cbor
+from prover.circuits.output.gnark_014 import constraint_system_bytes, write_constraint_system
 from prover.circuits.output.integer_columns import encoded_column, varint_bytes, varints
 from shared.circuit_id import CircuitId, CircuitKind
 
@@ -87,15 +85,6 @@ def test_constraint_system__batch_circuit__is_as_long_as_the_reference_writes_it
     file = io.BytesIO()
     assert write_constraint_system(compile_circuit(circuit), file) == expected
     assert len(file.getvalue()) == expected
-
-
-@pytest.mark.parametrize(("name", "writer"), [("0.8", gnark_08), ("0.14", gnark_014)])
-def test_constraint_system__of_either_generation__is_written_in_its_form(name: str, writer: ModuleType) -> None:
-    compiled = compile_circuit(CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,)), GNARK_RELEASES[name])
-    file = io.BytesIO()
-    length = write_constraint_system(compiled, file)
-    assert file.getvalue() == writer.constraint_system_bytes(compiled)
-    assert length == len(file.getvalue())
 
 
 def test_constraint_system__of_another_generation__is_refused() -> None:

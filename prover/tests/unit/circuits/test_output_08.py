@@ -5,6 +5,8 @@ from __future__ import annotations
 import gnark_conversion
 import numpy as np
 import pytest
+from cbor_columns import heads, numbers
+from gnark_08_system import HintUsedLate, constraint_system_bytes
 from golden_vectors import load
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +17,7 @@ from prover.circuits.frontend.compiled import CompiledCircuit
 from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08
 from prover.circuits.frontend.system import ConstraintSystem
 from prover.circuits.gadgets.choice import is_zero
-from prover.circuits.output.cbor_columns import heads, numbers
 from prover.circuits.output.gnark_014 import constraint_system_bytes as later_constraint_system_bytes
-from prover.circuits.output.gnark_08 import HintUsedLate, constraint_system_bytes
 from shared.circuit_id import CircuitId, CircuitKind
 
 

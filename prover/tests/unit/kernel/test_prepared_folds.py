@@ -13,7 +13,7 @@ from golden_vectors import load
 from prepared_file import FOLDS, TABLES, TYPES, PreparedFile, Section, in_memory
 
 from prover.circuits.catalogue import compile_circuit
-from prover.circuits.output.constraint_system import write_constraint_system
+from prover.circuits.output.gnark_014 import write_constraint_system
 from prover.cli.made_up_requests import MadeUpRequests
 from prover.errors import Cancelled, KernelMisused, MalformedKey, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag

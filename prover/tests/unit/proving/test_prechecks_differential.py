@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prover.circuits.catalogue import compile_circuit
-from prover.circuits.output.constraint_system import write_constraint_system
+from prover.circuits.output.gnark_014 import constraint_system_bytes
 from prover.cli.made_up_requests import MadeUpRequests
 from prover.proving.assignment import Assignment, read_numbers
 from prover.proving.prechecks.checks import Failure
@@ -65,9 +64,7 @@ def hooks(testing_library: Path) -> Hooks:
 @functools.cache
 def system(hooks: Hooks, circuit: CircuitId) -> ConstraintSystem:
     """Return the solver's form of a circuit."""
-    file = io.BytesIO()
-    write_constraint_system(compile_circuit(circuit), file)
-    return hooks.read(file.getvalue(), GENERATION_014)
+    return hooks.read(constraint_system_bytes(compile_circuit(circuit)), GENERATION_014)
 
 
 @functools.cache

@@ -55,6 +55,3 @@ GNARK_014: Final = GnarkRelease(
     maximum_terms=300,
 )
 """Release of current keys."""
-
-GNARK_RELEASES: Final = {"0.8": GNARK_08, "0.14": GNARK_014}
-"""Releases by the names that commands accept."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from prover.cli.compiling import compiled_system
-from prover.cli.options.circuit import LATEST_GENERATION, circuit_from, circuit_options
+from prover.cli.options.circuit import circuit_from, circuit_options
 from prover.cli.options.files import EXISTING_FILE, NEW_FILE, force_option, require_free_outputs, threads_option
 from prover.cli.work import progress, run_cancellable
 from prover.errors import KeyUnavailable, MalformedKey
@@ -35,7 +35,7 @@ from shared.command_line import Command
     "system_file",
     type=EXISTING_FILE,
     metavar="FILE",
-    help="Constraint system of the ceremony. Default: compiled here.",
+    help="Constraint system of the ceremony. Default: compiled here, for gnark 0.14.",
 )
 @click.option("--output", type=NEW_FILE, required=True, metavar="FILE", help="Key file to write.")
 @click.option("--vkey-output", type=NEW_FILE, metavar="FILE", help="Verifying key to write, as text.")
@@ -67,9 +67,9 @@ def import_setup(
             if system_file is not None:
                 system = stack.enter_context(_mapped(system_file))
             else:
-                generation = "0.8" if is_gnark_08_proving_key(proving_key) else LATEST_GENERATION
-                compiled = stack.enter_context(compiled_system(circuit, output.parent, cancel, generation))
-                system = compiled.earlier or compiled.for_setup
+                if is_gnark_08_proving_key(proving_key):
+                    raise click.UsageError(f"{pk} is of gnark 0.8; pass its constraint system with --r1cs")
+                system = stack.enter_context(compiled_system(circuit, output.parent, cancel))
             engine = stack.enter_context(Engine(threads))
             stack.enter_context(progress(f"checking {output.name}"))
             return assemble_key(engine, circuit, (proving_key, verifying_key, system), outputs, cancel)

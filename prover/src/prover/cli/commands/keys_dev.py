@@ -110,6 +110,6 @@ def _make(engine: Engine, path: Path, circuit: CircuitId) -> KeyRecord:
             meter(f"setup of {circuit.name}", lambda: counter.permille),
         ):
             outputs = Outputs(path, path.with_suffix(".vkey"), force=True)
-            return make_key(engine, circuit, system.for_setup, outputs, progress=counter, cancel=cancel)
+            return make_key(engine, circuit, system, outputs, progress=counter, cancel=cancel)
 
     return run_cancellable(work)

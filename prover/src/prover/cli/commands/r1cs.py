@@ -5,9 +5,8 @@ from pathlib import Path
 import click
 
 from prover.circuits.catalogue import compile_circuit
-from prover.circuits.frontend.gnark_release import GNARK_RELEASES
-from prover.circuits.output.constraint_system import write_constraint_system
-from prover.cli.options.circuit import circuit_from, circuit_options, generation_option
+from prover.circuits.output.gnark_014 import write_constraint_system
+from prover.cli.options.circuit import circuit_from, circuit_options
 from prover.cli.options.files import NEW_FILE, force_option, require_free_outputs
 from prover.cli.work import progress, run_cancellable
 from prover.kernel.cancellation import CancelFlag
@@ -23,16 +22,15 @@ from shared.command_line import Command
 )
 @circuit_options
 @click.option("--output", type=NEW_FILE, required=True, metavar="FILE", help="File to write.")
-@generation_option
 @force_option
-def r1cs(kind: str, legacy: bool, output: Path, generation: str, force: bool, **sizes: int) -> None:
+def r1cs(kind: str, legacy: bool, output: Path, force: bool, **sizes: int) -> None:
     """Write the constraint system of a circuit in gnark's format, as a ceremony needs it."""
     circuit = circuit_from(kind, legacy, **sizes)
     require_free_outputs(force, output=output)
 
     def work(cancel: CancelFlag) -> tuple[int, int]:
         with progress(f"compiling {circuit.name}"):
-            compiled = compile_circuit(circuit, GNARK_RELEASES[generation], checkpoint=cancel.check)
+            compiled = compile_circuit(circuit, checkpoint=cancel.check)
             with atomic_file(output, force=force) as file, explained(output):
                 size = write_constraint_system(compiled, file)
                 cancel.check()

@@ -7,7 +7,7 @@ import click
 
 from prover.cli.compiling import compiled_system
 from prover.cli.meter import meter
-from prover.cli.options.circuit import circuit_from, circuit_options, generation_option
+from prover.cli.options.circuit import circuit_from, circuit_options
 from prover.cli.options.files import NEW_FILE, force_option, require_free_outputs, threads_option
 from prover.cli.work import run_cancellable
 from prover.kernel.cancellation import CancelFlag
@@ -30,7 +30,6 @@ from shared.command_line import Command
 @circuit_options
 @click.option("--output", type=NEW_FILE, required=True, metavar="FILE", help="Key file to write.")
 @click.option("--output-vkey", type=NEW_FILE, required=True, metavar="FILE", help="Verifying key to write, as text.")
-@generation_option
 @force_option
 @click.option(
     "--seed",
@@ -44,7 +43,6 @@ def setup(
     legacy: bool,
     output: Path,
     output_vkey: Path,
-    generation: str,
     force: bool,
     seed: str | None,
     threads: int,
@@ -65,16 +63,15 @@ def setup(
 
     def work(cancel: CancelFlag) -> KeyRecord:
         with (
-            compiled_system(circuit, output.parent, cancel, generation) as system,
+            compiled_system(circuit, output.parent, cancel) as system,
             Engine(threads) as engine,
             meter(f"setup of {circuit.name}", lambda: counter.permille),
         ):
             return make_key(
                 engine,
                 circuit,
-                system.for_setup,
+                system,
                 outputs,
-                gnark_08_system=system.earlier,
                 seed=seed,
                 progress=counter,
                 cancel=cancel,

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 import click
 
 from prover.circuits.catalogue import CircuitSizeInvalid, CircuitTooLarge, check_size
-from prover.circuits.frontend.gnark_release import GNARK_RELEASES
 from shared.circuit_id import CircuitId, CircuitKind
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -24,8 +23,6 @@ _SIZES: dict[CircuitKind, tuple[tuple[str, str], ...]] = {
 _FLAGS = tuple(dict.fromkeys(flag for pairs in _SIZES.values() for pair in pairs for flag in pair))
 _UNSET = 0
 
-LATEST_GENERATION = "0.14"
-
 
 def circuit_options(command: Function) -> Function:
     """Add --circuit, --legacy and the sizes, which `circuit_from` takes as keywords."""
@@ -42,15 +39,6 @@ def circuit_options(command: Function) -> Function:
     )
     choice = click.Choice([kind.value for kind in CircuitKind])
     return click.option("--circuit", "kind", type=choice, required=True, help="Circuit type.")(legacy(command))
-
-
-generation_option = click.option(
-    "--generation",
-    type=click.Choice(list(GNARK_RELEASES)),
-    default=LATEST_GENERATION,
-    show_default=True,
-    help="Format version of gnark to write; provers of package version 0.27 and earlier read 0.8.",
-)
 
 
 def circuit_from(kind: str, legacy: bool, **sizes: int) -> CircuitId:

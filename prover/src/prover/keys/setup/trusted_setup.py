@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import mmap
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,6 @@ from prover.kernel.setup import SetupProgress, SetupSecrets, TrustedSetup
 from prover.keys.files.atomic_file import atomic_file, explained, mapped, require_free
 from prover.keys.files.key_description import circuit_of, header_of
 from prover.keys.files.provenance import KeyRecord, forget_record, record_path, require_free_record, sha256_of
-from prover.keys.setup.gnark_08 import gnark_08_key_bytes, write_gnark_08_key
 from shared.circuit_id import CircuitId
 from shared.field import SCALAR_MODULUS
 
@@ -52,14 +50,12 @@ def make_key(
     system: Readable,
     outputs: Outputs,
     *,
-    gnark_08_system: Readable | None = None,
     seed: str | None = None,
     progress: SetupProgress | None = None,
     cancel: CancelFlag | None = None,
 ) -> KeyRecord:
     """Run a setup for ``system``, the constraint system of ``circuit`` as gnark 0.14 encodes it.
 
-    With ``gnark_08_system``, the same constraints as gnark 0.8 encodes them, the key has the format of gnark 0.8.
     Secrets come from the operating system; a ``seed`` derives them instead, for tests, and the name of the key must
     then contain INSECURE. All files appear together at the end. Raises SettingsInvalid, MalformedKey, UnsupportedKey,
     OutOfMemory or Cancelled.
@@ -69,10 +65,10 @@ def make_key(
     require_free_record(outputs.key, force=outputs.force)
     secrets = None if seed is None else secrets_from_seed(seed)
     with TrustedSetup(engine, system, header_of(circuit), cancel) as setup, atomic_files(outputs) as files:
-        run = _Run(setup, header_of(circuit), len(system), secrets, progress, cancel)
-        size = run.size(gnark_08_system)
+        size = setup.key_bytes
         with files.key_bytes(size) as data:
-            verifying_key = run.write(data, gnark_08_system, outputs.key)
+            setup.run(data, secrets, progress, cancel)
+            verifying_key = data[setup.verifying_key_offset : size - len(system)]
             digest = _sha256(data, cancel)
         with engine.load_verifying_key(verifying_key) as key:
             files.write_text(key)
@@ -136,42 +132,6 @@ def secrets_from_seed(seed: str) -> SetupSecrets:
 def verifying_key_text(verifying_key: VerifyingKey) -> str:
     """Return the uncompressed verifying key as decimal bytes in brackets, which on-chain code generators read."""
     return f"[{' '.join(map(str, verifying_key.write(Encoding.RAW)))}]"
-
-
-@dataclass(frozen=True)
-class _Run:
-    """One run of a setup, with the key in the requested format version."""
-
-    setup: TrustedSetup
-    header: tuple[int, ...]
-    system_bytes: int
-    secrets: SetupSecrets | None
-    progress: SetupProgress | None
-    cancel: CancelFlag | None
-
-    @property
-    def _system_offset(self) -> int:
-        return self.setup.key_bytes - self.system_bytes
-
-    def size(self, gnark_08_system: Readable | None) -> int:
-        """Return the size of the key file in bytes."""
-        if gnark_08_system is None:
-            return self.setup.key_bytes
-        return gnark_08_key_bytes(self._system_offset, gnark_08_system)
-
-    def write(self, target: mmap.mmap, gnark_08_system: Readable | None, path: Path) -> bytes:
-        """Run the setup, write the key file and return its verifying key."""
-        start, end = self.setup.verifying_key_offset, self._system_offset
-        if gnark_08_system is None:
-            self.setup.run(target, self.secrets, self.progress, self.cancel)
-            return target[start:end]
-        with (
-            explained(path.parent),
-            tempfile.TemporaryFile(dir=path.parent) as file,
-            mapped(file, self.setup.key_bytes) as later,
-        ):
-            self.setup.run(later, self.secrets, self.progress, self.cancel)
-            return write_gnark_08_key(target, later, 4 * len(self.header), start, end, gnark_08_system)
 
 
 class _Files:

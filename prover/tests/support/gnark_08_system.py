@@ -12,11 +12,11 @@ from typing import BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
+from cbor_columns import heads, numbers
 
 from prover.circuits.frontend.compiled import CompiledCircuit, HintCall, Row
 from prover.circuits.frontend.gnark_release import GNARK_08
 from prover.circuits.output import cbor
-from prover.circuits.output.cbor_columns import heads, numbers
 from shared.field import SCALAR_MODULUS
 
 Indices = npt.NDArray[np.intp]
