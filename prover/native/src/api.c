@@ -67,7 +67,7 @@ g16_status g16_engine_create(g16_engine **engine, uint32_t threads, g16_backend_
     made->backend = choose_backend(backend);
     if (!made->backend) {
         free(made);
-        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "this processor does not run the chosen backend");
+        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "this CPU does not support the chosen backend");
     }
     uint32_t size = threads ? threads : cpus_available();
     if (size > MAX_THREADS) size = MAX_THREADS;

@@ -110,7 +110,7 @@ static int may_pay_off(const chains_builder *m) {
         const uint32_t rows = parts->start[c + 1] - parts->start[c];
         if (rows > longest) longest = rows;
     }
-    if (longest == 0) return refuse(m, "no row can be solved on a device");
+    if (longest == 0) return refuse(m, "no row can be solved on a GPU");
     return pays_off(m, m->cs->short_forms.terms_count + m->chains->device_rows, longest,
                        parts->first[CS_PARTS] - parts->first[CS_DEVICE_PART]);
 }
@@ -247,7 +247,7 @@ static int build_checks(chains_builder *m) {
 static int fits_memory(const chains_builder *m, uint32_t domain_log2) {
     const uint64_t values = cs_chains_values(m->chains) - m->chains->device.inputs;
     if (values < (uint64_t)1 << domain_log2) return 1;
-    return refuse(m, "the processor must solve too many rows itself");
+    return refuse(m, "the CPU would have to solve too many rows");
 }
 
 static int build(chains_builder *m, uint32_t domain_log2, const g16_cancel *cancel) {

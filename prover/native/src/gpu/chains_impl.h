@@ -39,7 +39,7 @@ static g16_status groth16_device_unsatisfied(const constraint_system *cs, thread
     const g16_status status =
         witness_solver_solve(cs, pool, arrays->wires, arrays->a, arrays->b, NULL, inputs, count, cancel, error);
     if (status != G16_OK) return status;
-    return g16_fail(error, G16_DEVICE_LOST, 0, "the GPU says that a row does not hold, and the processor that all do");
+    return g16_fail(error, G16_DEVICE_LOST, 0, "the GPU found an unsatisfied constraint, but the CPU found none");
 }
 
 static g16_status groth16_device_sum_inputs(const constraint_system *cs, thread_pool *pool, const device_calls *calls,

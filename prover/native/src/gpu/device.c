@@ -29,8 +29,8 @@ g16_status g16_device_result(device_abi_status status, const char *message, g16_
     case DEVICE_ABI_UNAVAILABLE: return g16_fail(error, G16_DEVICE_UNAVAILABLE, 0, "%s", message);
     case DEVICE_ABI_OUT_OF_MEMORY: return g16_fail(error, G16_DEVICE_OUT_OF_MEMORY, 0, "%s", message);
     case DEVICE_ABI_CANCELLED: return g16_fail(error, G16_CANCELLED, 0, "the call was cancelled");
-    case DEVICE_ABI_HOST_OUT_OF_MEMORY: return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory beside the GPU's");
-    case DEVICE_ABI_UNSATISFIED: return g16_fail(error, G16_UNSATISFIED_CONSTRAINT, 0, "a row does not hold");
+    case DEVICE_ABI_HOST_OUT_OF_MEMORY: return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no host memory for the GPU");
+    case DEVICE_ABI_UNSATISFIED: return g16_fail(error, G16_UNSATISFIED_CONSTRAINT, 0, "a constraint is not satisfied");
     case DEVICE_ABI_LOST: break;
     }
     return g16_fail(error, G16_DEVICE_LOST, 0, "%s", message);

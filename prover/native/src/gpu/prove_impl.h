@@ -64,7 +64,7 @@ static int groth16_device_sums_are_reduced(const uint64_t *words, size_t count) 
 
 static g16_status groth16_device_base(prove_base *base, const device_abi_sums *sums, g16_error *error) {
     if (!groth16_device_sums_are_reduced(sums->a, sizeof *sums / sizeof(uint64_t))) {
-        return g16_fail(error, G16_DEVICE_LOST, 0, "the GPU returned a number that is no field element");
+        return g16_fail(error, G16_DEVICE_LOST, 0, "the GPU returned a coordinate that is not below the modulus");
     }
     memcpy(&base->ar, sums->a, sizeof base->ar);
     memcpy(&base->bs1, sums->b1, sizeof base->bs1);

@@ -289,7 +289,7 @@ static g16_status groth16_setup(const struct g16_setup *s, thread_pool *pool, ui
     fr on_domain = run.secrets[SETUP_TAU];
     for (uint32_t i = 0; i < s->domain_log2; i++) fr_sqr(&on_domain, &on_domain);
     if (fr_equal(&on_domain, &FR_ONE)) {
-        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "tau lies on the domain");
+        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "tau is in the domain");
     }
     fr *memory = calloc(values, sizeof *memory);
     if (!memory) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "the setup needs %zu bytes", values * sizeof *memory);

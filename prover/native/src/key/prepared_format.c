@@ -90,10 +90,10 @@ static g16_status check_entries(const prepared_directory *directory, g16_error *
 g16_status prepared_read_directory(prepared_directory *directory, const uint8_t *data, size_t size, g16_error *error) {
     const uint16_t one = 1;
     if (*(const uint8_t *)&one != 1) {
-        return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "prepared keys need a little-endian processor");
+        return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "prepared keys need a little-endian CPU");
     }
     if ((uintptr_t)data % PREPARED_ALIGNMENT) {
-        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a prepared key must lie at a multiple of %d bytes", PREPARED_ALIGNMENT);
+        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a prepared key must be aligned to %d bytes", PREPARED_ALIGNMENT);
     }
     g16_status status = read_header(&directory->header, data, size, error);
     if (status != G16_OK) return status;

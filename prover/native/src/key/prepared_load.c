@@ -305,7 +305,7 @@ static g16_status load(load_job *job, thread_pool *pool, const uint8_t *data, si
     if (status == G16_OK) status = check_unknown(&directory, error);
     if (status != G16_OK) return status;
     if (!key->backend->point_form || directory.header.point_form != (uint32_t)key->backend->point_form) {
-        return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "prepared key: its points have form %u, this backend needs %u",
+        return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "prepared key: its points have representation %u, this backend needs %u",
                         directory.header.point_form, (uint32_t)key->backend->point_form);
     }
     job->directory = &directory;

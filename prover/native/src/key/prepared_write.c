@@ -216,7 +216,7 @@ g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "%zu bytes given for %zu of a prepared key", size, plan.bytes);
     }
     if (!key->backend->point_form) {
-        return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "this backend keeps points in a form that has no number");
+        return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "the point representation of this backend has no number");
     }
     const size_t directory_bytes = plan.count * sizeof *plan.sections;
     size_t end = sizeof(prepared_header) + directory_bytes;
