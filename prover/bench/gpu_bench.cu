@@ -2,7 +2,7 @@
  *
  * gpu_bench NAME [LOG2 [SETS [WINDOW_BITS [MANY [FOLDER]]]]] prints one JSON object: the median of REPEATS timings by events after
  * three that are thrown away, and the share of the bound that follows from the rate of wide multiply-adds, which each run
- * measures anew. Names: imad_wide_rate, mul_imad, madd_g1, madd_g2, msm_g1, msm_g2, ntt. WINDOW_BITS 0: the plan's choice.
+ * measures again. Names: imad_wide_rate, mul_imad, madd_g1, madd_g2, msm_g1, msm_g2, ntt. WINDOW_BITS 0: the plan's choice.
  * MANY: multiplications at once. host_ms: with scalars, or values, that come from the host's memory, and results that go there; bases
  * and roots are on the GPU. FOLDER: an existing one, for the numbers and the result (gpu_peer.py). `witness CHAINS LEVELS`: the
  * chains of a batch circuit, one for each Merkle path.

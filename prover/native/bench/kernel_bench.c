@@ -2,7 +2,7 @@
  * thread.
  *
  * Compiled once per backend with the macros that backend.c defines for it. For each line of its input it measures everything once,
- * in the thread's processor time, and writes one JSON object per line and then an empty line: so several programs can take turns.
+ * in the thread's CPU time, and writes one JSON object per line and then an empty line: so several programs can take turns.
  * Additions of buckets are counted by the kernel itself; `of_bound` is the time that the field products of what was counted take
  * alone, as measured in the same round, over the time of all: five products and a square an addition of buckets, eight and two
  * squares an addition to XYZZ coordinates, a product a butterfly.

@@ -20,7 +20,7 @@
  *  7. `error` may be NULL. Otherwise it is filled when the status is not G16_OK.
  *  8. Secrets (blinding factors, intermediate points that reveal them) are wiped.
  *
- * Key files are gnark's (format versions 0.8 and 0.14, called generations here) with Light
+ * Key files are gnark's, of format versions 0.8 and 0.14 (`generation` in names), with Light
  * Protocol's wrapper.
  */
 #ifndef G16_GROTH16_H
@@ -155,7 +155,7 @@ G16_API void g16_key_describe(const g16_key *key, g16_key_info *info);
 /* Returns the verifying key of a key; valid until the key is destroyed. */
 G16_API const g16_vk *g16_key_verifying_key(const g16_key *key);
 
-/* Loads a stand-alone verifying key: gnark's binary format, compressed or raw, of either generation. */
+/* Loads a separate verifying key: gnark's binary format, compressed or raw, of either format version. */
 G16_API g16_status g16_vk_load(g16_engine *engine, g16_vk **vk, const uint8_t *data, size_t size,
                                g16_error *error);
 G16_API void g16_vk_destroy(g16_vk *vk); /* only for handles from g16_vk_load */
@@ -164,7 +164,7 @@ G16_API uint32_t g16_vk_public_inputs(const g16_vk *vk);
 typedef enum g16_encoding { G16_COMPRESSED = 1, G16_RAW = 2 } g16_encoding;
 
 /* Returns the number of bytes that g16_vk_write() writes. Compressed and raw output (alpha, beta,
- * beta2, gamma2, delta, delta2, count, K) have the generation of the source file. */
+ * beta2, gamma2, delta, delta2, count, K) have the format version of the source file. */
 G16_API size_t g16_vk_bytes(const g16_vk *vk, g16_encoding encoding);
 G16_API g16_status g16_vk_write(const g16_vk *vk, uint8_t *out, size_t out_size, g16_encoding encoding,
                                 g16_error *error);
@@ -384,7 +384,7 @@ G16_API g16_status g16_device_prove_many_with_blinding(g16_engine *engine, g16_d
  * networks, not for circuits that others must trust. */
 typedef struct g16_setup g16_setup;
 
-/* Reads a constraint system in gnark's format, generation 0.14. It must stay readable until the setup is
+/* Reads a constraint system in gnark's format, version 0.14. It must stay readable until the setup is
  * destroyed. header: the 4 or 2 words of Light Protocol's wrapper. */
 G16_API g16_status g16_setup_create(g16_engine *engine, g16_setup **setup, const uint8_t *system, size_t size,
                                     const uint32_t *header, uint32_t header_words, const g16_cancel *cancel,
@@ -395,7 +395,7 @@ G16_API void g16_setup_destroy(g16_setup *setup);
 G16_API size_t g16_setup_key_bytes(const g16_setup *setup);
 G16_API size_t g16_setup_verifying_key_offset(const g16_setup *setup);
 
-/* Writes the key file, generation 0.14. secrets: NULL for random secrets from the operating system; or tau, alpha, beta,
+/* Writes the key file, format version 0.14. secrets: NULL for random secrets from the operating system; or tau, alpha, beta,
  * gamma, delta, 32 bytes each, for tests. progress: NULL, or a counter in thousandths. */
 G16_API g16_status g16_setup_run(g16_engine *engine, const g16_setup *setup, uint8_t *key_file, size_t size,
                                  const uint8_t *secrets, uint32_t *progress, const g16_cancel *cancel,

@@ -1,5 +1,5 @@
 /* emulated_avx512.h - the instructions of AVX-512 that simd/avx512.h uses, by vectors that the compiler takes apart; forced into the
- * test library's AVX-512 backends where the processor has AVX2 and FMA only (`EMULATE_AVX512=1 make native-tests`). All else is the
+ * test library's AVX-512 backends where the CPU has AVX2 and FMA only (`EMULATE_AVX512=1 make native-tests`). All else is the
  * code that runs where these instructions are. What rounds towards zero here is the mode that LANES_REGION sets, as with AVX2.
  *
  * Semantics: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2. */

@@ -17,7 +17,7 @@
 
 #define PROVE_SCRATCH_LIMIT ((size_t)64 << 20)
 
-/* The engine that the flags choose; plain C where the processor has no other. */
+/* Returns the engine that the flags select; plain C where the CPU supports no other. */
 static g16_engine *engine_of(int flags) {
     static g16_engine *engines[3];
     const int which = flags & 1 ? 1 : flags & 16 ? 2 : 0;

@@ -1,15 +1,15 @@
-/* gpu_proof.c - whole proofs on a GPU: the same as on the processor, and how long they take.
+/* gpu_proof.c - whole proofs on a GPU: compared with those of the CPU, and their time.
  *
  * gpu_proof check|tunings|devices|bench|rate|soak LIBRARY KEY INPUTS [NUMBER]
- *   check   bit for bit the processor's proofs for given blinding, with tables of bases and without; batches of several sizes, in
+ *   check   bit for bit the CPU's proofs for given blinding, with tables of bases and without; batches of several sizes, in
  *           which one proof fails; then NUMBER (4) threads at once
  *   tunings the same under each of gpu_tunings.h, and a refusal of one out of range
  *   devices the same on every GPU, alone and at once; where there is one GPU, a line that says so
  *   bench   milliseconds of a proof, witness to bytes, one at a time; then proofs per second of NUMBER (8) threads
  *   rate    milliseconds of the largest batch; then proofs per second of NUMBER (3) threads that make such batches
  *   soak    NUMBER (10000) proofs in a row, the second half in batches, each of them verified
- * LIBRARY: libgroth16_cuda.so. KEY: a key file or a prepared one; the prepared form of a key file is taken where the folder `prepared`
- * beside it has one. INPUTS: public, then secret inputs, 32 bytes each, big-endian.
+ * LIBRARY: libgroth16_cuda.so. KEY: a key file or a prepared one; the prepared key of a key file is used if the folder `prepared`
+ * next to it has one. INPUTS: public, then secret inputs, 32 bytes each, big-endian.
  * Prints one JSON object per result; exit code 1 when a check failed.
  */
 #define _GNU_SOURCE
@@ -181,7 +181,7 @@ static void soak(const setting *s, uint32_t count) {
     g16_device_close(device);
 }
 
-/* The prepared form of a key file for this processor, where it was made; else the file itself. */
+/* Returns the prepared key of a key file for this CPU, if it exists; else the file itself. */
 static file prepared_or(const g16_engine *engine, const char *path, file source) {
     const char *slash = strrchr(path, '/'), *form = g16_engine_point_form(engine) == G16_POINTS_R256 ? "r256" : "r260-loose";
     char name[4096];

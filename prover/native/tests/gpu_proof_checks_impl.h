@@ -1,4 +1,4 @@
-/* gpu_proof_checks_impl.h - proofs on a GPU, bit for bit the processor's; included by gpu_proof.c. */
+/* gpu_proof_checks_impl.h - proofs on a GPU, bit for bit the CPU's; included by gpu_proof.c. */
 #ifndef G16_GPU_PROOF_CHECKS_IMPL_H
 #define G16_GPU_PROOF_CHECKS_IMPL_H
 
@@ -121,7 +121,7 @@ static void check(const setting *s, uint32_t threads) {
         char detail[64];
         g16_device_witness witness;
         g16_device_key_witness(key, &witness);
-        report(s, witness.on_device ? "chains of the witness on the device" : "witness on the processor", witness.chains, 1);
+        report(s, witness.on_device ? "chains of the witness on the device" : "witness on the CPU", witness.chains, 1);
         for (size_t i = 0; i < BLINDING_COUNT; i++) {
             snprintf(detail, sizeof detail, "blinding %zu, %s", i, tables ? "whole budget" : "small budget");
             report(s, detail, 1, same_proof(s, key, i, expected[i]));

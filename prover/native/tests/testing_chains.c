@@ -1,4 +1,4 @@
-/* testing_chains.c - witnesses made by the device code, which the host runs, beside the processor's. Part of libgroth16_testing.so
+/* testing_chains.c - witnesses solved by the device code, run by the host, compared with the CPU's. Part of libgroth16_testing.so
  * only. */
 #include <stdlib.h>
 #include <string.h>

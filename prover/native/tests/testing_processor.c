@@ -1,4 +1,4 @@
-/* testing_processor.c - which backends this processor runs. */
+/* testing_processor.c - the backends that this CPU supports. */
 #include <string.h>
 
 #include "groth16.h"

@@ -37,7 +37,7 @@ typedef struct g16_backend {
      * allocates, and key->info. key->info.generation must be set. */
     g16_status (*read_proving_key)(struct g16_key *key, struct byte_reader *reader, thread_pool *pool,
                                    const g16_cancel *cancel, g16_error *error);
-    /* Reads the verifying key. vk->generation 0 (a stand-alone file) means: detect the format version. */
+    /* Reads the verifying key. vk->generation 0 (a separate file) means: detect the format version. */
     g16_status (*read_verifying_key)(struct g16_vk *vk, struct byte_reader *reader, thread_pool *pool,
                                      const g16_cancel *cancel, g16_error *error);
     /* Returns 1 when in[0 .. 40) is the beginning of a domain block: n, a power of two up to 2^28, then 1/n. */

@@ -5,7 +5,7 @@
  * functions), and undefines them afterwards; CURVE_B (the constant b) too where points are checked; and HOT and COLD, the qualifiers
  * of functions that must be inlined, and of those that must not cost their callers registers.
  *
- * XYZZ: (X, Y, ZZ, ZZZ) stands for (X/ZZ, Y/ZZZ), ZZ^3 = ZZZ^2; ZZ = 0 is infinity. Formulas:
+ * XYZZ: (X, Y, ZZ, ZZZ) represents (X/ZZ, Y/ZZZ), ZZ^3 = ZZZ^2; ZZ = 0 is infinity. Formulas:
  * Explicit-Formulas Database, "xyzz" (add-2008-s, madd-2008-s, dbl-2008-s-1, mdbl-2008-s-1); all
  * complete: equal and opposite points and infinity are handled. Time depends on those cases.
  */

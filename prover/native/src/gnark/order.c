@@ -4,7 +4,7 @@
  * and the row solves that wire; the outputs of a hint must be new. Format version 0.8 does not state when hints run: there each
  * runs before the first row that reads one of its outputs.
  *
- * Computes the dependency level of each instruction: 0 when it reads inputs only, else one more than the highest level among the
+ * Computes the dependency level of each instruction: 0 when it reads inputs only, else one more than the highest level of the
  * instructions that solve the wires it reads.
  */
 #include <stdarg.h>

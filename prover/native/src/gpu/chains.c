@@ -186,7 +186,7 @@ static int build_shapes(chains_builder *m) {
 
 /* ---- checks ----------------------------------------------------------------------------------- */
 
-/* Writes the terms of an expression, unless an earlier check did: number[expression] is 1 + their index among the checks' terms. */
+/* Writes the terms of an expression, unless an earlier check did: number[expression] is 1 + their index in the checks' terms. */
 static void put_expression(chains_builder *m, uint32_t *number, uint32_t expression, uint32_t *start, uint32_t *end) {
     const cs_short_forms *forms = &m->cs->short_forms;
     const cs_span span = forms->spans[expression];

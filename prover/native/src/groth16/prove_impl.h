@@ -10,7 +10,7 @@
  *
  * The witness is solved first. One job of tasks computes the rest: digits of w, quotient, digits of h, and a task per
  * multi-scalar multiplication and window. A, B, B1 and K share the digits of w and their sort by bucket. With three or more
- * threads the quotient (groth16/quotient_cut_impl.h) and windows (msm_cut_for()) are divided among them; the result does not
+ * threads the quotient (groth16/quotient_cut_impl.h) and windows (msm_cut_for()) are divided between them; the result does not
  * depend on that.
  * With a folded key (key/fold_shape.h) K covers all wires, and the sum of h_j Z_j is replaced by one over products of A and B at
  * points.

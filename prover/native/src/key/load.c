@@ -1,4 +1,4 @@
-/* key/load.c - loads whole key files and stand-alone verifying keys: wrapper, format version, cross-checks, ownership of memory.
+/* key/load.c - loads whole key files and separate verifying keys: wrapper, format version, cross-checks, ownership of memory.
  *
  * A key file is Light Protocol's wrapper of 2 or 4 words, gnark's proving key, its verifying key and its constraint system.
  */

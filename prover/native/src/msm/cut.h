@@ -1,4 +1,4 @@
-/* msm/cut.h - how a window of a multi-scalar multiplication is divided among threads.
+/* msm/cut.h - how a window of a multi-scalar multiplication is divided between threads.
  *
  * The choice affects speed only: every one gives the same sum.
  */

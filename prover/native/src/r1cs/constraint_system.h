@@ -14,7 +14,7 @@ typedef struct cs_term {
     uint32_t wire;
 } cs_term;
 
-/* An expression is shared with equal ones among this many before it. A solver that caches that many values, by number mod
+/* An expression is shared with equal ones of this many before it. A solver that caches that many values, by number mod
  * CS_CACHED_EXPRESSIONS, evaluates each stored expression once. */
 #define CS_CACHED_EXPRESSIONS 16
 

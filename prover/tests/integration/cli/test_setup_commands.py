@@ -299,7 +299,7 @@ def test_import_setup__for_another_circuit__touches_nothing(
 
 @pytest.fixture
 def nearly_done(small_key: tuple[Path, Path], tmp_path: Path) -> Path:
-    """A folder whose manifest lists all 21 keys of local-rpc, most of them stand-ins that are never read."""
+    """A folder whose manifest lists all 21 keys of local-rpc, most of them placeholders that are never read."""
     records = {}
     for circuit in circuits_of(RunMode.LOCAL_RPC):
         path = tmp_path / circuit.key_file
