@@ -272,7 +272,8 @@ def test_prove_many__no_field_elements_for_one__loses_the_device(
     monkeypatch.setenv(FAULTS, "prove=garbage")
     batch = on_device.prove_many(INPUTS[:3])
     assert ended(batch) == ("device_lost", {"device_lost"})
-    assert {outcome.message for outcome in batch.outcomes} == {"the GPU returned a coordinate that is not below the modulus"}
+    messages = {outcome.message for outcome in batch.outcomes}
+    assert messages == {"the GPU returned a coordinate that is not below the modulus"}
 
 
 def test_prove_many__out_of_memory__is_made_in_parts_while_some_fits(
