@@ -339,7 +339,7 @@ LANES_INLINE void lanes52_factors_of_part(lanes52_factor factors[5], const lanes
     for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(LANES_PART(limbs[k], h));
 }
 
-/* columns += a b for one part. `first`: number of products that the columns will receive, at the first one; 0 at later ones. */
+/* columns += a b for one part. products: for the first product the number that the columns will receive, for later ones 0. */
 LANES_INLINE void lanes52_add_product(lanes_part columns[10], const lanes52_factor a[5], const lanes52_factor b[5], int products,
                                       const lanes52_modulus *modulus) {
     lanes52_factor factors[5];
