@@ -3,5 +3,5 @@
 
 #define T(name) t_cuda_##name
 /* threads: the device_order in which phases run */
-#define T_QUEUE(threads) {DEVICE_OK, (device_order)(threads), 0, 0, 0, NULL, 0}
+#define T_QUEUE(threads) {DEVICE_OK, (device_order)(threads), 0, 0, NULL, 0}
 #include "testing_cuda_impl.h"

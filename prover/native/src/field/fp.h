@@ -37,10 +37,6 @@ static inline void fp_to_limbs(uint64_t limbs[4], const fp *a) { mont256_to_plai
 static inline void fp_from_limbs(fp *r, const uint64_t limbs[4]) {
     mont256_mul(r->v, limbs, FP_R2.v, &FP_MODULUS);
 }
-static inline void fp_from_u64(fp *r, uint64_t value) {
-    uint64_t limbs[4] = {value, 0, 0, 0};
-    fp_from_limbs(r, limbs);
-}
 
 /* Returns 1 and the value when the bytes are below p, else 0. */
 static inline int fp_from_bytes(fp *r, const uint8_t in[32]) {
@@ -62,11 +58,6 @@ static inline int fp_is_larger_half(const fp *a) {
     uint64_t limbs[4];
     fp_to_limbs(limbs, a);
     return mont256_compare_var(limbs, FP_HALF) > 0;
-}
-
-static inline void fp_select(fp *r, const fp *if_zero, const fp *if_one, uint64_t bit) {
-    uint64_t mask = (uint64_t)0 - bit;
-    for (int i = 0; i < 4; i++) r->v[i] = (if_zero->v[i] & ~mask) | (if_one->v[i] & mask);
 }
 
 /* r = a^exponent; time depends on the exponent only. Four bits at a time. */

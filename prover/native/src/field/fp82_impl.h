@@ -27,11 +27,6 @@ FP8_INLINE void fp82_add(fp82 *r, const fp82 *a, const fp82 *b) {
     fp8_add(&r->c1, &a->c1, &b->c1);
 }
 
-FP8_INLINE void fp82_mul_fp(fp82 *r, const fp82 *a, const fp8 *b) {
-    fp8_mul(&r->c0, &a->c0, b);
-    fp8_mul(&r->c1, &a->c1, b);
-}
-
 /* 1 when components of products may exceed 3p. */
 #if defined(LANES_IFMA)
 #define FP82_WIDE 1

@@ -72,8 +72,6 @@ FP8_INLINE void fp8_carry_positive(fp8 *r) { lanes52_carry(r->v, 0); }
 /* r = a * b / R, below p + a * b / R. */
 FP8_PRODUCT fp8_mul(fp8 *r, const fp8 *a, const fp8 *b) { lanes52_mul(r->v, a->v, b->v, &FP8_MODULUS); }
 
-FP8_INLINE void fp8_mul_fp(fp8 *r, const fp8 *a, const fp8 *b) { fp8_mul(r, a, b); }
-
 /* r = a^2 / R, bounded as fp8_mul. */
 FP8_PRODUCT fp8_sqr(fp8 *r, const fp8 *a) { lanes52_sqr(r->v, a->v, &FP8_MODULUS); }
 

@@ -165,7 +165,6 @@ static inline void device_graph_release(device_graph *graph) {
         const arguments_type *const arguments = (const arguments_type *)given;                                         \
         void *shared = malloc(shared_bytes ? shared_bytes : 1);                                                        \
         if (!shared) queue->status = DEVICE_FAILED;                                                                    \
-        queue->launches++;                                                                                             \
         for (uint32_t block = 0; shared && block < blocks; block++) {                                                  \
             grid_place place = {block, 0, blocks, threads};                                                            \
             memset(shared, 0x5a, shared_bytes);                                                                        \

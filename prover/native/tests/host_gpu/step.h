@@ -24,7 +24,6 @@ static _Thread_local uint32_t device_current;
 typedef struct device_queue {
     device_status status;
     device_order order;
-    uint64_t launches;
     uint64_t bytes;
     int measuring;
     struct device_schedule *schedule; /* NULL: steps run immediately */
