@@ -34,7 +34,7 @@ from forester.indexer.client import IndexerClient
 from forester.indexer.types import Hash32
 from forester.journal.database import Journal
 from forester.journal.proofs import ProofStore
-from forester.pipeline_v2.proof_cache import stored_proof
+from forester.pipeline_v2.proof_ledger import stored_proof
 from forester.pipeline_v2.tree_kinds import strategy_of
 from forester.prover_client.client import FinishedProof, encode_body
 from shared.proof_compression import CompressedProof
@@ -92,7 +92,7 @@ async def one_round(load: Load, world: World, store: ProofStore) -> dict[str, fl
         staged_at = time.process_time()
         for batch in batches:
             written += len(encode_body(batch.request, str(TREE), batch.sequence))
-            await store.add([stored_proof(TREE, batch, SIMULATED)])
+            await store.add([stored_proof(TREE, batch, SIMULATED.proof.data)])
         ended = time.process_time()
     return {
         "read_s": read_at - began,

@@ -14,7 +14,7 @@ from v2_flow import FINAL_ROOT, TREE, head, run_pipeline
 
 from forester.journal.database import Journal
 from forester.journal.proofs import ProofStore
-from forester.pipeline_v2.proof_cache import select_proofs
+from forester.pipeline_v2.proof_ledger import longest_chain
 
 _T = TypeVar("_T")
 
@@ -48,11 +48,11 @@ async def test_pipeline__recorded_queues_and_a_real_prover__become_durable_proof
     prover: Service, tmp_path: Path
 ) -> None:
     async with await Journal.open(tmp_path / "journal") as journal:
-        results = await run_pipeline(f"http://127.0.0.1:{prover.api_port}", ProofStore(journal))
-        assert [result.failure for result in results] == [None, None]
-        assert all(result.proof is not None and result.proof.duration_ms > 0 for result in results)
+        finished, failure = await run_pipeline(f"http://127.0.0.1:{prover.api_port}", ProofStore(journal))
+        assert failure is None
+        assert [proof.duration_ms > 0 for proof in finished] == [True, True]
         proofs = await ProofStore(journal).of_tree(TREE)
-    selection = select_proofs(proofs, head().root, head().sequence)
-    assert [proof.circuit for proof in selection.chain] == ["append", "update"]
-    assert selection.chain[-1].new_root == FINAL_ROOT
-    assert all(len(proof.proof) == 128 for proof in selection.chain)
+    chain = longest_chain(proofs, head().root, head().sequence)
+    assert [proof.circuit for proof in chain] == ["append", "update"]
+    assert chain[-1].new_root == FINAL_ROOT
+    assert all(len(proof.proof) == 128 for proof in chain)

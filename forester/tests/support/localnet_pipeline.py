@@ -19,8 +19,7 @@ from forester.journal.proofs import ProofStore
 from forester.journal.signatures import SignatureStore
 from forester.pipeline_v2.head_reader import HeadReader
 from forester.pipeline_v2.processor import V2Processor
-from forester.pipeline_v2.proof_requests import ProofPermits
-from forester.pipeline_v2.services import V2Limits, V2Services
+from forester.pipeline_v2.services import ProofPermits, V2Limits, V2Services
 from forester.pipeline_v2.tree_head import TreeHead
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints

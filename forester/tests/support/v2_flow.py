@@ -1,23 +1,31 @@
 """The V2 pipeline from a recorded answer of an indexer to durable proofs, with the prover at some URL."""
 
 import asyncio
+import time
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
 
 import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from shared_vectors import shared_vectors
+from solders.pubkey import Pubkey
 
 from forester.chain.tree_metadata import TreeKind
+from forester.errors import ForesterError
 from forester.indexer.client import IndexerClient
 from forester.indexer.types import parse_hash
 from forester.journal.proofs import ProofStore
-from forester.pipeline_v2.proof_cache import stored_proof
-from forester.pipeline_v2.proof_requests import ProofPermits, ProofRequests, ProofResult
-from forester.pipeline_v2.staging import StagedBatch
+from forester.observability.metrics import Metrics
+from forester.pipeline_v2.proof_ledger import ProofLedger
+from forester.pipeline_v2.proof_requests import ProofRequests
+from forester.pipeline_v2.services import ProofPermits, V2Services
 from forester.pipeline_v2.tree_head import TreeHead
 from forester.pipeline_v2.tree_kinds import strategy_of
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
+from shared.proof_wire import BatchRequest
 
 RECORDED = shared_vectors("indexer/queue_state")
 TREE = parse_hash(RECORDED["request"]["params"]["tree"])
@@ -44,8 +52,20 @@ async def _recorded_answer(request: web.Request) -> web.Response:
     return web.json_response(RECORDED["response"])
 
 
-async def run_pipeline(prover_url: str, store: ProofStore) -> list[ProofResult]:
-    """Read, stage, prove and store the two batches of the recorded answer."""
+@dataclass
+class RecordingProver:
+    """A prover that remembers its proofs."""
+
+    client: ProverClient
+    finished: list[FinishedProof] = field(default_factory=list)
+
+    async def prove(self, request: BatchRequest, **members: Any) -> FinishedProof:
+        self.finished.append(await self.client.prove(request, **members))
+        return self.finished[-1]
+
+
+async def run_pipeline(prover_url: str, store: ProofStore) -> tuple[list[FinishedProof], ForesterError | None]:
+    """Read, stage, prove and store the two batches of the recorded answer; return proofs and the last failure."""
     app = web.Application()
     app.router.add_post("/{method}", _recorded_answer)
     strategy = strategy_of(TreeKind.STATE_V2)
@@ -56,15 +76,14 @@ async def run_pipeline(prover_url: str, store: ProofStore) -> list[ProofResult]:
         assert snapshot is not None
         staging = await asyncio.to_thread(strategy.stage, snapshot, head(), 4)
         assert staging is not None
-        client = ProverClient(session, ProverEndpoints(prover_url), times=ProverTimes(polling_interval_s=0.05))
-
-        async def prove(batch: StagedBatch) -> FinishedProof:
-            return await client.prove(batch.request, tree_id=str(TREE), batch_index=batch.sequence)
-
-        async def keep(batch: StagedBatch, finished: FinishedProof) -> None:
-            await store.add([stored_proof(TREE, batch, finished)])
-
-        async with ProofRequests(prove, keep, permits=ProofPermits(4)) as requests:
-            while (batch := await asyncio.to_thread(staging.next)) is not None:
-                await requests.submit(batch)
-            return [result async for result in requests.results()]
+        times = ProverTimes(polling_interval_s=0.05)
+        prover = RecordingProver(ProverClient(session, ProverEndpoints(prover_url), times=times))
+        services = SimpleNamespace(proofs=store, prover=prover, permits=ProofPermits(4), metrics=Metrics())
+        ledger = ProofLedger("tree", 60.0, time.monotonic)
+        requests = ProofRequests(Pubkey(TREE), ledger, cast("V2Services", services), window=4)
+        while (batch := await asyncio.to_thread(staging.next)) is not None:
+            await requests.request(batch, None)
+        while ledger.under_way:
+            await requests.changed(600.0)
+        await requests.close(60.0)
+        return prover.finished, requests.take_failure()

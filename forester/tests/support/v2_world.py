@@ -27,8 +27,7 @@ from forester.journal.database import Journal
 from forester.journal.proofs import ProofStore
 from forester.observability.metrics import Metrics
 from forester.pipeline_v2.processor import V2Processor
-from forester.pipeline_v2.proof_requests import ProofPermits
-from forester.pipeline_v2.services import V2Limits, V2Services
+from forester.pipeline_v2.services import ProofPermits, V2Limits, V2Services
 from forester.prover_client.client import FinishedProof
 from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.transactions.confirm import Fate, Outcome

@@ -18,7 +18,7 @@ from forester.journal.database import Journal
 from forester.journal.signatures import SignatureStore
 from forester.journal.spending import SpendingStore
 from forester.observability.metrics import Metrics
-from forester.pipeline_v2.proof_requests import ProofPermits
+from forester.pipeline_v2.services import ProofPermits
 from forester.prover_client.client import ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.settings import Settings, given

@@ -46,12 +46,11 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class SentGroup:
-    """A group of proofs and its outcome; ``failure`` unless it landed, ``culprit`` is the proof that does not fit.
+    """Outcome of a group of proofs; ``failure`` unless it landed, ``culprit`` is the proof that does not fit.
 
     ``slot`` is the one in which the chain decided, None if it did not.
     """
 
-    group: tuple[StoredProof, ...]
     verdict: Verdict
     slot: int | None = None
     failure: ForesterError | None = None
@@ -67,40 +66,23 @@ class BatchSender:
         self._sender = sender
         self._derivation = derivation
         self._cu_limit = cu_limit
-        self._unknown: tuple[StoredProof, ...] = ()
-
-    @property
-    def unknown(self) -> tuple[StoredProof, ...]:
-        """The group with unknown outcome, empty if there is none."""
-        return self._unknown
-
-    def settle_unknown(self) -> None:
-        """Forget the group with unknown outcome: the tree shows it."""
-        self._unknown = ()
 
     async def wait_for_earlier(self, within_s: float) -> bool:
         """Wait for transactions of an earlier process for the tree; return whether all are settled."""
         return await self._sender.wait_for_earlier(PURPOSE, self._subject, within_s)
 
-    def group(self, ready: Sequence[StoredProof], epoch: int) -> tuple[tuple[StoredProof, ...], bool]:
-        """Return the first proofs that go into one transaction, and whether no further one would fit."""
-        if self._unknown and tuple(ready[: len(self._unknown)]) == self._unknown:
-            return self._unknown, True
-        # One more than there are, to see whether it would fit.
+    def fitting(self, ready: Sequence[StoredProof], epoch: int) -> int:
+        """Return the number of proofs that fit one transaction; one more than there are if another would also fit."""
         work = [self._instruction(proof, epoch) for proof in [*ready, ready[-1]]]
-        count = min(self._sender.fitting(work), max(1, self._cu_limit // UNITS_PER_BATCH))
-        return tuple(ready[:count]), count <= len(ready)
+        return min(self._sender.fitting(work), max(1, self._cu_limit // UNITS_PER_BATCH))
 
     async def send(self, group: tuple[StoredProof, ...], epoch: int, within_s: float) -> SentGroup:
         """Send proofs in one transaction; raises EndpointError and JournalError, and then nothing was sent."""
         work = [self._instruction(proof, epoch) for proof in group]
         limit = min(self._cu_limit, UNITS_PER_BATCH * len(group))
-        self._unknown = group  # also if this call is cancelled
         outcome = await self._sender.send(
             work, purpose=PURPOSE, subject=self._subject, within_s=within_s, unit_limit=limit
         )
-        if outcome.fate is not Fate.DEADLINE_PASSED:
-            self._unknown = ()
         return _judged(group, outcome)
 
     def _instruction(self, proof: StoredProof, epoch: int) -> Instruction:
@@ -126,13 +108,13 @@ def _judged(group: tuple[StoredProof, ...], outcome: Outcome) -> SentGroup:
     error = outcome.error
     match outcome.fate:
         case Fate.CONFIRMED:
-            return SentGroup(group, Verdict.LANDED, outcome.slot)
+            return SentGroup(Verdict.LANDED, outcome.slot)
         case Fate.DEADLINE_PASSED:
-            return SentGroup(group, Verdict.UNKNOWN, failure=error)
+            return SentGroup(Verdict.UNKNOWN, failure=error)
         case Fate.EXPIRED:
-            return SentGroup(group, Verdict.LOST, failure=TransactionLost())
+            return SentGroup(Verdict.LOST, failure=TransactionLost())
         case Fate.REFUSED:
             if error is not None and error.code in _STALE:
                 culprit = group[min(outcome.place or 0, len(group) - 1)]
-                return SentGroup(group, Verdict.UNFITTING, outcome.slot, error, culprit)
-            return SentGroup(group, Verdict.REFUSED, outcome.slot, error)
+                return SentGroup(Verdict.UNFITTING, outcome.slot, error, culprit)
+            return SentGroup(Verdict.REFUSED, outcome.slot, error)

@@ -1,165 +1,149 @@
-"""Proofs of staged batches: several at once, results in the order of the batches.
+"""Requests of the proofs of one tree, from the prover into the journal; the ledger has their states.
 
-A proof is passed to ``keep`` as soon as it is finished, even if earlier ones failed: it chains from root to root,
-and fits once any forester has made the failed one. Cancelling or leaving loses requests, never finished proofs.
+Requests belong to the tree, not to the caller: they continue when a window ends or a round is cancelled. A finished
+proof is stored even if earlier ones failed: it fits once any forester has made the failed one.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Self
+import contextlib
+import time
+from collections.abc import Callable
+
+from solders.pubkey import Pubkey
 
 from forester.errors import ForesterError
+from forester.pipeline_v2.proof_ledger import ProofLedger, ProofState, WindowId, link_of_batch, stored_proof
+from forester.pipeline_v2.proof_times import ProofTimes
+from forester.pipeline_v2.services import V2Services
 from forester.pipeline_v2.staging import StagedBatch
 from forester.prover_client.client import FinishedProof
-from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-Prove = Callable[[StagedBatch], Awaitable[FinishedProof]]
-Keep = Callable[[StagedBatch, FinishedProof], Awaitable[None]]
-
-
-@dataclass(frozen=True)
-class ProofResult:
-    """Result of a batch: its proof, or the failure.
-
-    A failure next to a proof is the reason why it could not be stored; the proof is still usable.
-    """
-
-    batch: StagedBatch
-    proof: FinishedProof | None
-    failure: ForesterError | None = None
-
-
-class ProofPermits:
-    """At most ``most`` proofs of each circuit under way, of all trees together.
-
-    Circuits have provers of their own: one that hangs or is busy must not stop the others.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._rooms = {kind: asyncio.Semaphore(most) for kind in CircuitKind if kind.is_batch}
-
-    def of(self, kind: CircuitKind) -> asyncio.Semaphore:
-        """Return the semaphore that a request holds while it is under way."""
-        return self._rooms[kind]
+_ATTEMPTS = 2
+"""Maximum tries for a batch with retryable failures, before the round decides."""
 
 
 class ProofRequests:
-    """The requests of one tree, used as an asynchronous context.
+    """The requests of one tree, at most ``window`` under way; permits bound those of all trees together."""
 
-    ``permits`` bounds the requests of all trees together, ``window`` those of this one that are requested or not yet
-    taken; ``attempts`` is the maximum of tries for a batch with retryable failures.
-    """
-
-    def __init__(self, prove: Prove, keep: Keep, *, permits: ProofPermits, window: int = 8, attempts: int = 2) -> None:
-        if window < 1 or attempts < 1:
-            raise ValueError(f"window {window} and attempts {attempts} must be at least 1")
-        self._prove = prove
-        self._keep = keep
-        self._permits = permits
-        self._attempts = attempts
-        self._room = asyncio.Semaphore(window)
-        self._tasks: deque[asyncio.Task[ProofResult]] = deque()
-        self._keeping: set[asyncio.Task[None]] = set()
-        self._closed = False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: Any) -> None:
-        await self.abandon()
+    def __init__(
+        self,
+        tree: Pubkey,
+        ledger: ProofLedger,
+        services: V2Services,
+        *,
+        window: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tree = bytes(tree)
+        self._name = str(tree)
+        self._ledger = ledger
+        self._services = services
+        self._window = asyncio.Semaphore(window)
+        self._clock = clock
+        self._times = ProofTimes(clock)
+        self._tasks: dict[asyncio.Task[None], StagedBatch] = {}
+        self._failure: Exception | None = None
+        self._changed = asyncio.Event()
 
     @property
-    def pending(self) -> int:
-        """Batches whose results have not been taken."""
-        return len(self._tasks)
+    def usual_seconds(self) -> float:
+        """Usual seconds from request to result of a proof requested now."""
+        return self._times.usual(self._ledger.under_way)
 
-    async def submit(self, batch: StagedBatch) -> None:
-        """Request the proof of a batch; waits while the window is full, so another task must take results meanwhile."""
-        await self._room.acquire()
-        if self._closed:
-            self._room.release()
-            raise RuntimeError("these requests are closed")
-        self._tasks.append(asyncio.create_task(self._result(batch), name=f"proof {batch.kind} {batch.sequence}"))
+    def take_failure(self) -> ForesterError | None:
+        """Return the failure of the last proof that failed, once; raise an unexpected error."""
+        failure, self._failure = self._failure, None
+        if failure is None or isinstance(failure, ForesterError):
+            return failure
+        raise failure
 
-    async def take(self) -> ProofResult:
-        """Return the result of the oldest batch, waiting for it; IndexError if there is none.
+    async def request(self, batch: StagedBatch, window: WindowId | None) -> None:
+        """Request the proof of a batch; waits while too many are under way."""
+        await self._window.acquire()
+        before = self._ledger.under_way
+        self._ledger.requested(stored_proof(self._tree, batch, b""), window)
+        task = asyncio.create_task(self._run(batch, before), name=f"proof {batch.kind} {batch.sequence}")
+        self._tasks[task] = batch
+        task.add_done_callback(self._ended)
 
-        A caller that is cancelled while waiting has taken nothing.
-        """
-        task = self._tasks[0]
-        await asyncio.wait([task])
-        self._tasks.popleft()
-        self._room.release()
-        return task.result()
+    async def changed(self, within_s: float) -> None:
+        """Wait until a proof is finished or has failed, ``within_s`` seconds at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._changed.wait()
+        self._changed.clear()
 
-    async def results(self) -> AsyncIterator[ProofResult]:
-        """Return the results of all batches so far, in their order."""
-        while self._tasks:
-            yield await self.take()
-
-    async def drain(self, within_s: float) -> int:
-        """Give running requests time to finish and be stored; return the number that did not."""
-        running = [task for task in self._tasks if not task.done()]
-        if not running:
-            return 0
-        _, unfinished = await asyncio.wait(running, timeout=within_s)
-        return len(unfinished)
-
-    async def abandon(self) -> None:
-        """Cancel running requests and forget the results; finished proofs remain stored."""
-        self._closed = True
-        tasks = list(self._tasks)
-        self._tasks.clear()
-        for task in tasks:
+    async def close(self, within_s: float) -> None:
+        """Let requests finish for ``within_s`` seconds, then cancel the rest; finished proofs are still stored."""
+        if not self._tasks:
+            return
+        await asyncio.wait(self._tasks, timeout=within_s)
+        proving = [
+            task
+            for task, batch in self._tasks.items()
+            if self._ledger.state_of(link_of_batch(batch)) is ProofState.REQUESTED
+        ]
+        for task in proving:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*self._keeping, return_exceptions=True)
-        for _ in tasks:
-            self._room.release()
+        _log.info("v2_proofs_drained", tree=self._name, unfinished=len(proving))
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _result(self, batch: StagedBatch) -> ProofResult:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        link = link_of_batch(self._tasks.pop(task))
+        state = self._ledger.state_of(link)
+        if state is not None and state.is_under_way:
+            self._ledger.failed(link)
+        failure = None if task.cancelled() else task.exception()
+        if isinstance(failure, Exception) and (self._failure is None or isinstance(self._failure, ForesterError)):
+            self._failure = failure
+        self._window.release()
+        self._changed.set()
+
+    async def _run(self, batch: StagedBatch, before: int) -> None:
+        requested_at = self._clock()
+        finished = await self._proved(batch)
+        self._times.add(before, self._clock() - requested_at - finished.outage_s)
+        proof = stored_proof(self._tree, batch, finished.proof.data)
+        self._ledger.proved(proof)
         try:
-            proof = await self._proved(batch)
+            await self._services.proofs.add([proof])
         except ForesterError as error:
-            return ProofResult(batch, None, error)
-        try:
-            await self._kept(batch, proof)
-        except ForesterError as error:
+            # This process can still send it.
             _log.warning("proof_not_stored", circuit=batch.kind.value, sequence=batch.sequence, error=error.detail)
-            return ProofResult(batch, proof, error)
-        return ProofResult(batch, proof)
+        self._ledger.stored(proof)
 
     async def _proved(self, batch: StagedBatch) -> FinishedProof:
-        attempt = 0
+        circuit, attempt = batch.kind.value, 0
         while True:
             attempt += 1
             try:
-                async with self._permits.of(batch.kind):
-                    return await self._prove(batch)
+                async with self._services.permits.of(batch.kind):
+                    began = time.monotonic()
+                    finished = await self._services.prover.prove(
+                        batch.request, tree_id=self._name, batch_index=batch.sequence
+                    )
             except ForesterError as error:
                 _log.warning(
                     "proof_failed",
-                    circuit=batch.kind.value,
+                    circuit=circuit,
                     sequence=batch.sequence,
                     attempt=attempt,
                     retryable=error.retryable,
                     error=error.detail,
                 )
-                if not error.retryable or attempt >= self._attempts:
+                if not error.retryable or attempt >= _ATTEMPTS:
                     raise
-
-    async def _kept(self, batch: StagedBatch, proof: FinishedProof) -> None:
-        """Store a proof, even if the request is cancelled meanwhile."""
-        keeping = asyncio.ensure_future(_awaited(self._keep(batch, proof)))
-        self._keeping.add(keeping)
-        keeping.add_done_callback(self._keeping.discard)
-        await asyncio.shield(keeping)
-
-
-async def _awaited(awaitable: Awaitable[None]) -> None:
-    await awaitable
+                continue
+            self._services.metrics.proofs_made.labels(circuit).inc()
+            _log.info(
+                "v2_proved",
+                tree=self._name,
+                circuit=circuit,
+                sequence=batch.sequence,
+                seconds=round(time.monotonic() - began, 3),
+                prover_ms=finished.duration_ms,
+            )
+            return finished

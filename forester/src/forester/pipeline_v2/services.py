@@ -1,5 +1,6 @@
 """Shared clients of V2 tree processors, and their limits from the settings."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,10 +10,24 @@ from forester.chain.rpc_client import RpcClient
 from forester.indexer.client import IndexerClient
 from forester.journal.proofs import ProofStore
 from forester.observability.metrics import Metrics
-from forester.pipeline_v2.proof_requests import ProofPermits
 from forester.prover_client.client import ProverClient
 from forester.settings import Settings
 from forester.transactions.sender import Sender
+from shared.circuit_id import CircuitKind
+
+
+class ProofPermits:
+    """Permits for ``maximum`` proofs of each circuit under way, of all trees together.
+
+    Circuits have provers of their own: one that hangs or is busy must not stop the others.
+    """
+
+    def __init__(self, maximum: int) -> None:
+        self._permits = {kind: asyncio.Semaphore(maximum) for kind in CircuitKind if kind.is_batch}
+
+    def of(self, kind: CircuitKind) -> asyncio.Semaphore:
+        """Return the semaphore that a request holds while it is under way."""
+        return self._permits[kind]
 
 
 @dataclass(frozen=True)

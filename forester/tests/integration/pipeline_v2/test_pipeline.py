@@ -13,7 +13,7 @@ from v2_flow import FINAL_ROOT, TREE, head, run_pipeline
 
 from forester.journal.database import Journal
 from forester.journal.proofs import ProofStore
-from forester.pipeline_v2.proof_cache import select_proofs
+from forester.pipeline_v2.proof_ledger import longest_chain
 from forester.prover_client.failures import ProofFailed
 
 PROOF = shared_vectors("indexer/proof_compression")["cases"][0]["proof"]
@@ -54,26 +54,26 @@ async def test_pipeline__recorded_queues__become_durable_proofs_that_chain(
     prover: QueueingProver, tmp_path: Path
 ) -> None:
     async with await Journal.open(tmp_path / "journal") as journal:
-        results = await run_pipeline(prover.url, ProofStore(journal))
-    assert [result.failure for result in results] == [None, None]
+        _, failure = await run_pipeline(prover.url, ProofStore(journal))
+    assert failure is None
     assert [(job["circuitType"], job["treeId"], job["batchIndex"]) for job in prover.jobs] == [
         ("append", str(TREE), 2),
         ("update", str(TREE), 3),
     ]
     async with await Journal.open(tmp_path / "journal") as journal:
         proofs = await ProofStore(journal).of_tree(TREE)
-    selection = select_proofs(proofs, head().root, head().sequence)
-    assert [proof.circuit for proof in selection.chain] == ["append", "update"]
-    assert selection.end(head().root, head().sequence) == (FINAL_ROOT, 4)
+    chain = longest_chain(proofs, head().root, head().sequence)
+    assert [proof.circuit for proof in chain] == ["append", "update"]
+    assert (chain[-1].new_root, chain[-1].sequence + 1) == (FINAL_ROOT, 4)
 
 
 async def test_pipeline__first_proof_failed__keeps_the_one_behind_it(prover: QueueingProver, tmp_path: Path) -> None:
     prover.failing.add("append")
     async with await Journal.open(tmp_path / "journal") as journal:
-        results = await run_pipeline(prover.url, ProofStore(journal))
+        _, failure = await run_pipeline(prover.url, ProofStore(journal))
         proofs = await ProofStore(journal).of_tree(TREE)
-    assert isinstance(results[0].failure, ProofFailed)
-    selection = select_proofs(proofs, head().root, head().sequence)
-    assert (selection.chain, [proof.circuit for proof in selection.ahead]) == ((), ["update"])
-    met = select_proofs(proofs, proofs[0].old_root, 3)
-    assert [proof.circuit for proof in met.chain] == ["update"], "it fits once somebody has made the first"
+    assert isinstance(failure, ProofFailed)
+    assert longest_chain(proofs, head().root, head().sequence) == ()
+    assert [proof.circuit for proof in proofs] == ["update"]
+    met = longest_chain(proofs, proofs[0].old_root, 3)
+    assert [proof.circuit for proof in met] == ["update"], "it fits once somebody has made the first"

@@ -14,7 +14,7 @@ from v2_models import ZKP
 from forester.epoch.phases import ProtocolTimes
 from forester.errors import EndpointUnreachable
 from forester.indexer.types import StateQueue
-from forester.pipeline_v2 import processor as processor_module
+from forester.pipeline_v2 import machine
 from forester.pipeline_v2.failures import HeadOutdated
 from forester.pipeline_v2.services import V2Limits
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
@@ -248,8 +248,8 @@ def shared_turn(bench: Bench, owned: tuple[int, ...], window: int) -> Eligibilit
 async def test_prepare__somebody_else_holds_the_tree__nothing_is_proved_until_the_term_is_ours(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processor_module, "_LOOK_S", 0.01)
-    monkeypatch.setattr(processor_module, "_FAR_LOOK_S", 0.01)
+    monkeypatch.setattr(machine, "LOOK_S", 0.01)
+    monkeypatch.setattr(machine, "FAR_LOOK_S", 0.01)
     bench.world.fill(6)
     bench.world.slot_now = 100
     processor = await bench.start()

@@ -1,11 +1,23 @@
+"""Requests of proofs: bounds, retries, and what becomes of them at the end."""
+
+from __future__ import annotations
+
 import asyncio
-from dataclasses import dataclass, field, replace
+import time
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from solders.pubkey import Pubkey
 
 from forester.errors import EndpointUnreachable, ForesterError
 from forester.journal.database import JournalError
-from forester.pipeline_v2.proof_requests import ProofPermits, ProofRequests, ProofResult
+from forester.journal.proofs import StoredProof
+from forester.observability.metrics import Metrics
+from forester.pipeline_v2.proof_ledger import ProofLedger, ProofState, link_of_batch
+from forester.pipeline_v2.proof_requests import ProofRequests
+from forester.pipeline_v2.services import ProofPermits, V2Services
 from forester.pipeline_v2.staging import StagedBatch
 from forester.prover_client.client import FinishedProof
 from forester.prover_client.failures import ProofFailed
@@ -16,56 +28,70 @@ from shared.proof_wire import BatchAppendRequest
 PROOF = FinishedProof(CompressedProof(bytes(32), bytes(64), bytes(32)), 5)
 
 
-def batch(sequence: int) -> StagedBatch:
-    return StagedBatch(
-        CircuitKind.BATCH_APPEND,
-        sequence,
-        sequence * 10,
-        10,
-        bytes([sequence]),
-        bytes([sequence + 1]),
-        BatchAppendRequest(),
-    )
+def batch(sequence: int, kind: CircuitKind = CircuitKind.BATCH_APPEND) -> StagedBatch:
+    roots = bytes([sequence]), bytes([sequence + 1])
+    return StagedBatch(kind, sequence, sequence * 10, 10, *roots, BatchAppendRequest())
 
 
 @dataclass
-class Prover:
-    """Finishes a batch when the test says so; ``failures`` are raised first, one per attempt."""
+class Services:
+    """A prover that finishes a batch when the test says so, and a journal."""
 
     gates: dict[int, asyncio.Event] = field(default_factory=dict)
-    failures: dict[int, list[ForesterError]] = field(default_factory=dict)
+    failures: dict[int, list[Exception]] = field(default_factory=dict)
+    """Raised first, one for each attempt."""
     begun: list[int] = field(default_factory=list)
-    kept: list[int] = field(default_factory=list)
+    stored: list[int] = field(default_factory=list)
     running: int = 0
-    most: int = 0
-    keep_failure: ForesterError | None = None
-    keep_gate: asyncio.Event | None = None
+    maximum: int = 0
+    store_failure: ForesterError | None = None
+    store_gate: asyncio.Event | None = None
 
-    async def prove(self, staged: StagedBatch) -> FinishedProof:
-        self.begun.append(staged.sequence)
+    async def prove(self, request: object, *, tree_id: str, batch_index: int) -> FinishedProof:
+        assert tree_id == str(Pubkey.default())
+        self.begun.append(batch_index)
         self.running += 1
-        self.most = max(self.most, self.running)
+        self.maximum = max(self.maximum, self.running)
         try:
-            if gate := self.gates.get(staged.sequence):
+            if gate := self.gates.get(batch_index):
                 await gate.wait()
             else:
                 await asyncio.sleep(0)
-            if waiting := self.failures.get(staged.sequence):
+            if waiting := self.failures.get(batch_index):
                 raise waiting.pop(0)
         finally:
             self.running -= 1
         return PROOF
 
-    async def keep(self, staged: StagedBatch, proof: FinishedProof) -> None:
-        assert proof is PROOF
-        if self.keep_gate is not None:
-            await self.keep_gate.wait()
-        if self.keep_failure is not None:
-            raise self.keep_failure
-        self.kept.append(staged.sequence)
+    async def add(self, proofs: list[StoredProof]) -> None:
+        if self.store_gate is not None:
+            await self.store_gate.wait()
+        if self.store_failure is not None:
+            raise self.store_failure
+        self.stored += [proof.sequence for proof in proofs]
 
-    def requests(self, permits: int = 64, window: int = 8, attempts: int = 2) -> ProofRequests:
-        return ProofRequests(self.prove, self.keep, permits=ProofPermits(permits), window=window, attempts=attempts)
+
+class Tree:
+    """The requests of one tree and their ledger."""
+
+    def __init__(self, services: Services, permits: ProofPermits | None = None, window: int = 8) -> None:
+        self.ledger = ProofLedger("tree", 60.0, time.monotonic)
+        parts: Any = SimpleNamespace(
+            proofs=services, prover=services, permits=permits or ProofPermits(64), metrics=Metrics()
+        )
+        self.requests = ProofRequests(Pubkey.default(), self.ledger, cast("V2Services", parts), window=window)
+
+    async def request(self, *batches: StagedBatch) -> None:
+        for item in batches:
+            await self.requests.request(item, None)
+
+    async def finish(self) -> None:
+        async with asyncio.timeout(60):
+            while self.ledger.under_way:
+                await self.requests.changed(1.0)
+
+    def states(self, count: int) -> list[ProofState | None]:
+        return [self.ledger.state_of(link_of_batch(batch(sequence))) for sequence in range(count)]
 
 
 async def settled() -> None:
@@ -74,145 +100,143 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def collect(requests: ProofRequests) -> list[ProofResult]:
-    return [result async for result in requests.results()]
+async def test_requests__proofs_out_of_order__are_stored_at_once() -> None:
+    services = Services({sequence: asyncio.Event() for sequence in range(3)})
+    tree = Tree(services)
+    await tree.request(*map(batch, range(3)))
+    assert tree.states(3) == [ProofState.REQUESTED] * 3
+    for sequence in (2, 0, 1):
+        services.gates[sequence].set()
+        await settled()
+    assert services.stored == [2, 0, 1]
+    assert tree.states(3) == [ProofState.READY] * 3
+    assert tree.requests.take_failure() is None
 
 
-async def test_results__proofs_out_of_order__come_in_order_and_are_kept_at_once() -> None:
-    prover = Prover({sequence: asyncio.Event() for sequence in range(4)})
-    async with prover.requests() as requests:
-        for sequence in range(4):
-            await requests.submit(batch(sequence))
-        for sequence in (3, 1, 0, 2):
-            prover.gates[sequence].set()
-            await settled()
-        results = await collect(requests)
-    assert [result.batch.sequence for result in results] == [0, 1, 2, 3]
-    assert all(result.proof is PROOF and result.failure is None for result in results)
-    assert prover.kept == [3, 1, 0, 2]
-
-
-async def test_results__failed_middle_proof__leaves_those_around_it() -> None:
+async def test_requests__failed_middle_proof__leaves_the_others() -> None:
     refused = ProofFailed("job", "constraint", retryable=False)
-    prover = Prover(failures={1: [refused]})
-    async with prover.requests() as requests:
-        for sequence in range(3):
-            await requests.submit(batch(sequence))
-        results = await collect(requests)
-    assert [result.failure for result in results] == [None, refused, None]
-    assert results[1].proof is None
-    assert prover.kept == [0, 2]
-    assert prover.begun.count(1) == 1
+    services = Services(failures={1: [refused]})
+    tree = Tree(services)
+    await tree.request(*map(batch, range(3)))
+    await tree.finish()
+    await settled()
+    assert (tree.requests.take_failure(), tree.requests.take_failure()) == (refused, None)
+    assert tree.states(3) == [ProofState.READY, None, ProofState.READY]
+    assert (services.stored, services.begun.count(1)) == ([0, 2], 1)
 
 
-async def test_results__failures_that_may_pass__are_tried_so_many_times() -> None:
-    prover = Prover(failures={0: [EndpointUnreachable("gone")], 1: [EndpointUnreachable("gone") for _ in range(9)]})
-    async with prover.requests(attempts=3) as requests:
-        for sequence in range(2):
-            await requests.submit(batch(sequence))
-        results = await collect(requests)
-    assert results[0].proof is PROOF
-    assert isinstance(results[1].failure, EndpointUnreachable)
-    assert (prover.begun.count(0), prover.begun.count(1)) == (2, 3)
+async def test_requests__failures_that_may_pass__are_tried_twice() -> None:
+    gone: list[Exception] = [EndpointUnreachable("gone") for _ in range(9)]
+    services = Services(failures={0: gone[:1], 1: gone[1:]})
+    tree = Tree(services)
+    await tree.request(*map(batch, range(2)))
+    await tree.finish()
+    await settled()
+    assert isinstance(tree.requests.take_failure(), EndpointUnreachable)
+    assert tree.states(2) == [ProofState.READY, None]
+    assert (services.begun.count(0), services.begun.count(1)) == (2, 2)
+
+
+async def test_requests__bug__is_raised_though_a_failure_follows() -> None:
+    services = Services(
+        {1: asyncio.Event()}, failures={0: [KeyError("a bug")], 1: [ProofFailed("job", "no", retryable=False)]}
+    )
+    tree = Tree(services)
+    await tree.request(*map(batch, range(2)))
+    await settled()
+    services.gates[1].set()
+    await settled()
+    with pytest.raises(KeyError):
+        tree.requests.take_failure()
+    assert tree.states(2) == [None, None]
 
 
 async def test_requests__many_batches_of_two_trees__stay_within_the_permits() -> None:
-    prover, permits = Prover(), ProofPermits(3)
-    trees = [ProofRequests(prover.prove, prover.keep, permits=permits, window=50) for _ in range(2)]
-    for requests in trees:
-        for sequence in range(20):
-            await requests.submit(batch(sequence))
-    for requests in trees:
-        assert len(await collect(requests)) == 20
-    assert prover.most == 3
+    services, permits = Services(), ProofPermits(3)
+    trees = [Tree(services, permits, window=50) for _ in range(2)]
+    for tree in trees:
+        await tree.request(*map(batch, range(20)))
+    for tree in trees:
+        await tree.finish()
+    assert (services.maximum, len(services.stored)) == (3, 40)
 
 
 async def test_requests__prover_of_one_circuit_hangs__do_not_stop_those_of_another() -> None:
-    prover, permits = Prover(gates={0: asyncio.Event()}), ProofPermits(1)
-    async with ProofRequests(prover.prove, prover.keep, permits=permits) as requests:
-        for sequence, kind in (
-            (0, CircuitKind.BATCH_APPEND),
-            (1, CircuitKind.BATCH_UPDATE),
-            (2, CircuitKind.BATCH_APPEND),
-        ):
-            await requests.submit(replace(batch(sequence), kind=kind))
-        await settled()
-        assert prover.begun == [0, 1]
-        prover.gates[0].set()
-        assert len(await collect(requests)) == 3
-
-
-async def test_submit__full_window__waits_until_a_result_is_taken() -> None:
-    prover = Prover()
-    async with prover.requests(window=2) as requests:
-        await requests.submit(batch(0))
-        await requests.submit(batch(1))
-        third = asyncio.create_task(requests.submit(batch(2)))
-        await settled()
-        assert not third.done()
-        assert (await requests.take()).batch.sequence == 0
-        await third
-        assert [result.batch.sequence for result in await collect(requests)] == [1, 2]
-
-
-async def test_take__cancelled_while_waiting__takes_nothing() -> None:
-    prover = Prover({0: asyncio.Event()})
-    async with prover.requests() as requests:
-        await requests.submit(batch(0))
-        waiting = asyncio.create_task(requests.take())
-        await settled()
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        prover.gates[0].set()
-        assert (await requests.take()).proof is PROOF
-        with pytest.raises(IndexError):
-            await requests.take()
-
-
-async def test_leaving__requests_in_flight__cancels_them_and_keeps_what_is_finished() -> None:
-    prover = Prover({1: asyncio.Event()}, keep_gate=asyncio.Event())
-    requests = prover.requests()
-    for sequence in range(2):
-        await requests.submit(batch(sequence))
+    services = Services(gates={0: asyncio.Event()})
+    tree = Tree(services, ProofPermits(1))
+    await tree.request(batch(0), batch(1, CircuitKind.BATCH_UPDATE), batch(2))
     await settled()
-    leaving = asyncio.create_task(requests.abandon())
+    assert services.begun == [0, 1]
+    services.gates[0].set()
+    await tree.finish()
+    assert services.stored == [1, 0, 2]
+
+
+async def test_request__full_window__waits_until_a_proof_has_ended() -> None:
+    services = Services({1: asyncio.Event()})
+    tree = Tree(services, window=1)
+    await tree.request(batch(0))
+    second = asyncio.create_task(tree.request(batch(1)))
+    await asyncio.sleep(0)
+    assert not second.done()
+    await second
+    assert services.stored == [0]
+    third = asyncio.create_task(tree.request(batch(2)))
     await settled()
-    assert not leaving.done(), "a finished proof is being kept"
-    assert prover.keep_gate is not None
-    prover.keep_gate.set()
-    await leaving
-    assert prover.kept == [0]
-    assert (prover.running, requests.pending) == (0, 0)
-    with pytest.raises(RuntimeError, match="closed"):
-        await requests.submit(batch(2))
+    assert not third.done()
+    third.cancel()
+    await asyncio.wait([third])
+    assert tree.states(3) == [ProofState.READY, ProofState.REQUESTED, None], "a cancelled caller has requested nothing"
+    services.gates[1].set()
+    await tree.request(batch(3))
+    await tree.finish()
 
 
-async def test_drain__running_requests__get_the_time_that_is_given() -> None:
-    prover = Prover({0: asyncio.Event(), 1: asyncio.Event()})
-    async with prover.requests() as requests:
-        assert await requests.drain(60) == 0
-        for sequence in range(2):
-            await requests.submit(batch(sequence))
-        prover.gates[0].set()
-        assert await requests.drain(0.05) == 1
-        prover.gates[1].set()
-        assert await requests.drain(60) == 0
-        assert prover.kept == [0, 1]
+async def test_close__requests_under_way__get_the_time_that_is_given() -> None:
+    services = Services({0: asyncio.Event(), 1: asyncio.Event()})
+    tree = Tree(services)
+    await tree.request(*map(batch, range(2)))
+    await settled()
+    closing = asyncio.create_task(tree.requests.close(0.2))
+    await settled()
+    services.gates[0].set()
+    await closing
+    await settled()
+    assert (services.stored, services.running) == ([0], 0)
+    assert tree.states(2) == [ProofState.READY, None]
+    assert tree.requests.take_failure() is None
 
 
-async def test_results__proof_that_cannot_be_kept__is_given_with_the_reason() -> None:
-    full = JournalError("the disk is full")
-    prover = Prover(keep_failure=full)
-    async with prover.requests() as requests:
-        await requests.submit(batch(0))
-        (result,) = await collect(requests)
-    assert (result.proof, result.failure) == (PROOF, full)
-    assert prover.begun == [0], "it is not proved again"
+async def test_close__proof_is_being_stored__waits_for_it() -> None:
+    services = Services({1: asyncio.Event()}, store_gate=asyncio.Event())
+    tree = Tree(services)
+    await tree.request(*map(batch, range(2)))
+    await settled()
+    assert tree.states(2) == [ProofState.PROVED, ProofState.REQUESTED]
+    closing = asyncio.create_task(tree.requests.close(0.0))
+    await settled()
+    await asyncio.sleep(0.01)
+    assert not closing.done()
+    assert services.store_gate is not None
+    services.store_gate.set()
+    await closing
+    assert (services.stored, services.running) == ([0], 0)
 
 
-def test_requests__bounds_below_one__are_refused() -> None:
-    with pytest.raises(ValueError, match="window 0"):
-        Prover().requests(window=0)
-    with pytest.raises(ValueError, match="attempts 0"):
-        Prover().requests(attempts=0)
+async def test_requests__proof_that_cannot_be_stored__is_sent_by_this_process() -> None:
+    services = Services(store_failure=JournalError("the disk is full"))
+    tree = Tree(services)
+    await tree.request(batch(0))
+    await tree.finish()
+    assert tree.states(1) == [ProofState.READY]
+    assert services.begun == [0], "it is not proved again"
+
+
+async def test_usual_seconds__of_proofs_that_waited__follow_from_those_before() -> None:
+    services = Services()
+    tree = Tree(services)
+    guess = tree.requests.usual_seconds
+    await tree.request(batch(0))
+    assert tree.requests.usual_seconds == 2 * guess, "another one waits for it"
+    await tree.finish()
+    assert tree.requests.usual_seconds < guess
