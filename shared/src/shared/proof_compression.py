@@ -50,7 +50,7 @@ def compress_proof(proof: ProofJson) -> CompressedProof:
 
 
 def _g1(point: tuple[str, str], field: str) -> tuple[int, int]:
-    x, y = (_coordinate(text, f"{field}[{place}]") for place, text in enumerate(point))
+    x, y = (_coordinate(text, f"{field}[{index}]") for index, text in enumerate(point))
     if (y * y - x * x * x - 3) % BASE_MODULUS:
         raise ProofUnusable(field, "is not a point of G1")
     return x, y
@@ -59,7 +59,7 @@ def _g1(point: tuple[str, str], field: str) -> tuple[int, int]:
 def _g2(point: tuple[tuple[str, str], tuple[str, str]]) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the coordinates of a point of the twist, imaginary parts first as on the wire."""
     (x1, x0), (y1, y0) = (
-        tuple(_coordinate(text, f"$.bs[{row}][{place}]") for place, text in enumerate(pair))
+        tuple(_coordinate(text, f"$.bs[{row}][{index}]") for index, text in enumerate(pair))
         for row, pair in enumerate(point)
     )
     square = (x0 * x0 - x1 * x1, 2 * x0 * x1)

@@ -17,7 +17,7 @@ from shared.retries import Backoff, jittered, read_retry_after
 
 _log = get_logger(__name__)
 
-MOST_WAITING = 64
+MAXIMUM_WAITING = 64
 TIMEOUT_S = 10.0
 RETRIES = Backoff(1.0, 60.0)
 
@@ -60,7 +60,7 @@ class Pager:
             self._waiting.pop(condition, None)
             self._settled()
             return
-        if condition not in self._waiting and len(self._waiting) >= MOST_WAITING:
+        if condition not in self._waiting and len(self._waiting) >= MAXIMUM_WAITING:
             dropped, _ = self._waiting.popitem(last=False)
             _log.warning("alert_dropped", condition=dropped, reason="too many alerts wait to be sent")
         self._waiting[condition] = problem
@@ -117,7 +117,7 @@ class Pager:
             _log.info("alert_sent", condition=condition, action=event["event_action"])
         if problem is None:
             self._open.discard(condition)
-        if len(self._told) < MOST_WAITING:
+        if len(self._told) < MAXIMUM_WAITING:
             self._told.add(condition)
         if condition in self._waiting and self._waiting[condition] is problem:
             del self._waiting[condition]

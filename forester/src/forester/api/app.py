@@ -22,7 +22,7 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-MOST_CONNECTIONS = 128
+MAXIMUM_CONNECTIONS = 128
 """Leaves the process the descriptors that its work needs; one more connection closes the oldest."""
 
 _IDLE_S = 30.0
@@ -97,7 +97,7 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> asyncio.Server
         """Make room at the limit: clients that hold connections must not keep probes from being answered."""
         transports = [item.transport for item in handlers.connections]
         served = [transport for transport in transports if transport is not None and not transport.is_closing()]
-        if len(served) >= MOST_CONNECTIONS:
+        if len(served) >= MAXIMUM_CONNECTIONS:
             served[0].abort()
         return connection()
 

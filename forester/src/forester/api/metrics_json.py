@@ -65,8 +65,8 @@ def values_of(samples: Iterable[Sample]) -> Values:
         elif name == _BALANCE and "pubkey" in labels:
             balances[labels["pubkey"]] = value
         elif name == _QUEUE and "tree_pubkey" in labels:
-            place = (labels["tree_pubkey"], labels.get("tree_type", ""))
-            queues[place] = max(value, queues.get(place, 0.0))
+            queue = (labels["tree_pubkey"], labels.get("tree_type", ""))
+            queues[queue] = max(value, queues.get(queue, 0.0))
         elif name == _LAST_RUN:
             last_run = max(last_run, value)
     lengths: dict[str, int] = defaultdict(int)

@@ -210,8 +210,8 @@ def _queue(account: str, data: bytes, offset: int) -> QueueBatches:
         raise bounds.refusal(account, f"batch_size is {size}, no multiple of zkp_batch_size {zkp_size}")
     bounds.check(account, "bloom_filter_capacity", bloom, bounds.LARGEST_BLOOM_BITS)
     bounds.check(account, "next_index of the queue", next_index, bounds.LARGEST_COUNT)
-    places = (offset + _QUEUE_COUNTERS.size + place * _BATCH_BYTES for place in range(_BATCHES))
-    first, second = (_batch(account, data, place, size, zkp_size) for place in places)
+    starts = (offset + _QUEUE_COUNTERS.size + index * _BATCH_BYTES for index in range(_BATCHES))
+    first, second = (_batch(account, data, start, size, zkp_size) for start in starts)
     return QueueBatches(size, zkp_size, bloom, filling, pending, next_index, (first, second))
 
 
@@ -226,7 +226,7 @@ def _batch(account: str, data: bytes, offset: int, queue_size: int, queue_zkp_si
     bounds.check(account, "num_inserted of a batch", open_elements, zkp_size)
     bounds.check(account, "num_full_zkp_batches", full, size // zkp_size)
     bounds.check(account, "num_inserted_zkp_batches", inserted, full)
-    bounds.check(account, "num_iters", iterations, bounds.MOST_BLOOM_ITERATIONS)
+    bounds.check(account, "num_iters", iterations, bounds.MAXIMUM_BLOOM_ITERATIONS)
     bounds.check(account, "bloom_filter_capacity of a batch", bloom, bounds.LARGEST_BLOOM_BITS)
     counts = {"sequence_number of a batch": sequence, "start_index": start, "start_slot": slot}
     bounds.check_all(account, bounds.LARGEST_COUNT, **counts)
@@ -253,4 +253,4 @@ def _words(data: bytes, offset: int, count: int) -> list[bytes]:
     end = offset + _WORD * count
     if len(data) < end:
         raise MalformedAccount(f"{len(data)} bytes end before {end}")
-    return [bytes(data[place : place + _WORD]) for place in range(offset, end, _WORD)]
+    return [bytes(data[start : start + _WORD]) for start in range(offset, end, _WORD)]

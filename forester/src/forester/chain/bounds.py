@@ -19,13 +19,13 @@ LARGEST_ACCOUNT_BYTES = 10 * 2**20
 LONGEST_PHASE_SLOTS = 2**24
 """Slots of a phase, 78 days; the reference's configuration of mainnet has 432,000 slots, two days."""
 
-MOST_LIGHT_SLOTS = 2**15
+MAXIMUM_LIGHT_SLOTS = 2**15
 """Light slots of an active phase, each hashed for every tree; the reference's configuration of mainnet has 8,640."""
 
-MOST_TREES = 1000
+MAXIMUM_TREES = 1000
 """Trees that are served or shown; each gets a task and a schedule. Clusters have some ten."""
 
-MOST_OVERLAPPING_EPOCHS = 16
+MAXIMUM_OVERLAPPING_EPOCHS = 16
 """Active phases that registration and report of an epoch span, so that 18 epochs are live at once; on mainnet, one."""
 
 LARGEST_RING = 2**16
@@ -40,7 +40,7 @@ LARGEST_BATCH = LARGEST_ACCOUNT_BYTES // 64
 LARGEST_ZKP_BATCH = 1000
 """Elements of a zkp batch: no circuit accepts more."""
 
-MOST_BLOOM_ITERATIONS = 64
+MAXIMUM_BLOOM_ITERATIONS = 64
 """Hashes of a bloom filter; published trees have 10."""
 
 LARGEST_BLOOM_BITS = LARGEST_ACCOUNT_BYTES * 8

@@ -11,7 +11,7 @@ from forester.errors import MalformedAccount
 
 PROGRAM = Pubkey.from_string("AddressLookupTab1e1111111111111111111111111")
 HEADER_BYTES = 56
-MOST_ADDRESSES = 256
+MAXIMUM_ADDRESSES = 256
 """A transaction names an address of a table in one byte."""
 
 _LOOKUP_TABLE = 1
@@ -24,9 +24,11 @@ def decode_lookup_table(account: Account) -> AddressLookupTableAccount:
     addresses = data[HEADER_BYTES:]
     if account.owner != PROGRAM or len(data) < HEADER_BYTES or int.from_bytes(data[:4], "little") != _LOOKUP_TABLE:
         raise MalformedAccount(f"{account.address} is not an address lookup table")
-    if len(addresses) > 32 * MOST_ADDRESSES:
+    if len(addresses) > 32 * MAXIMUM_ADDRESSES:
         count = len(addresses) // 32
-        raise MalformedAccount(f"the lookup table {account.address} has {count} addresses, more than {MOST_ADDRESSES}")
+        raise MalformedAccount(
+            f"the lookup table {account.address} has {count} addresses, more than {MAXIMUM_ADDRESSES}"
+        )
     if len(addresses) % 32:
         raise MalformedAccount(f"the lookup table {account.address} ends inside an address")
     if int.from_bytes(data[4:12], "little") != _STILL_ACTIVE:

@@ -163,16 +163,16 @@ def _config(account: str, fields: Any) -> ProtocolConfig:
     )
     for name in ("slot_length", "active_phase_length"):
         bounds.check(account, name, getattr(config, name), bounds.LONGEST_PHASE_SLOTS, minimum=1)
-    active, overlap = config.active_phase_length, bounds.MOST_OVERLAPPING_EPOCHS
+    active, overlap = config.active_phase_length, bounds.MAXIMUM_OVERLAPPING_EPOCHS
     for name in ("registration_phase_length", "report_work_phase_length"):
         bounds.check(account, name, getattr(config, name), bounds.LONGEST_PHASE_SLOTS)
     spanned = config.registration_phase_length + config.report_work_phase_length
     if spanned > overlap * active:
         phases = f"registration and report phase of {spanned} slots"
         raise bounds.refusal(account, f"{phases}, over {overlap} active phases of active_phase_length {active}")
-    if active > config.slot_length * bounds.MOST_LIGHT_SLOTS:
+    if active > config.slot_length * bounds.MAXIMUM_LIGHT_SLOTS:
         lengths = f"active_phase_length is {active} with slot_length {config.slot_length}"
-        raise bounds.refusal(account, f"{lengths}, over {bounds.MOST_LIGHT_SLOTS} light slots")
+        raise bounds.refusal(account, f"{lengths}, over {bounds.MAXIMUM_LIGHT_SLOTS} light slots")
     fees = {"network_fee": config.network_fee, "address_network_fee": config.address_network_fee}
     bounds.check_all(account, bounds.LARGEST_LAMPORTS, **fees)
     bounds.check(account, "cpi_context_size", config.cpi_context_size, bounds.LARGEST_ACCOUNT_BYTES)

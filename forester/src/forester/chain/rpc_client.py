@@ -216,11 +216,11 @@ class RpcClient:
         size: int | None = None,
         start: int = 0,
         length: int | None = None,
-        most: int | None = LISTED_ACCOUNTS,
+        maximum: int | None = LISTED_ACCOUNTS,
     ) -> list[Account]:
         """Return the accounts of a program that have given bytes at given offsets, and a given size.
 
-        Raises MalformedAnswer if there are more than ``most``.
+        Raises MalformedAnswer if there are more than ``maximum``.
         """
         filters = memcmp_filters(memcmp)
         if size is not None:
@@ -231,8 +231,10 @@ class RpcClient:
             list[_Keyed],
             timeout_s=_PROGRAM_ACCOUNTS_TIMEOUT_S,
         )
-        if most is not None and len(answer) > most:
-            raise MalformedAnswer(f"getProgramAccounts of {program} returned {len(answer)} accounts, more than {most}")
+        if maximum is not None and len(answer) > maximum:
+            raise MalformedAnswer(
+                f"getProgramAccounts of {program} returned {len(answer)} accounts, more than {maximum}"
+            )
         return [account_of(pubkey_of(item.pubkey), item.account) for item in answer]
 
     async def latest_blockhash(self) -> Blockhash:

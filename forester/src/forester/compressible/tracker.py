@@ -118,7 +118,7 @@ class TokenAccountTracker:
     async def _scan_part(self, slot: int, memcmp: list[tuple[int, bytes]]) -> int:
         """Store the accounts that match a filter; return their number."""
         found = await self._rpc.program_accounts(
-            COMPRESSED_TOKEN, memcmp=[_TOKEN_ACCOUNTS, *memcmp], start=RENT_OFFSET, length=RENT_BYTES, most=None
+            COMPRESSED_TOKEN, memcmp=[_TOKEN_ACCOUNTS, *memcmp], start=RENT_OFFSET, length=RENT_BYTES, maximum=None
         )
         rows = []
         for account in found:

@@ -55,7 +55,7 @@ STUCK_S = 60.0
 """A slot that stays current for this long shows that the node or the chain is stuck."""
 
 _WINDOW_S = 60.0
-_LEAST_SPACING_S = 1.0
+_MINIMUM_SPACING_S = 1.0
 _UNCONFIRMED_AGAIN_S = 0.5
 
 
@@ -81,8 +81,8 @@ class _ReadingsBehind:
 
     def is_chain(self, per_second: float) -> bool:
         """Return whether the readings show a chain that moves, not a node that is stuck or catches up."""
-        most = _BURST_SLOTS + _CATCHING_UP * per_second * (self.at - self.since)
-        return 0 < self.slot - self.began <= most
+        maximum = _BURST_SLOTS + _CATCHING_UP * per_second * (self.at - self.since)
+        return 0 < self.slot - self.began <= maximum
 
 
 class SlotClock:
@@ -213,13 +213,13 @@ class SlotClock:
         if 0 < self._jumps < _JUMPS_BELIEVED:
             # The pace of a node that caught up is not the chain's: an estimate from it would run ahead of the chain.
             self._measured.clear()
-        if self._measured and now - self._measured[-1][0] < _LEAST_SPACING_S:
+        if self._measured and now - self._measured[-1][0] < _MINIMUM_SPACING_S:
             return
         self._measured.append((now, slot))
         while now - self._measured[0][0] > max(_WINDOW_S, 4 * self._silence_s):
             self._measured.popleft()
         began, first = self._measured[0]
-        if now - began >= _LEAST_SPACING_S:
+        if now - began >= _MINIMUM_SPACING_S:
             self._per_second = min((slot - first) / (now - began), 1 / FASTEST_SLOT_S)
 
     def _is_jump(self, now: float, slot: int) -> bool:

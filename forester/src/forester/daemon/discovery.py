@@ -85,8 +85,8 @@ async def find_trees(rpc: RpcClient, wanted: TreeFilter) -> dict[Pubkey, TreeMet
             continue
         if wanted.chooses(tree, group):
             trees[tree.address] = tree
-    if len(trees) > bounds.MOST_TREES:
-        text = f"{len(trees)} trees of the group, more than {bounds.MOST_TREES}"
+    if len(trees) > bounds.MAXIMUM_TREES:
+        text = f"{len(trees)} trees of the group, more than {bounds.MAXIMUM_TREES}"
         raise MalformedAnswer(f"the RPC node returned {text}; choose trees with --tree-id, or use another node")
     return trees
 
@@ -103,8 +103,8 @@ async def has_work(rpc: RpcClient, tree: TreeMetadata) -> bool:
     if not tree.kind.is_batched:
         queue = await rpc.existing_account(tree.queue, "a V1 queue")
         return next(pending_cells(queue.data), None) is not None
-    places = [tree.address, tree.queue] if tree.kind is TreeKind.STATE_V2 else [tree.address]
-    head, *output = await rpc.accounts(places, length=max(TREE_HEAD_BYTES, QUEUE_HEAD_BYTES))
+    addresses = [tree.address, tree.queue] if tree.kind is TreeKind.STATE_V2 else [tree.address]
+    head, *output = await rpc.accounts(addresses, length=max(TREE_HEAD_BYTES, QUEUE_HEAD_BYTES))
     queues = [decode_batched_tree(head.data).queue] if head is not None else []
     queues += [decode_output_queue(item.data).queue for item in output if item is not None]
     return any(queue.ready_zkp_batches for queue in queues)

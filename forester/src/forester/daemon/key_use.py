@@ -35,7 +35,7 @@ class KeyUse:
 
         Nothing is judged by the first answer, nor if so much was signed since the last one that some may be forgotten.
         """
-        judged = self._compared and own.count - self._signed <= own.most // 2
+        judged = self._compared and own.count - self._signed <= own.maximum // 2
         found = [item for item in seen if judged and item.slot > self._covered and item.signature not in own]
         self._compared, self._signed = True, own.count
         newest = max(seen, key=lambda item: item.slot, default=None)

@@ -107,7 +107,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
         pace = ConfirmationTimes(poll_s=settings.confirmation_poll_interval_ms / 1000)
         longest_s = settings.confirmation_max_attempts * pace.poll_s
         confirmations = await stack.enter_async_context(
-            Confirmations(rpc, most=settings.max_concurrent_sends, longest_s=longest_s, pace=pace)
+            Confirmations(rpc, maximum=settings.max_concurrent_sends, longest_s=longest_s, pace=pace)
         )
         sender = Sender(
             rpc,

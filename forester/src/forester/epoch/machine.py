@@ -13,7 +13,7 @@ from forester.chain.registry_accounts import ProtocolConfig
 from forester.epoch.phases import CONFIRMATION_SLOTS, EpochPhases, Phase
 
 PAGE_AFTER_ATTEMPTS = 5
-MOST_BACKOFF_SLOTS = 64
+MAXIMUM_BACKOFF_SLOTS = 64
 SETTLING_SLOTS = 8
 """Slots after a success in which a lagging node may show it, before the same action is repeated."""
 
@@ -235,7 +235,7 @@ def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outc
     return replace(
         progress,
         failures=failures,
-        retry_slot=slot + min(2 ** min(failures, 16), MOST_BACKOFF_SLOTS),
+        retry_slot=slot + min(2 ** min(failures, 16), MAXIMUM_BACKOFF_SLOTS),
         closed=closed,
         problem=_problem(action, outcome),
         misconfigured=outcome.code in _MISCONFIGURED,

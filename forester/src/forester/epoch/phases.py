@@ -14,7 +14,7 @@ CONFIRMATION_SLOTS = 4
 """With fewer slots left a transaction is not sent, as it is unlikely to be confirmed in time."""
 
 V1_RESERVE_SECONDS = 2.0
-V1_LEAST_SECONDS = 1.6
+V1_MINIMUM_SECONDS = 1.6
 """A V1 batch keeps the reserve for its confirmations, and is not begun with less than this beyond it."""
 
 
@@ -168,7 +168,7 @@ def v1_batch_seconds(remaining_slots: int) -> float | None:
     seconds = remaining_slots * SLOT_SECONDS - V1_RESERVE_SECONDS
     # Slots are 0.4 s: rounding keeps nine slots, exactly 1.6 s, from falling below the bound.
     seconds = round(seconds, 6)
-    return seconds if seconds >= V1_LEAST_SECONDS else None
+    return seconds if seconds >= V1_MINIMUM_SECONDS else None
 
 
 def confirmation_seconds(remaining_slots: int) -> float | None:

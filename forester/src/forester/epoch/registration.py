@@ -21,8 +21,8 @@ async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int, finalize_li
     MalformedAccount.
     """
     slot = await rpc.slot()
-    places = [known.forester_epoch_address(derivation, epoch), known.epoch_address(epoch)]
-    ours, everybodys = await rpc.accounts(places)
+    addresses = [known.forester_epoch_address(derivation, epoch), known.epoch_address(epoch)]
+    ours, everybodys = await rpc.accounts(addresses)
     account = decode_forester_epoch(ours.data) if ours is not None else None
     return EpochOnChain(
         slot=slot,

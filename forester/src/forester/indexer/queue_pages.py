@@ -18,7 +18,7 @@ from forester.indexer.validation import LEVEL_BITS
 _Q = TypeVar("_Q", OutputQueue, InputQueue, AddressQueue)
 
 PAGE_BATCHES = 5
-MOST_ELEMENTS = 30_000
+MAXIMUM_ELEMENTS = 30_000
 """Maximum elements that any indexer returns at once."""
 
 
@@ -85,7 +85,7 @@ async def read_address_queue(
 
 
 def _page_size(zkp_batch_size: int, page_batches: int) -> int:
-    return zkp_batch_size * max(1, min(page_batches, MOST_ELEMENTS // zkp_batch_size))
+    return zkp_batch_size * max(1, min(page_batches, MAXIMUM_ELEMENTS // zkp_batch_size))
 
 
 def _queries(

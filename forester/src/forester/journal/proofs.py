@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from forester.journal.database import Journal
 
-MOST_PER_TREE = 256
+MAXIMUM_PER_TREE = 256
 """Beyond these the proofs that are furthest ahead are dropped."""
 
 _COLUMNS = "tree, sequence, circuit, old_root, new_root, start_index, elements, proof"
@@ -99,7 +99,7 @@ def _drop_beyond_limit(connection: sqlite3.Connection, tree: bytes) -> None:
     beyond = connection.execute(
         "SELECT sequence, circuit, old_root, new_root FROM proofs WHERE tree = ? "
         "ORDER BY sequence, made_at LIMIT -1 OFFSET ?",
-        (tree, MOST_PER_TREE),
+        (tree, MAXIMUM_PER_TREE),
     ).fetchall()
     connection.executemany(
         "DELETE FROM proofs WHERE tree = ? AND sequence = ? AND circuit = ? AND old_root = ? AND new_root = ?",

@@ -76,8 +76,8 @@ async def _find_trees(client: RpcClient) -> list[Account]:
     )
     accounts = [account for part in found for account in part]
     trees = [item for item in accounts if decode_tree_metadata(item.address, item.data).metadata.network_fee > 0]
-    if len(trees) > bounds.MOST_TREES:
-        text = f"the RPC node returned {len(trees)} trees, more than {bounds.MOST_TREES}; use another node"
+    if len(trees) > bounds.MAXIMUM_TREES:
+        text = f"the RPC node returned {len(trees)} trees, more than {bounds.MAXIMUM_TREES}; use another node"
         raise MalformedAnswer(text)
     return trees
 
@@ -116,7 +116,7 @@ async def _registrations(
     """Return the registrations by epoch, filtered by the node: their number grows with every epoch."""
     own = (0, account_discriminator("ForesterEpochPda"))
     if epochs is None:
-        parts = [await client.program_accounts(REGISTRY, memcmp=[own], most=None)]
+        parts = [await client.program_accounts(REGISTRY, memcmp=[own], maximum=None)]
     else:
         wanted = [[own, (_EPOCH_OFFSET, epoch.to_bytes(8, "little"))] for epoch in epochs]
         parts = list(await asyncio.gather(*(client.program_accounts(REGISTRY, memcmp=item) for item in wanted)))

@@ -14,7 +14,7 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-MOST_CONDITIONS = 64
+MAXIMUM_CONDITIONS = 64
 TASK_FAILURES = 3
 """Consecutive failures after which a restarted task makes the forester unhealthy."""
 
@@ -82,7 +82,7 @@ class HealthBoard:
     ) -> None:
         """Report that a condition holds, or still holds; it ends ``lapses_after_s`` after the last report."""
         before = self._problems.get(condition)
-        if before is None and len(self._problems) >= MOST_CONDITIONS:
+        if before is None and len(self._problems) >= MAXIMUM_CONDITIONS:
             _log.warning("condition_dropped", condition=condition, reason=reason)
             return
         now = self._clock()
@@ -103,7 +103,7 @@ class HealthBoard:
         if before is not None:
             _log.info("health_restored", condition=condition, after_s=round(self._clock() - before.since, 1))
             self._notify(condition, None)
-        elif condition not in self._told and len(self._told) < MOST_CONDITIONS:
+        elif condition not in self._told and len(self._told) < MAXIMUM_CONDITIONS:
             self._notify(condition, None)
 
     def set(self, condition: str, reason: str | None, *, severity: Severity = Severity.CRITICAL) -> None:
@@ -126,7 +126,7 @@ class HealthBoard:
             self.clear(condition)
 
     def _notify(self, condition: str, problem: Problem | None) -> None:
-        if len(self._told) < MOST_CONDITIONS:
+        if len(self._told) < MAXIMUM_CONDITIONS:
             self._told.add(condition)
         for listener in self._listeners:
             listener(condition, problem)

@@ -28,17 +28,20 @@ class Metrics:
         self.queue_capacity = Gauge("queue_capacity", "Elements that a queue can hold", tree, registry=self.registry)
         self.last_run = Gauge(
             "forester_last_run_timestamp",
-            "When the forester last told its metrics, Unix seconds",
+            "Time of the last update of the metrics, Unix seconds",
             registry=self.registry,
         )
         self.processed = Counter(
             "forester_transactions_processed_total", "Elements processed", ("epoch",), registry=self.registry
         )
         self.processed_at = Gauge(
-            "forester_transaction_timestamp", "When elements were last processed", ("epoch",), registry=self.registry
+            "forester_transaction_timestamp",
+            "Time at which elements were last processed, Unix seconds",
+            ("epoch",),
+            registry=self.registry,
         )
         self.rate = Gauge(
-            "forester_transaction_rate", "Elements per second of the last dispatch", ("epoch",), registry=self.registry
+            "forester_transaction_rate", "Elements per second in the last round", ("epoch",), registry=self.registry
         )
         self.balance = Gauge("forester_sol_balance", "Balance of a forester, SOL", ("pubkey",), registry=self.registry)
         self.registered_foresters = Gauge(
@@ -53,13 +56,13 @@ class Metrics:
         )
         self.indexer_seconds = Histogram(
             "forester_indexer_response_time_seconds",
-            "Time of calls for proofs",
+            "Seconds of proof requests to the indexer",
             ("operation", "tree_type"),
             buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10),
             registry=self.registry,
         )
         # A counter in the reference, and in what we expose; the library would add _total to the name of one.
-        self.indexer_proofs = Gauge(_PROOFS, "Proofs asked for and got", (*tree, "metric"), registry=self.registry)
+        self.indexer_proofs = Gauge(_PROOFS, "Proofs requested and received", (*tree, "metric"), registry=self.registry)
         self.progress_age = Gauge(
             "forester_seconds_since_progress",
             "Seconds that work of a tree has waited since the tree last moved, 0 while nothing waits",
@@ -70,10 +73,13 @@ class Metrics:
             "forester_proofs_made_total", "Proofs that the prover made for us", ("circuit",), registry=self.registry
         )
         self.proofs_reused = Counter(
-            "forester_proofs_reused_total", "Kept proofs that were used later", ("circuit",), registry=self.registry
+            "forester_proofs_reused_total",
+            "Stored proofs that a later window used",
+            ("circuit",),
+            registry=self.registry,
         )
         self.in_flight = Gauge(
-            "forester_transactions_in_flight", "Transactions sent whose fate is not known yet", registry=self.registry
+            "forester_transactions_in_flight", "Transactions sent with unknown outcome", registry=self.registry
         )
         self.spent = Gauge(
             "forester_spent_lamports",
@@ -87,11 +93,13 @@ class Metrics:
         )
         self.key_used_elsewhere = Counter(
             "forester_key_used_elsewhere_total",
-            "Looks at the chain that found work of another process with our key",
+            "Reads of the chain that found work of another process with our key",
             registry=self.registry,
         )
         self.snapshot_age = Gauge(
-            "forester_snapshot_age_seconds", "Age of what /status tells, -1 before the first", registry=self.registry
+            "forester_snapshot_age_seconds",
+            "Seconds since the snapshot that /status returns, -1 before the first",
+            registry=self.registry,
         )
         self.compressible_tracked = Gauge(
             "forester_compressible_accounts", "Compressible accounts that are tracked", registry=self.registry

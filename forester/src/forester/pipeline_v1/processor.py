@@ -32,7 +32,7 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-MOST_STRIKES = 3
+MAXIMUM_STRIKES = 3
 """An element refused this often is skipped for as long as one that is done; one unknown to the indexer this often for
 a few seconds, then longer: an indexer that lags will know it."""
 _UNKNOWN_S = 2.0
@@ -246,7 +246,7 @@ class V1Processor:
             seconds = tally.eligibility.sending_seconds()
             if tally.stopped or seconds is None or self._clock() >= tally.ends:
                 return
-            most, repeated = self._options.cu_limit, value in self._open
+            maximum, repeated = self._options.cu_limit, value in self._open
             self._recent.sending(value)
             self._open[value] = tally.eligibility.epoch, item
             try:
@@ -256,7 +256,7 @@ class V1Processor:
                     subject=value,
                     within_s=seconds,
                     # A limit that was too low must not refuse an element forever.
-                    unit_limit=most if value in self._strikes else min(most, item.unit_limit),
+                    unit_limit=maximum if value in self._strikes else min(maximum, item.unit_limit),
                 )
             except ForesterError as error:
                 if not repeated:
@@ -301,15 +301,15 @@ class V1Processor:
             self._unknown.pop(value, None)
             return
         times = self._unknown[value] = self._unknown.get(value, 0) + 1
-        if times >= MOST_STRIKES:
-            pause_s = _UNKNOWN_S * 2 ** min(times - MOST_STRIKES, 16)
+        if times >= MAXIMUM_STRIKES:
+            pause_s = _UNKNOWN_S * 2 ** min(times - MAXIMUM_STRIKES, 16)
             self._recent.defer(value, pause_s)
             _log.warning("v1_element_unknown", tree=str(self._tree.address), element=value.hex(), again_in_s=pause_s)
 
     def _strike(self, value: bytes) -> None:
         """Count that an element was refused."""
         self._strikes[value] = self._strikes.get(value, 0) + 1
-        if self._strikes[value] >= MOST_STRIKES:
+        if self._strikes[value] >= MAXIMUM_STRIKES:
             del self._strikes[value]
             self._recent.defer(value)
             _log.warning("v1_element_deferred", tree=str(self._tree.address), element=value.hex())

@@ -62,8 +62,8 @@ def age_of(tree: ConcurrentTree, proof: Proof) -> ProofFit:
     behind = tree.sequence_number - proof.sequence
     if behind < 0:
         return ProofFit.AHEAD
-    most = min(tree.changelog_capacity, tree.root_history_capacity) - SPARE_CHANGES
-    return ProofFit.FITS if behind <= most else ProofFit.TOO_OLD
+    maximum = min(tree.changelog_capacity, tree.root_history_capacity) - SPARE_CHANGES
+    return ProofFit.FITS if behind <= maximum else ProofFit.TOO_OLD
 
 
 def leads_to_root(proof: Proof) -> bool:
@@ -91,8 +91,8 @@ async def read_view(rpc: RpcClient, address: Pubkey, proofs: list[Proof]) -> Tre
     tree = decode_tree(await _slice(rpc, address, 0, TREE_HEAD_BYTES))
     roots = {}
     for sequence in sorted({proof.sequence for proof in proofs if age_of(tree, proof) is ProofFit.FITS}):
-        place = (tree.root_index - (tree.sequence_number - sequence)) % tree.root_history_capacity
-        roots[sequence] = await _slice(rpc, address, root_offset(replace(tree, root_index=place)), 32)
+        index = (tree.root_index - (tree.sequence_number - sequence)) % tree.root_history_capacity
+        roots[sequence] = await _slice(rpc, address, root_offset(replace(tree, root_index=index)), 32)
     return TreeView(tree, roots)
 
 

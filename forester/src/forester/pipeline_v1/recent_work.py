@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 
-_LEAST_BETWEEN_SWEEPS = 256
+_MINIMUM_BETWEEN_SWEEPS = 256
 
 
 class RecentWork:
@@ -18,7 +18,7 @@ class RecentWork:
         self._done_s = done_s
         self._clock = clock
         self._until: dict[bytes, float] = {}
-        self._sweep_at = _LEAST_BETWEEN_SWEEPS
+        self._sweep_at = _MINIMUM_BETWEEN_SWEEPS
 
     def __len__(self) -> int:
         return len(self._until)
@@ -48,4 +48,4 @@ class RecentWork:
         self._until[value] = now + seconds
         if len(self._until) >= self._sweep_at:
             self._until = {kept: until for kept, until in self._until.items() if until > now}
-            self._sweep_at = max(_LEAST_BETWEEN_SWEEPS, 2 * len(self._until))
+            self._sweep_at = max(_MINIMUM_BETWEEN_SWEEPS, 2 * len(self._until))

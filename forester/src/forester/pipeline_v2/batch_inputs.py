@@ -47,70 +47,70 @@ class AddressBatch:
     hash_chain: bytes
 
 
-def append_batches(queue: OutputQueue | None, head: TreeHead, most: int) -> list[AppendBatch]:
-    """Return up to ``most`` batches of the output queue, beginning with the next one of the tree.
+def append_batches(queue: OutputQueue | None, head: TreeHead, maximum: int) -> list[AppendBatch]:
+    """Return up to ``maximum`` batches of the output queue, beginning with the next one of the tree.
 
     Raises QueueMisaligned, HashChainDiffers and ElementUnusable, as the functions below.
     """
     if queue is None or not queue.leaf_indices:
         return []
     batches: list[AppendBatch] = []
-    for number, places in _aligned("append", queue.leaf_indices[0], len(queue.leaf_indices), head.next_index, head):
-        leaves = queue.account_hashes[places]
+    for number, batch in _aligned("append", queue.leaf_indices[0], len(queue.leaf_indices), head.next_index, head):
+        leaves = queue.account_hashes[batch]
         hash_chain = _checked_chain(
             *("append", number, leaves),
-            *(queue.leaves_hash_chains, places.start // head.zkp_batch_size),
+            *(queue.leaves_hash_chains, batch.start // head.zkp_batch_size),
             *(head.append_chains, len(batches)),
         )
-        batches.append(AppendBatch(queue.leaf_indices[places.start], leaves, hash_chain))
-        if len(batches) == most:
+        batches.append(AppendBatch(queue.leaf_indices[batch.start], leaves, hash_chain))
+        if len(batches) == maximum:
             break
-    return batches[:most]
+    return batches[:maximum]
 
 
-def nullify_batches(queue: InputQueue | None, head: TreeHead, most: int) -> list[NullifyBatch]:
-    """Return up to ``most`` batches of the input queue of a state tree; nullifiers are computed, not trusted."""
+def nullify_batches(queue: InputQueue | None, head: TreeHead, maximum: int) -> list[NullifyBatch]:
+    """Return up to ``maximum`` batches of the input queue of a state tree; nullifiers are computed, not trusted."""
     if queue is None or not queue.leaf_indices:
         return []
     batches: list[NullifyBatch] = []
     count, first = len(queue.leaf_indices), queue.first_queue_index
-    for number, places in _aligned("nullify", first, count, head.nullifier_next_index, head):
+    for number, batch in _aligned("nullify", first, count, head.nullifier_next_index, head):
         columns = zip(
-            queue.account_hashes[places], queue.leaf_indices[places], queue.tx_hashes[places], strict=True
+            queue.account_hashes[batch], queue.leaf_indices[batch], queue.tx_hashes[batch], strict=True
         )  # fmt: skip
         spent = tuple(SpentAccount(*row) for row in columns)
         nullifiers = _nullifiers(spent, number)
-        for place, (stated, computed) in enumerate(zip(queue.nullifiers[places], nullifiers, strict=True)):
+        for offset, (stated, computed) in enumerate(zip(queue.nullifiers[batch], nullifiers, strict=True)):
             if stated != computed:
-                element = first + places.start + place
+                element = first + batch.start + offset
                 raise ElementUnusable(f"nullifier {element} of the queue is not the one of its account and transaction")
         hash_chain = _checked_chain(
             *("nullify", number, nullifiers),
-            *(queue.leaves_hash_chains, places.start // head.zkp_batch_size),
+            *(queue.leaves_hash_chains, batch.start // head.zkp_batch_size),
             *(head.input_chains, len(batches)),
         )
-        batches.append(NullifyBatch(first + places.start, spent, hash_chain))
-        if len(batches) == most:
+        batches.append(NullifyBatch(first + batch.start, spent, hash_chain))
+        if len(batches) == maximum:
             break
-    return batches[:most]
+    return batches[:maximum]
 
 
-def address_batches(queue: AddressQueue, head: TreeHead, most: int) -> list[AddressBatch]:
-    """Return up to ``most`` whole batches of the queue of an address tree."""
+def address_batches(queue: AddressQueue, head: TreeHead, maximum: int) -> list[AddressBatch]:
+    """Return up to ``maximum`` whole batches of the queue of an address tree."""
     batches: list[AddressBatch] = []
     # A queue index is one smaller than the leaf index that its address gets.
     first = queue.queue_indices[0] + 1 if queue.queue_indices else head.next_index
-    for number, places in _aligned("address", first, len(queue.addresses), head.next_index, head):
-        values = queue.addresses[places]
+    for number, batch in _aligned("address", first, len(queue.addresses), head.next_index, head):
+        values = queue.addresses[batch]
         hash_chain = _checked_chain(
             *("address", number, values),
-            *(queue.leaves_hash_chains, places.start // head.zkp_batch_size),
+            *(queue.leaves_hash_chains, batch.start // head.zkp_batch_size),
             *(head.input_chains, len(batches)),
         )
-        batches.append(AddressBatch(first + places.start, values, hash_chain))
-        if len(batches) == most:
+        batches.append(AddressBatch(first + batch.start, values, hash_chain))
+        if len(batches) == maximum:
             break
-    return batches[:most]
+    return batches[:maximum]
 
 
 def _aligned(kind: str, data_start: int, count: int, next_index: int, head: TreeHead) -> list[tuple[int, slice]]:
@@ -141,17 +141,17 @@ def _checked_chain(
     number: int,
     elements: Sequence[bytes],
     indexer_chains: Sequence[bytes],
-    indexer_place: int,
+    indexer_position: int,
     chain_chains: Sequence[bytes],
-    chain_place: int,
+    chain_position: int,
 ) -> bytes:
     try:
         computed = chain(elements)
     except ValueError as error:
         raise ElementUnusable(f"{kind} batch {number}: {error}") from error
-    sources = (("the indexer", indexer_chains, indexer_place), ("the account", chain_chains, chain_place))
-    for source, stated, place in sources:
-        for expected in islice(stated, place, place + 1):
+    sources = (("the indexer", indexer_chains, indexer_position), ("the account", chain_chains, chain_position))
+    for source, stated, position in sources:
+        for expected in islice(stated, position, position + 1):
             if expected != computed:
                 raise HashChainDiffers(kind, number, source, expected, computed)
     return computed

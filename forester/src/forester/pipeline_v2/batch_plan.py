@@ -32,15 +32,15 @@ def provable_batches(queue: QueueBatches) -> int:
     return ready + other.ready_zkp_batches
 
 
-def plan_counts(appends: int, nullifies: int, most: int) -> PlannedCounts:
-    """Choose at most ``most`` of the complete batches of a state tree.
+def plan_counts(appends: int, nullifies: int, maximum: int) -> PlannedCounts:
+    """Choose at most ``maximum`` of the complete batches of a state tree.
 
     If both kinds wait, appends get half, at least one, and the part that nullifications do not use.
     """
     if not appends or not nullifies:
-        return PlannedCounts(min(appends, most), min(nullifies, most))
-    total = min(appends + nullifies, most)
-    half = min(most, max(1, min(appends, most // 2)))
+        return PlannedCounts(min(appends, maximum), min(nullifies, maximum))
+    total = min(appends + nullifies, maximum)
+    half = min(maximum, max(1, min(appends, maximum // 2)))
     chosen = min(nullifies, total - half)
     return PlannedCounts(min(appends, total - chosen), chosen)
 
@@ -52,20 +52,20 @@ def plan_order(
     *,
     next_index: int,
     zkp_batch_size: int,
-    most: int,
+    maximum: int,
 ) -> list[CircuitKind]:
-    """Return the order of at most ``most`` of the complete batches of a state tree, beginning with ``first``.
+    """Return the order of at most ``maximum`` of the complete batches of a state tree, beginning with ``first``.
 
     ``first`` are the kinds already proved or requested, up to the first missing batch.
     """
     order: list[CircuitKind] = []
     available = {CircuitKind.BATCH_APPEND: appends, CircuitKind.BATCH_UPDATE: len(nullify_greatest_indices)}
-    for kind in first[:most]:
+    for kind in first[:maximum]:
         if not available.get(kind):
             break
         available[kind] -= 1
         order.append(kind)
-    counts = plan_counts(available[CircuitKind.BATCH_APPEND], available[CircuitKind.BATCH_UPDATE], most - len(order))
+    counts = plan_counts(available[CircuitKind.BATCH_APPEND], available[CircuitKind.BATCH_UPDATE], maximum - len(order))
     done = order.count(CircuitKind.BATCH_UPDATE)
     greatest = nullify_greatest_indices[done : done + counts.nullifies]
     begun = next_index + order.count(CircuitKind.BATCH_APPEND) * zkp_batch_size

@@ -1,20 +1,17 @@
-"""Sender of proofs of one tree: as many per transaction as fit, with a verdict on refusals.
+"""Sender of proofs of one tree: as many per transaction as fit.
 
 Instructions of one transaction chain from root to root, so all of them land or none does.
 """
 
-import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
 from forester.chain.programs import registry
 from forester.chain.tree_metadata import TreeMetadata
-from forester.errors import ForesterError
 from forester.journal.proofs import StoredProof
-from forester.pipeline_v2.failures import PROOF_REFUSED, TransactionLost
+from forester.pipeline_v2.failures import PROOF_REFUSED
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
 from shared.circuit_id import CircuitKind
@@ -28,33 +25,6 @@ Source: forester/docs/reference/programs.md, "Transactions".
 
 _STALE = frozenset({PROOF_REFUSED, 10010, *range(11001, 11010)})
 """The proof does not fit the tree: stale root, hash chain or index, or an invalid proof."""
-
-
-class Verdict(enum.Enum):
-    """Outcome of a group of proofs."""
-
-    LANDED = "landed"
-    UNKNOWN = "unknown"
-    """It may still land: the same group is sent again, or the tree shows that it landed."""
-    LOST = "lost"
-    """It will not land any more; the proofs remain valid."""
-    UNFITTING = "unfitting"
-    """One of the proofs does not fit the tree on the chain."""
-    REFUSED = "refused"
-    """Refused for a reason other than the proofs."""
-
-
-@dataclass(frozen=True)
-class SentGroup:
-    """Outcome of a group of proofs; ``failure`` unless it landed, ``culprit`` is the proof that does not fit.
-
-    ``slot`` is the one in which the chain decided, None if it did not.
-    """
-
-    verdict: Verdict
-    slot: int | None = None
-    failure: ForesterError | None = None
-    culprit: StoredProof | None = None
 
 
 class BatchSender:
@@ -76,14 +46,13 @@ class BatchSender:
         work = [self._instruction(proof, epoch) for proof in [*ready, ready[-1]]]
         return min(self._sender.fitting(work), max(1, self._cu_limit // UNITS_PER_BATCH))
 
-    async def send(self, group: tuple[StoredProof, ...], epoch: int, within_s: float) -> SentGroup:
+    async def send(self, group: Sequence[StoredProof], epoch: int, within_s: float) -> Outcome:
         """Send proofs in one transaction; raises EndpointError and JournalError, and then nothing was sent."""
         work = [self._instruction(proof, epoch) for proof in group]
         limit = min(self._cu_limit, UNITS_PER_BATCH * len(group))
-        outcome = await self._sender.send(
+        return await self._sender.send(
             work, purpose=PURPOSE, subject=self._subject, within_s=within_s, unit_limit=limit
         )
-        return _judged(group, outcome)
 
     def _instruction(self, proof: StoredProof, epoch: int) -> Instruction:
         tree, data = self._tree.address, proof.new_root + proof.proof
@@ -104,17 +73,8 @@ class BatchSender:
         return registry.Forester.registered(self._sender.payer, self._derivation, epoch)
 
 
-def _judged(group: tuple[StoredProof, ...], outcome: Outcome) -> SentGroup:
-    error = outcome.error
-    match outcome.fate:
-        case Fate.CONFIRMED:
-            return SentGroup(Verdict.LANDED, outcome.slot)
-        case Fate.DEADLINE_PASSED:
-            return SentGroup(Verdict.UNKNOWN, failure=error)
-        case Fate.EXPIRED:
-            return SentGroup(Verdict.LOST, failure=TransactionLost())
-        case Fate.REFUSED:
-            if error is not None and error.code in _STALE:
-                culprit = group[min(outcome.place or 0, len(group) - 1)]
-                return SentGroup(Verdict.UNFITTING, outcome.slot, error, culprit)
-            return SentGroup(Verdict.REFUSED, outcome.slot, error)
+def unfitting(group: Sequence[StoredProof], outcome: Outcome) -> StoredProof | None:
+    """Return the proof that does not fit the tree, if the transaction of a group was refused for that."""
+    if outcome.fate is not Fate.REFUSED or outcome.error is None or outcome.error.code not in _STALE:
+        return None
+    return group[min(outcome.position or 0, len(group) - 1)]

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from forester.chain.tree_metadata import TreeMetadata
 from forester.errors import ForesterError
-from forester.pipeline_v2.batch_sender import BatchSender, SentGroup, Verdict
-from forester.pipeline_v2.failures import HeadOutdated
+from forester.journal.proofs import StoredProof
+from forester.pipeline_v2.batch_sender import BatchSender, unfitting
+from forester.pipeline_v2.failures import HeadOutdated, TransactionLost
 from forester.pipeline_v2.head_reader import HeadReader
 from forester.pipeline_v2.machine import SOON_SLOTS, Action, RoundState, Step, next_action
 from forester.pipeline_v2.proof_ledger import ProofLedger, TrackedProof, WindowId, link_of_batch
@@ -25,6 +26,7 @@ from forester.pipeline_v2.stager import Stager
 from forester.pipeline_v2.tree_head import TreeHead
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.proof_assignment import ProofAssignment, needed_slots
+from forester.transactions.confirm import Fate
 from forester.units import SLOT_SECONDS
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
@@ -222,26 +224,28 @@ class V2Processor:
         chain = self._ledger.chain(current.root, current.sequence)
         group = tuple(tracked.proof for tracked in chain[: step.batches])
         self._ledger.sent(group)
-        sent = await self._batches.send(group, current.eligibility.epoch, step.seconds)
+        outcome = await self._batches.send(group, current.eligibility.epoch, step.seconds)
         _log.info(
             "v2_sent",
             tree=self._name,
             epoch=current.eligibility.epoch,
             sequence=group[0].sequence,
             batches=len(group),
-            verdict=sent.verdict.value,
+            fate=outcome.fate.value,
             seconds=round(self._clock() - began, 3),
         )
-        if sent.verdict is Verdict.LANDED:
+        if outcome.fate is Fate.CONFIRMED:
             self._count(current, self._ledger.landed(group))
             current.root, current.sequence = group[-1].new_root, group[-1].sequence + 1
             current.provable = max(0, current.provable - len(group))
             return
-        current.stopped, current.failure = True, sent.failure
-        if sent.verdict is not Verdict.UNKNOWN:
-            self._ledger.unsent(group)
-        if sent.verdict is Verdict.UNFITTING:
-            await self._check_refused(current, sent)
+        current.stopped = True
+        if outcome.fate is Fate.DEADLINE_PASSED:
+            return  # it may still land
+        self._ledger.unsent(group)
+        current.failure = TransactionLost() if outcome.fate is Fate.EXPIRED else outcome.error
+        if (proof := unfitting(group, outcome)) is not None:
+            await self._check_refused(current, proof, outcome.slot)
 
     def _count(self, current: _Round, group: Sequence[TrackedProof]) -> None:
         elements = sum(tracked.proof.elements for tracked in group)
@@ -255,18 +259,18 @@ class V2Processor:
                 self._metrics.proofs_reused.labels(tracked.proof.circuit).inc()
         self._metrics.count_processed(current.eligibility.epoch, elements, self._clock() - current.began)
 
-    async def _check_refused(self, current: _Round, sent: SentGroup) -> None:
-        """Distinguish a useless proof from a tree that another forester has moved."""
-        if sent.slot is not None:
-            await self._heads.wait_for_slot(sent.slot, _NODE_S)
+    async def _check_refused(self, current: _Round, proof: StoredProof, slot: int | None) -> None:
+        """Distinguish a useless proof from a tree that another forester has moved, in the slot of the refusal."""
+        if slot is not None:
+            await self._heads.wait_for_slot(slot, _NODE_S)
         head = await self._heads.outline()
         current.provable = head.provable
         if (head.root, head.sequence) != (current.root, current.sequence):
             _log.info("v2_tree_advanced", tree=self._name, sequence=head.sequence, ours=current.sequence)
             current.root, current.sequence, current.failure = head.root, head.sequence, None
-        elif sent.culprit is not None:
-            self._ledger.refused(sent.culprit)
-            await self._store.forget([sent.culprit])
+        else:
+            self._ledger.refused(proof)
+            await self._store.forget([proof])
 
     async def _stage(self, current: _Round, max_batches: int) -> None:
         """Request the proofs of ready batches, except existing ones; a failure ends the staging, not the round."""

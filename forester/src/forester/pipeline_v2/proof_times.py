@@ -34,5 +34,5 @@ class ProofTimes:
             return FIRST_PROOF_S * (before + 1)
         alike = max(before, min(item[1] for item in recent))
         longest = max(seconds for _, waiting, seconds in recent if waiting <= alike)
-        most = max(item[1] for item in recent)
-        return longest * max(1.0, (before + 1) / (most + 1))
+        largest = max(item[1] for item in recent)
+        return longest * max(1.0, (before + 1) / (largest + 1))

@@ -123,7 +123,7 @@ def stage_state(
         *(first, len(appends), [batch.greatest_leaf_index for batch in nullifies]),
         next_index=head.next_index,
         zkp_batch_size=head.zkp_batch_size,
-        most=max_batches,
+        maximum=max_batches,
     )
     sources = {
         CircuitKind.BATCH_APPEND: iter([_planned_append(tree, batch) for batch in appends]),

@@ -89,7 +89,7 @@ def upcoming_chains(queue: QueueBatches, stores: Sequence[Sequence[bytes]]) -> t
     order = (queue.pending_batch_index, 1 - queue.pending_batch_index)
     chains = [
         chain
-        for place in order
-        for chain in stores[place][queue.batches[place].inserted_zkp_batches : queue.batches[place].full_zkp_batches]
+        for index in order
+        for chain in stores[index][queue.batches[index].inserted_zkp_batches : queue.batches[index].full_zkp_batches]
     ]
     return tuple(chains[: provable_batches(queue)])

@@ -124,14 +124,14 @@ def _candidates(name: str, environment: Mapping[str, str], from_file: Mapping[st
 def _files(names: tuple[str, ...], source: Mapping[str, str], key_pair: bool) -> Iterator[Candidate]:
     for spelled in names:
         if source.get(f"{spelled}_FILE"):
-            place = Path(source[f"{spelled}_FILE"])
-            yield _read(place, f"{spelled}_FILE", key_pair), f"{spelled}_FILE ({place})"
+            path = Path(source[f"{spelled}_FILE"])
+            yield _read(path, f"{spelled}_FILE", key_pair), f"{spelled}_FILE ({path})"
     if source.get(SECRETS_FOLDER):
         for spelled in names:
-            place = Path(source[SECRETS_FOLDER]) / spelled.lower()
+            path = Path(source[SECRETS_FOLDER]) / spelled.lower()
             # Empty files, like empty variables, are not set: compose cannot leave a secret out.
-            if place.is_file() and (text := _read(place, SECRETS_FOLDER, key_pair)):
-                yield text, str(place)
+            if path.is_file() and (text := _read(path, SECRETS_FOLDER, key_pair)):
+                yield text, str(path)
 
 
 def _require_folder(source: Mapping[str, str], origin: str) -> None:
@@ -163,14 +163,14 @@ def _validated(values: dict[str, Any], origins: Mapping[str, str]) -> Settings:
     try:
         return Settings(**values)
     except ValidationError as error:
-        problems, places = [], []
+        problems, seen = [], []
         for item in error.errors(include_input=False, include_url=False, include_context=False):
             name = str(item["loc"][0]) if item["loc"] else ""
-            place = origins.get(name, "")
-            places.append(place)
+            origin = origins.get(name, "")
+            seen.append(origin)
             text = item["msg"].removeprefix("Value error, ")
-            problems.append(f"{place}: {text}" if place else text)
-        kind = FlagInvalid if all(place.startswith("--") for place in places) else SettingsInvalid
+            problems.append(f"{origin}: {text}" if origin else text)
+        kind = FlagInvalid if all(origin.startswith("--") for origin in seen) else SettingsInvalid
         raise kind("; ".join(dict.fromkeys(problems))) from None
 
 

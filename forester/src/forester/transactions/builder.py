@@ -23,8 +23,8 @@ from forester.settings import SigningKey
 SIZE_LIMIT_BYTES = 1232
 """Maximum bytes of a transaction in the network."""
 
-MOST_LEGACY = 4
-MOST_WITH_TABLE = 5
+MAXIMUM_LEGACY = 4
+MAXIMUM_WITH_TABLE = 5
 """Maximum work instructions of a transaction without and with lookup tables, as in the reference."""
 
 _SIGNATURE_BYTES = 64
@@ -81,13 +81,13 @@ def fitting(
     budget: Budget,
     tables: Sequence[AddressLookupTableAccount] = (),
     *,
-    most: int | None = None,
+    maximum: int | None = None,
 ) -> int:
-    """Return how many of the first instructions fit one transaction together, ``most`` at most.
+    """Return how many of the first instructions fit one transaction together, ``maximum`` at most.
 
-    ``most`` None means the reference's bounds. TransactionTooLarge if not even the first one fits.
+    ``maximum`` None means the reference's bounds. TransactionTooLarge if not even the first one fits.
     """
-    bound = most if most is not None else MOST_WITH_TABLE if tables else MOST_LEGACY
+    bound = maximum if maximum is not None else MAXIMUM_WITH_TABLE if tables else MAXIMUM_LEGACY
     for count in range(min(bound, len(work)), 0, -1):
         if _size(_message(work[:count], payer, Hash.default(), budget, tables)) <= SIZE_LIMIT_BYTES:
             return count

@@ -41,13 +41,13 @@ class Fate(enum.Enum):
 class Outcome:
     """Outcome of a transaction: its fate, the slot it landed in, the error it failed with.
 
-    ``place`` is the position of the refused instruction in the sent work, if that is known.
+    ``position`` is the position of the refused instruction in the sent work, if that is known.
     """
 
     fate: Fate
     slot: int | None = None
     error: TransactionRefused | None = None
-    place: int | None = None
+    position: int | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class _Pending:
 
 
 class Confirmations:
-    """Transactions in flight, used as an asynchronous context; ``most`` bounds their number.
+    """Transactions in flight, used as an asynchronous context; ``maximum`` bounds their number.
 
     ``longest_s`` bounds the time for one of them, whatever its sender allows.
     """
@@ -78,14 +78,14 @@ class Confirmations:
         self,
         rpc: RpcClient,
         *,
-        most: int = 12,
+        maximum: int = 12,
         longest_s: float = math.inf,
         pace: ConfirmationTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rpc = rpc
-        self.most = most
-        self._room = asyncio.Semaphore(most)
+        self.maximum = maximum
+        self._room = asyncio.Semaphore(maximum)
         self._longest_s = longest_s
         self._pace = pace or ConfirmationTimes()
         self._clock = clock

@@ -8,10 +8,10 @@ SIGNATURES_REMEMBERED = 8192
 
 
 class OwnSignatures:
-    """The newest ``most`` signatures of this process, and those that its journal held when it began."""
+    """The newest ``maximum`` signatures of this process, and those that its journal held when it began."""
 
-    def __init__(self, *, most: int = SIGNATURES_REMEMBERED) -> None:
-        self.most = most
+    def __init__(self, *, maximum: int = SIGNATURES_REMEMBERED) -> None:
+        self.maximum = maximum
         self.count = 0
         """Number of signatures ever added."""
         self._kept: OrderedDict[Signature, None] = OrderedDict()
@@ -20,7 +20,7 @@ class OwnSignatures:
         """Record a signature, before its transaction is sent."""
         self.count += 1
         self._kept[signature] = None
-        while len(self._kept) > self.most:
+        while len(self._kept) > self.maximum:
             self._kept.popitem(last=False)
 
     def __contains__(self, signature: Signature) -> bool:

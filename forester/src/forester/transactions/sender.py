@@ -92,7 +92,7 @@ class Sender:
         self._unsettled = PendingTransactions(rpc, signatures, self._own, kept_s=unknown_kept_s, clock=clock)
         self._turns: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         self._expiries = ExpiryPauses(pauses, clock=clock)
-        self._signing = asyncio.Semaphore(confirmations.most)
+        self._signing = asyncio.Semaphore(confirmations.maximum)
         self._short_of_funds = False
 
     @property
@@ -284,7 +284,7 @@ class Sender:
 def _with_position(outcome: Outcome, signed: Signed) -> Outcome:
     """Return the outcome with the position of the refused instruction in the work, without those of the budget."""
     position = outcome.error.instruction if outcome.error is not None else None
-    return outcome if position is None else replace(outcome, place=max(0, position - signed.preamble))
+    return outcome if position is None else replace(outcome, position=max(0, position - signed.preamble))
 
 
 def _digest(work: Sequence[Instruction]) -> bytes:

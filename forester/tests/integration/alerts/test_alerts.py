@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from forester.alerts.events import Origin, dedup_key, resolve, trigger
-from forester.alerts.pager import MOST_WAITING, Pager
+from forester.alerts.pager import MAXIMUM_WAITING, Pager
 from forester.observability.health import HealthBoard, Problem, Severity
 from shared.retries import Backoff
 
@@ -167,12 +167,12 @@ async def test_alerts__event_refused_for_good__is_dropped_and_the_next_is_sent()
 async def test_alerts__service_hangs__nobody_waits_and_little_is_kept() -> None:
     async with paging() as (service, _, pager):
         service.gate.clear()
-        for number in range(10 * MOST_WAITING):
+        for number in range(10 * MAXIMUM_WAITING):
             pager.report(f"made up {number}", Problem(f"made up {number}", "x", 0.0, Severity.ERROR))
         assert not await pager.drain(0.01)
         service.gate.set()
         assert await pager.drain(PATIENCE_S)
-        assert len(service.events) <= MOST_WAITING + 1
+        assert len(service.events) <= MAXIMUM_WAITING + 1
 
 
 async def test_alerts__nobody_there__keeps_trying() -> None:

@@ -390,7 +390,7 @@ async def test_connection__that_says_no_more__is_closed(sent: bytes, monkeypatch
 async def test_connections__held_by_clients_that_trickle_or_never_read__leave_probes_their_answers(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app, "MOST_CONNECTIONS", 8)
+    monkeypatch.setattr(app, "MAXIMUM_CONNECTIONS", 8)
     async with serving() as api:
         port = int(api.url.rsplit(":", 1)[1])
         held = []
@@ -405,7 +405,7 @@ async def test_connections__held_by_clients_that_trickle_or_never_read__leave_pr
 
 
 async def test_connections__more_than_the_limit__end_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(app, "MAXIMUM_CONNECTIONS", 3)
     async with serving() as api:
         port = int(api.url.rsplit(":", 1)[1])
         held = []

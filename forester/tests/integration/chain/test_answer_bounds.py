@@ -19,7 +19,7 @@ async def test_client__listing_of_too_many_accounts__is_a_malformed_answer() -> 
     async with serving(node), RpcPool([node.url], retry=RetryPolicy(0)) as pool:
         with pytest.raises(MalformedAnswer, match="returned 10001 accounts, more than 10000"):
             await RpcClient(pool).program_accounts(PROGRAM)
-        assert len(await RpcClient(pool).program_accounts(PROGRAM, most=None)) == len(listed)
+        assert len(await RpcClient(pool).program_accounts(PROGRAM, maximum=None)) == len(listed)
 
 
 async def test_client__slot_or_balance_that_no_chain_has__is_a_malformed_answer() -> None:

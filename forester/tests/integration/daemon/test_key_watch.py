@@ -103,7 +103,7 @@ def test_key_use__node_that_tells_everything__hides_no_stranger_after_the_first_
 
 
 def test_key_use__more_signed_than_is_remembered__judges_nothing_rather_than_forgotten_ones() -> None:
-    own, use = OwnSignatures(most=8), KeyUse(BEGAN)
+    own, use = OwnSignatures(maximum=8), KeyUse(BEGAN)
     use.strangers([], own)
     ours = [AddressSignature(signature(number), LATER + number) for number in range(20)]
     for item in ours:

@@ -154,8 +154,8 @@ def test_protocol_config__any_numbers__makes_few_live_epochs_and_light_slots(
     except MalformedAccount:
         return
     times = protocol_times(config)
-    assert len(times.live_epochs(slot)) <= bounds.MOST_OVERLAPPING_EPOCHS + 2
-    assert times.phases(0).light_slots <= bounds.MOST_LIGHT_SLOTS
+    assert len(times.live_epochs(slot)) <= bounds.MAXIMUM_OVERLAPPING_EPOCHS + 2
+    assert times.phases(0).light_slots <= bounds.MAXIMUM_LIGHT_SLOTS
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_lookup_table__more_addresses_than_a_transaction_can_name__is_refused() 
 def test_owners__thousands_of_registrations_and_light_slots__take_little_time() -> None:
     shares = tuple((number, 1) for number in range(LISTED_ACCOUNTS))
     began = time.monotonic()
-    found = owners(shares, LISTED_ACCOUNTS, bytes(32), 1, bounds.MOST_LIGHT_SLOTS)
+    found = owners(shares, LISTED_ACCOUNTS, bytes(32), 1, bounds.MAXIMUM_LIGHT_SLOTS)
     assert time.monotonic() - began < 5
     assert all(position is not None for position in found)
     assert owners(((0, 0), (0, 3), (3, 1)), 10, bytes(32), 1, 40).count(0) == 0

@@ -46,7 +46,7 @@ class Node(RpcClient):
         size: int | None = None,
         start: int = 0,
         length: int | None = None,
-        most: int | None = None,
+        maximum: int | None = None,
     ) -> list[Account]:
         assert (program, start) == (ACCOUNT_COMPRESSION, 0)
         self.looked += 1
@@ -191,6 +191,6 @@ async def test_while_offered__node_refuses_subscriptions__is_asked_again_and_cra
 
 
 async def test_find_trees__more_than_any_cluster_has__is_a_malformed_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "MOST_TREES", len(await find_trees(Node(), TreeFilter())) - 1)
+    monkeypatch.setattr(bounds, "MAXIMUM_TREES", len(await find_trees(Node(), TreeFilter())) - 1)
     with pytest.raises(MalformedAnswer, match="choose trees with --tree-id, or use another node"):
         await find_trees(Node(), TreeFilter())

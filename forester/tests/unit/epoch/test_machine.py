@@ -5,7 +5,7 @@ from registry_rules import PHASES, Chain
 
 from forester.epoch.machine import (
     DONE,
-    MOST_BACKOFF_SLOTS,
+    MAXIMUM_BACKOFF_SLOTS,
     PAGE_AFTER_ATTEMPTS,
     Action,
     Decision,
@@ -175,7 +175,7 @@ def test_attempts__failing_on_the_way__back_off_page_and_recover() -> None:
         waits.append(waiting.until_slot - slot)
         assert bool(waiting.page) == (attempt >= PAGE_AFTER_ATTEMPTS)
         slot = waiting.until_slot
-    assert waits == [2, 4, 8, 16, 32, *[MOST_BACKOFF_SLOTS] * 3]
+    assert waits == [2, 4, 8, 16, 32, *[MAXIMUM_BACKOFF_SLOTS] * 3]
     assert after(PHASES, progress, Action.REGISTER, DONE, slot).problem == "", "the page is resolved"
 
 

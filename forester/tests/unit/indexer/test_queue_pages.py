@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from forester.indexer.client import IndexerClient, QueueQuery
 from forester.indexer.failures import AnswerWrong, IndexerRefused
-from forester.indexer.queue_pages import MOST_ELEMENTS, read_address_queue, read_state_queue
+from forester.indexer.queue_pages import MAXIMUM_ELEMENTS, read_address_queue, read_state_queue
 from forester.indexer.types import (
     AddressQueue,
     Context,
@@ -232,4 +232,4 @@ async def test_pages__large_batches__stay_below_what_indexers_give() -> None:
     await read_state_queue(
         cast("IndexerClient", indexer), TREE, appends=10**5, nullifies=0, zkp_batch_size=7, page_batches=10**6
     )
-    assert indexer.asked[1]["output"].limit == MOST_ELEMENTS // 7 * 7
+    assert indexer.asked[1]["output"].limit == MAXIMUM_ELEMENTS // 7 * 7

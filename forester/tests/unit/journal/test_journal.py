@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from forester.journal import database
 from forester.journal.database import Journal, JournalError, JournalLocked, JournalNewer
-from forester.journal.proofs import MOST_PER_TREE, ProofStore, StoredProof
+from forester.journal.proofs import MAXIMUM_PER_TREE, ProofStore, StoredProof
 from forester.journal.signatures import SentTransaction, SignatureStore
 
 TREE, OTHER = b"\x01" * 32, b"\x02" * 32
@@ -48,11 +48,11 @@ async def test_proofs__kept_and_read_again__are_the_same_in_order(journal: Journ
 
 async def test_proofs__more_than_the_limit__lose_those_furthest_ahead(journal: Journal) -> None:
     store = ProofStore(journal)
-    await store.add([proof(sequence) for sequence in range(MOST_PER_TREE + 10, 0, -1)])
+    await store.add([proof(sequence) for sequence in range(MAXIMUM_PER_TREE + 10, 0, -1)])
     await store.add([proof(1, OTHER)])
     kept = await store.of_tree(TREE)
-    assert [stored.sequence for stored in kept] == list(range(1, MOST_PER_TREE + 1))
-    assert await store.counts() == {TREE: MOST_PER_TREE, OTHER: 1}
+    assert [stored.sequence for stored in kept] == list(range(1, MAXIMUM_PER_TREE + 1))
+    assert await store.counts() == {TREE: MAXIMUM_PER_TREE, OTHER: 1}
 
 
 async def test_signatures__sent_settled_and_expired__are_remembered_meanwhile(journal: Journal) -> None:

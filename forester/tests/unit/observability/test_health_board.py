@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forester.observability.health import MOST_CONDITIONS, TASK_FAILURES, TASK_QUIET_S, HealthBoard, Problem
+from forester.observability.health import MAXIMUM_CONDITIONS, TASK_FAILURES, TASK_QUIET_S, HealthBoard, Problem
 
 
 class Clock:
@@ -72,7 +72,7 @@ def test_board__task_that_keeps_failing__is_a_problem_until_it_is_quiet() -> Non
 
 def test_board__endless_names__is_bounded() -> None:
     board = HealthBoard()
-    for number in range(10 * MOST_CONDITIONS):
+    for number in range(10 * MAXIMUM_CONDITIONS):
         board.report(f"made up {number}", "x")
         board.clear(f"never held {number}")
-    assert len(board.problems) == MOST_CONDITIONS
+    assert len(board.problems) == MAXIMUM_CONDITIONS

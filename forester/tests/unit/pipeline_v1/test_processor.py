@@ -25,7 +25,7 @@ from forester.errors import (
 )
 from forester.pipeline_v1.failures import ProofsUnusable
 from forester.pipeline_v1.indexer_proofs import Proof
-from forester.pipeline_v1.processor import MOST_STRIKES, V1Options
+from forester.pipeline_v1.processor import MAXIMUM_STRIKES, V1Options
 from forester.pipeline_v1.proof_freshness import SPARE_CHANGES
 from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.settings import Settings
@@ -124,12 +124,12 @@ async def test_element__refused_again_and_again__is_left_alone_for_a_while() -> 
     world = World().queue(1)
     world.fates[leaf(1)] = [refusal(10010)] * 10
     processor = world.processor(done_s=60)
-    rounds = [await processor.work(world.window()) for _ in range(MOST_STRIKES + 2)]
-    assert len(world.sent) == MOST_STRIKES
+    rounds = [await processor.work(world.window()) for _ in range(MAXIMUM_STRIKES + 2)]
+    assert len(world.sent) == MAXIMUM_STRIKES
     assert [done.more for done in rounds[-2:]] == [False, False]
     world.clock = 61
     await processor.work(world.window())
-    assert len(world.sent) == MOST_STRIKES + 1
+    assert len(world.sent) == MAXIMUM_STRIKES + 1
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_interleave__any_batches__keeps_them_all(appends: int, greatest: list[in
 
 
 def order(first: list[CircuitKind], appends: int, greatest: list[int], most: int) -> list[CircuitKind]:
-    return plan_order(first, appends, greatest, next_index=0, zkp_batch_size=10, most=most)
+    return plan_order(first, appends, greatest, next_index=0, zkp_batch_size=10, maximum=most)
 
 
 def test_order__proofs_exist__goes_on_behind_them() -> None:

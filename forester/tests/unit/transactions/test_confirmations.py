@@ -83,7 +83,7 @@ def confirmations(chain: Chain, **options: Any) -> Confirmations:
 
 async def test_send__many_at_once__share_the_looks_at_statuses() -> None:
     chain = Chain()
-    async with confirmations(chain, most=50) as flight:
+    async with confirmations(chain, maximum=50) as flight:
         outcomes = await asyncio.gather(*(flight.send(transaction(n), 100, within_s=60) for n in range(1, 41)))
     assert {outcome.fate for outcome in outcomes} == {Fate.CONFIRMED}
     assert outcomes[0].slot == 7
@@ -181,7 +181,7 @@ async def test_send__looks_that_crash__leave_nobody_waiting_for_ever(lands_after
 
 async def test_send__more_than_the_bound__wait_for_room() -> None:
     chain = Chain(lands_after=dict.fromkeys(range(1, 6), 10**9))
-    async with confirmations(chain, most=2) as flight:
+    async with confirmations(chain, maximum=2) as flight:
         waiting = [asyncio.create_task(flight.send(transaction(n), 100, within_s=60)) for n in range(1, 6)]
         await until(lambda: len(chain.sent) >= 2)
         assert set(chain.sent) == {1, 2}

@@ -171,7 +171,7 @@ async def test_send__refused__tells_and_counts_and_the_same_work_is_another_tran
         assert outcome.fate is Fate.REFUSED
         assert outcome.error is not None
         assert outcome.error.code == 14301
-        assert (outcome.error.instruction, outcome.place) == (2, 1), "the limit of compute units comes first"
+        assert (outcome.error.instruction, outcome.position) == (2, 1), "the limit of compute units comes first"
         assert bench.failed("batch_not_ready") == 1
         bench.chain.fails = {"InstructionError": [2, {"Custom": 13006}]}
         outcome = await send(sender)

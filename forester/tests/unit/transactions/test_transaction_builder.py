@@ -48,7 +48,7 @@ def test_fitting__with_and_without_table__is_what_the_network_takes() -> None:
     table = table_for(append)
     assert fitting(appends, PAYER.pubkey, BUDGET) == 4
     assert fitting(appends, PAYER.pubkey, BUDGET, [table]) == 5
-    assert fitting(appends, PAYER.pubkey, BUDGET, [table], most=2) == 2
+    assert fitting(appends, PAYER.pubkey, BUDGET, [table], maximum=2) == 2
     assert fitting([], PAYER.pubkey, BUDGET) == 0
     built = build(appends[:5], PAYER, Hash.default(), BUDGET, [table])
     assert len(built.data) <= 1232
@@ -65,7 +65,7 @@ def test_fitting__counts_every_byte__of_the_signed_transaction() -> None:
     for tables in ([], [table]):
         for price in (None, 7):
             budget = Budget(5, price)
-            count = fitting([append] * 6, PAYER.pubkey, budget, tables, most=6)
+            count = fitting([append] * 6, PAYER.pubkey, budget, tables, maximum=6)
             assert len(build([append] * count, PAYER, Hash.default(), budget, tables).data) <= 1232
             with pytest.raises(TransactionTooLarge):
                 build([append] * (count + 1), PAYER, Hash.default(), budget, tables)

@@ -49,41 +49,41 @@ class LowAddress:
 
 def register_forester_epoch(payer: Pubkey, authority: Pubkey, derivation: Pubkey, epoch: int) -> Instruction:
     """Register for an epoch; creates its accounts."""
-    places = [
+    keys = [
         *(payer, authority, known.forester_address(derivation), known.forester_epoch_address(derivation, epoch)),
         *(known.PROTOCOL_CONFIG, known.epoch_address(epoch), known.SYSTEM),
     ]
-    return build_instruction("register_forester_epoch", {"epoch": epoch}, places)
+    return build_instruction("register_forester_epoch", {"epoch": epoch}, keys)
 
 
 def finalize_registration(authority: Pubkey, derivation: Pubkey, epoch: int) -> Instruction:
     """Take over the registered weight of the epoch; only while the epoch is active."""
-    places = [authority, known.forester_epoch_address(derivation, epoch), known.epoch_address(epoch)]
-    return build_instruction("finalize_registration", {}, places)
+    keys = [authority, known.forester_epoch_address(derivation, epoch), known.epoch_address(epoch)]
+    return build_instruction("finalize_registration", {}, keys)
 
 
 def report_work(authority: Pubkey, derivation: Pubkey, epoch: int) -> Instruction:
     """Add the forester's work counter to the epoch's; once, in the report phase."""
-    places = [authority, known.forester_epoch_address(derivation, epoch), known.epoch_address(epoch)]
-    return build_instruction("report_work", {}, places)
+    keys = [authority, known.forester_epoch_address(derivation, epoch), known.epoch_address(epoch)]
+    return build_instruction("report_work", {}, keys)
 
 
 def batch_append(forester: Forester, tree: Pubkey, output_queue: Pubkey, data: bytes) -> Instruction:
     """Append one zkp batch of the output queue; ``data`` is new root 32, proof a 32, b 64, c 32 bytes."""
-    places = [forester.registration, forester.authority, *_INVOKED, known.NOOP, tree, output_queue, forester.authority]
-    return build_instruction("batch_append", _BUMP | {"data": _batch_data(data)}, places)
+    keys = [forester.registration, forester.authority, *_INVOKED, known.NOOP, tree, output_queue, forester.authority]
+    return build_instruction("batch_append", _BUMP | {"data": _batch_data(data)}, keys)
 
 
 def batch_nullify(forester: Forester, tree: Pubkey, data: bytes) -> Instruction:
     """Nullify one zkp batch of the input queue; ``data`` as for ``batch_append``."""
-    places = [forester.registration, forester.authority, *_INVOKED, known.NOOP, tree]
-    return build_instruction("batch_nullify", _BUMP | {"data": _batch_data(data)}, places)
+    keys = [forester.registration, forester.authority, *_INVOKED, known.NOOP, tree]
+    return build_instruction("batch_nullify", _BUMP | {"data": _batch_data(data)}, keys)
 
 
 def batch_update_address_tree(forester: Forester, tree: Pubkey, data: bytes) -> Instruction:
     """Insert one zkp batch of addresses; ``data`` as for ``batch_append``."""
-    places = [forester.registration, forester.authority, *_INVOKED, known.NOOP, tree, forester.authority]
-    return build_instruction("batch_update_address_tree", _BUMP | {"data": _batch_data(data)}, places)
+    keys = [forester.registration, forester.authority, *_INVOKED, known.NOOP, tree, forester.authority]
+    return build_instruction("batch_update_address_tree", _BUMP | {"data": _batch_data(data)}, keys)
 
 
 def nullify(
@@ -103,8 +103,8 @@ def nullify(
         "leaf_indices": [leaf_index],
         "proofs": [_v1_proof(proof)],
     }
-    places = [forester.registration, forester.authority, *_INVOKED, known.NOOP, tree, queue]
-    return build_instruction("nullify", arguments, places)
+    keys = [forester.registration, forester.authority, *_INVOKED, known.NOOP, tree, queue]
+    return build_instruction("nullify", arguments, keys)
 
 
 def update_address_merkle_tree(
@@ -128,8 +128,8 @@ def update_address_merkle_tree(
         "low_address_next_value": _word(low.next_value),
         "low_address_proof": _v1_proof(low.proof),
     }
-    places = [forester.registration, forester.authority, *_INVOKED, queue, tree, known.NOOP]
-    return build_instruction("update_address_merkle_tree", arguments, places)
+    keys = [forester.registration, forester.authority, *_INVOKED, queue, tree, known.NOOP]
+    return build_instruction("update_address_merkle_tree", arguments, keys)
 
 
 @dataclass(frozen=True)
@@ -145,41 +145,41 @@ class Successors:
 
 def rollover_state_v1(forester: Forester, accounts: Successors) -> Instruction:
     """Replace a full V1 state tree, its queue and CPI context."""
-    places = [
+    keys = [
         *(forester.registration, forester.authority, *_INVOKED),
         *(accounts.new_tree, accounts.new_queue, accounts.old_tree, accounts.old_queue),
         *(accounts.cpi_context, known.LIGHT_SYSTEM, known.PROTOCOL_CONFIG),
     ]
-    return build_instruction("rollover_state_merkle_tree_and_queue", _BUMP, places)
+    return build_instruction("rollover_state_merkle_tree_and_queue", _BUMP, keys)
 
 
 def rollover_address_v1(forester: Forester, accounts: Successors) -> Instruction:
     """Replace a full V1 address tree and its queue."""
-    places = [
+    keys = [
         *(forester.registration, forester.authority, *_INVOKED),
         *(accounts.new_tree, accounts.new_queue, accounts.old_tree, accounts.old_queue),
     ]
-    return build_instruction("rollover_address_merkle_tree_and_queue", _BUMP, places)
+    return build_instruction("rollover_address_merkle_tree_and_queue", _BUMP, keys)
 
 
 def rollover_state_v2(forester: Forester, accounts: Successors) -> Instruction:
     """Replace a full V2 state tree, its output queue and CPI context."""
-    places = [
+    keys = [
         *(forester.registration, forester.authority, accounts.new_tree, accounts.old_tree),
         *(accounts.new_queue, accounts.old_queue, accounts.cpi_context),
         *(known.REGISTERED_PROGRAM, known.CPI_AUTHORITY, known.ACCOUNT_COMPRESSION),
         *(known.PROTOCOL_CONFIG, known.LIGHT_SYSTEM),
     ]
-    return build_instruction("rollover_batched_state_merkle_tree", _BUMP, places)
+    return build_instruction("rollover_batched_state_merkle_tree", _BUMP, keys)
 
 
 def rollover_address_v2(forester: Forester, accounts: Successors) -> Instruction:
     """Replace a full V2 address tree."""
-    places = [
+    keys = [
         *(forester.registration, forester.authority, accounts.new_tree, accounts.old_tree),
         *(known.REGISTERED_PROGRAM, known.CPI_AUTHORITY, known.ACCOUNT_COMPRESSION, known.PROTOCOL_CONFIG),
     ]
-    return build_instruction("rollover_batched_address_merkle_tree", _BUMP, places)
+    return build_instruction("rollover_batched_address_merkle_tree", _BUMP, keys)
 
 
 def _batch_data(data: bytes) -> bytes:
