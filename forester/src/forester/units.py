@@ -2,21 +2,6 @@
 
 from typing import NewType
 
-Slot = NewType("Slot", int)
-"""A slot of the chain, 400 ms by design."""
-
-Epoch = NewType("Epoch", int)
-"""A cycle of registration, active phase and report; epochs overlap."""
-
-LightSlot = NewType("LightSlot", int)
-"""Window of ``slot_length`` slots inside an active phase, counted from its start; the unit of rotation."""
-
-BatchIndex = NewType("BatchIndex", int)
-"""Position of a batch in its queue: 0 or 1."""
-
-Lamports = NewType("Lamports", int)
-"""10^-9 SOL."""
-
 Root = NewType("Root", bytes)
 """Root of a Merkle tree: 32 bytes, big-endian."""
 

@@ -10,7 +10,6 @@ import msgspec
 from solders.hash import Hash as _SoldersHash
 from solders.hash import ParseHashError
 
-U16 = Annotated[int, msgspec.Meta(ge=0, le=2**16 - 1)]
 U64 = Annotated[int, msgspec.Meta(ge=0)]
 
 

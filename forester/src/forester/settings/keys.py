@@ -6,6 +6,7 @@ from typing import Any
 
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
+from solders.signature import Signature
 
 from forester.redaction import remember_secret
 from forester.settings.key_files import file_exists, read_key_file
@@ -53,7 +54,7 @@ def parse_signing_key(text: str) -> SigningKey:
 def parse_key_text(text: str) -> SigningKey:
     """Read a key pair, JSON array or base58 of 64 bytes, not a path. Raises ValueError without any part of it."""
     text = text.strip()
-    raw = _byte_array(text, _KEY_BYTES) if text.startswith("[") else _base58(text, _KEY_BYTES)
+    raw = _byte_array(text, _KEY_BYTES) if text.startswith("[") else _base58(text, Signature, _KEY_BYTES)
     keypair = Keypair.from_seed(raw[:_PUBKEY_BYTES])
     if bytes(keypair.pubkey()) != raw[_PUBKEY_BYTES:]:
         raise ValueError("bytes 32 to 63 are not the public key of bytes 0 to 31")
@@ -70,7 +71,7 @@ def parse_pubkey(text: str) -> Pubkey:
     text = text.strip()
     if text.startswith("["):
         return Pubkey(_byte_array(text, _PUBKEY_BYTES))
-    return Pubkey(_base58(text, _PUBKEY_BYTES))
+    return Pubkey(_base58(text, Pubkey, _PUBKEY_BYTES))
 
 
 def _byte_array(text: str, length: int) -> bytes:
@@ -85,21 +86,12 @@ def _byte_array(text: str, length: int) -> bytes:
     return bytes(values)
 
 
-_ALPHABET = {letter: value for value, letter in enumerate("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz")}
-
-
-def _base58(text: str, length: int) -> bytes:
-    expected = f"expected base58 of {length} bytes or a JSON array of {length} bytes"
-    if not text or len(text) > 2 * length or any(letter not in _ALPHABET for letter in text):
-        raise ValueError(expected)
-    number = 0
-    for letter in text:
-        number = number * 58 + _ALPHABET[letter]
-    zeros = len(text) - len(text.lstrip("1"))
-    raw = bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8)
-    if len(raw) != length:
-        raise ValueError(f"{expected}, found {len(raw)} bytes")
-    return raw
+def _base58(text: str, kind: type[Pubkey] | type[Signature], length: int) -> bytes:
+    try:
+        return bytes(kind.from_string(text))
+    except ValueError:
+        # The library's message may have parts of the text.
+        raise ValueError(f"expected base58 of {length} bytes or a JSON array of {length} bytes") from None
 
 
 def _key_file(text: str) -> str:
