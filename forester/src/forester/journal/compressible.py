@@ -13,7 +13,7 @@ from forester.journal.database import Journal
 NEVER_SLOT = 2**62
 """Slot of an account that pays no rent."""
 
-MOST_ACCOUNTS = 2**23
+MAXIMUM_ACCOUNTS = 2**23
 """Maximum rows, so that a dishonest node does not fill the disk; a row takes about 100 bytes."""
 
 _COMPARED = 5000
@@ -47,9 +47,9 @@ class TrackedCounts:
 class CompressibleStore:
     """The compressible accounts in a journal."""
 
-    def __init__(self, journal: Journal, *, most: int = MOST_ACCOUNTS) -> None:
+    def __init__(self, journal: Journal, *, maximum: int = MAXIMUM_ACCOUNTS) -> None:
         self._journal = journal
-        self._most = most
+        self._maximum = maximum
 
     async def put(self, accounts: Iterable[TrackedAccount]) -> int:
         """Store accounts unless their row is of a later slot; return the number for which there is no room."""
@@ -62,7 +62,7 @@ class CompressibleStore:
 
         def work(connection: sqlite3.Connection) -> int:
             (count,) = connection.execute("SELECT COUNT(*) FROM compressible_accounts").fetchone()
-            fitting = rows[: max(0, self._most - count)]
+            fitting = rows[: max(0, self._maximum - count)]
             connection.executemany(statement, fitting)
             return len(rows) - len(fitting)
 
@@ -79,15 +79,15 @@ class CompressibleStore:
         statement = "UPDATE compressible_accounts SET ready_slot = ? WHERE address = ?"
         await self._journal.run(lambda connection: connection.execute(statement, (slot, address)).rowcount)
 
-    async def ready(self, slot: int, most: int) -> list[bytes]:
-        """Return up to ``most`` accounts that may be compressed in a slot; those that earn most come first."""
+    async def ready(self, slot: int, maximum: int) -> list[bytes]:
+        """Return up to ``maximum`` accounts that may be compressed in a slot; those that earn most come first."""
         query = """
             SELECT address FROM (
                 SELECT address, ready_slot, reward FROM compressible_accounts WHERE ready_slot <= ?
                 ORDER BY ready_slot LIMIT ?
             ) ORDER BY reward DESC, ready_slot LIMIT ?
         """
-        values = (slot, max(most, _COMPARED), most)
+        values = (slot, max(maximum, _COMPARED), maximum)
         rows = await self._journal.run(lambda connection: connection.execute(query, values).fetchall())
         return [address for (address,) in rows]
 

@@ -36,7 +36,7 @@ def row(number: int, ready: int = READY, reward: int = 11_000, seen: int = 1) ->
 @pytest_asyncio.fixture
 async def store(tmp_path: Path) -> AsyncIterator[CompressibleStore]:
     async with await Journal.open(tmp_path / "journal.sqlite") as journal:
-        yield CompressibleStore(journal, most=50)
+        yield CompressibleStore(journal, maximum=50)
 
 
 class Node:
@@ -51,7 +51,7 @@ class Node:
         return 10
 
     async def program_accounts(
-        self, program: Pubkey, *, memcmp: list[tuple[int, bytes]], start: int, length: int, most: None
+        self, program: Pubkey, *, memcmp: list[tuple[int, bytes]], start: int, length: int, maximum: None
     ) -> list[Account]:
         assert program == COMPRESSED_TOKEN
         self.scans.append(memcmp)
