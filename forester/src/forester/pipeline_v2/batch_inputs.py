@@ -55,7 +55,8 @@ def append_batches(queue: OutputQueue | None, head: TreeHead, maximum: int) -> l
     if queue is None or not queue.leaf_indices:
         return []
     batches: list[AppendBatch] = []
-    for number, batch in _aligned("append", queue.leaf_indices[0], len(queue.leaf_indices), head.next_index, head):
+    first, count = queue.leaf_indices[0], len(queue.leaf_indices)
+    for number, batch in _aligned("append", first, count, head.next_index, head)[:maximum]:
         leaves = queue.account_hashes[batch]
         hash_chain = _checked_chain(
             *("append", number, leaves),
@@ -63,9 +64,7 @@ def append_batches(queue: OutputQueue | None, head: TreeHead, maximum: int) -> l
             *(head.append_chains, len(batches)),
         )
         batches.append(AppendBatch(queue.leaf_indices[batch.start], leaves, hash_chain))
-        if len(batches) == maximum:
-            break
-    return batches[:maximum]
+    return batches
 
 
 def nullify_batches(queue: InputQueue | None, head: TreeHead, maximum: int) -> list[NullifyBatch]:
@@ -74,7 +73,7 @@ def nullify_batches(queue: InputQueue | None, head: TreeHead, maximum: int) -> l
         return []
     batches: list[NullifyBatch] = []
     count, first = len(queue.leaf_indices), queue.first_queue_index
-    for number, batch in _aligned("nullify", first, count, head.nullifier_next_index, head):
+    for number, batch in _aligned("nullify", first, count, head.nullifier_next_index, head)[:maximum]:
         columns = zip(
             queue.account_hashes[batch], queue.leaf_indices[batch], queue.tx_hashes[batch], strict=True
         )  # fmt: skip
@@ -90,9 +89,7 @@ def nullify_batches(queue: InputQueue | None, head: TreeHead, maximum: int) -> l
             *(head.input_chains, len(batches)),
         )
         batches.append(NullifyBatch(first + batch.start, spent, hash_chain))
-        if len(batches) == maximum:
-            break
-    return batches[:maximum]
+    return batches
 
 
 def address_batches(queue: AddressQueue, head: TreeHead, maximum: int) -> list[AddressBatch]:
@@ -100,7 +97,7 @@ def address_batches(queue: AddressQueue, head: TreeHead, maximum: int) -> list[A
     batches: list[AddressBatch] = []
     # A queue index is one smaller than the leaf index that its address gets.
     first = queue.queue_indices[0] + 1 if queue.queue_indices else head.next_index
-    for number, batch in _aligned("address", first, len(queue.addresses), head.next_index, head):
+    for number, batch in _aligned("address", first, len(queue.addresses), head.next_index, head)[:maximum]:
         values = queue.addresses[batch]
         hash_chain = _checked_chain(
             *("address", number, values),
@@ -108,9 +105,7 @@ def address_batches(queue: AddressQueue, head: TreeHead, maximum: int) -> list[A
             *(head.input_chains, len(batches)),
         )
         batches.append(AddressBatch(first + batch.start, values, hash_chain))
-        if len(batches) == maximum:
-            break
-    return batches[:maximum]
+    return batches
 
 
 def _aligned(kind: str, data_start: int, count: int, next_index: int, head: TreeHead) -> list[tuple[int, slice]]:
