@@ -14,13 +14,16 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import Device, DeviceInfo, DeviceWitness
 from prover.kernel.engine import Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
-from prover.proving.admission import Admission, AdmissionRequest
+from prover.proving.admission import Admission
 from prover.proving.assignment import Assignment
+from prover.proving.devices import Devices
 from prover.proving.gpu.gpu import Gpu
+from prover.proving.proof_making import Proof
 from prover.proving.request import ProofTask
 from shared.circuit_id import CircuitId, CircuitKind
 
 TINY = load("gnark/tiny.json")
+KIND = CircuitKind.INCLUSION
 
 
 def tiny_key(engine: Engine) -> LoadedKey:
@@ -34,12 +37,19 @@ def tiny_task(name: str = "z6") -> ProofTask:
     public, secret = (
         b"".join(int(text, 16).to_bytes(32, "big") for text in case[part]) for part in ("public", "secret")
     )
-    return ProofTask(CircuitId(CircuitKind.INCLUSION, 2, (32,), (1,)), Assignment(public + secret, public, ()))
+    return ProofTask(CircuitId(KIND, 2, (32,), (1,)), Assignment(public + secret, public, ()))
 
 
 def wrong(proof: KernelProof) -> KernelProof:
     """Return a proof of well-formed points that does not hold: the last point is the first."""
     return KernelProof(proof.points[:192] + proof.points[:64], proof.stage_seconds)
+
+
+def prove_tiny(devices: Devices, key: LoadedKey, admission: Admission | None = None) -> Proof:
+    """Prove the tiny task, with a separate admission unless one is given."""
+    permits, task, cancel = admission or Admission(8, 0, Metrics(CollectorRegistry())), tiny_task(), CancelFlag()
+    with devices.target(key, cancel) as target, permits.permit(KIND, cancel, target.demand(task)) as permit:
+        return target.prove(permit, task)
 
 
 class FakeLaunch(NamedTuple):
@@ -157,10 +167,6 @@ class FakeGpus:
     def make(self, index: int = 0, pause_s: float = 0.0, maximum_proofs: int = 64) -> Gpu:
         """Open one."""
         return Gpu(index, self._open, self.metrics, pause_s, maximum_proofs)
-
-    def admission_request(self, admission: Admission | None = None) -> AdmissionRequest:
-        """Return the turn of a request for the tiny proof, with an admission of its own unless one is given."""
-        return AdmissionRequest(admission or Admission(8, 0, self.metrics), CircuitKind.INCLUSION)
 
     def _open(self) -> Device:
         device: Any = self._devices.pop(0)

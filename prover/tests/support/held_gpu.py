@@ -8,15 +8,14 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from fake_gpu import FakeDevice, FakeGpus, tiny_task
+from fake_gpu import KIND, FakeDevice, FakeGpus, prove_tiny, tiny_task
 
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import LoadedKey
-from prover.proving.admission import Admission, AdmissionRequest
+from prover.proving.admission import Admission
 from prover.proving.devices import Devices
 from prover.proving.gpu.launches import LAUNCHES_AT_ONCE
 from prover.proving.proof_making import Proof, UnverifiedProof
-from shared.circuit_id import CircuitKind
 
 Result = TypeVar("Result")
 
@@ -48,8 +47,6 @@ class HeldGpu:
         self.admission = Admission(permits, waiting_limit, gpus.metrics, memory)
         self.device = devices[0]
         self.gpu = gpus.make(maximum_proofs=maximum_proofs)
-        self.begun: list[int] = []
-        """Numbers of requests in the order in which their proofs were begun."""
         self._pool = pool
         self.may_end = threading.Semaphore(0)
         self._requests = 0
@@ -61,27 +58,21 @@ class HeldGpu:
     def submit(
         self, key: LoadedKey, inputs: bytes = INPUTS, cancel: CancelFlag | None = None
     ) -> Future[UnverifiedProof]:
-        """Request a proof; it is in a call, or waits, when this returns."""
-        flag, number = cancel or CancelFlag(), self._requests
+        """Ask for a proof; it is in a call or among those that wait when this returns."""
+        flag = cancel or CancelFlag()
+        return self._submitted(lambda: self.prove(key, inputs, flag))
 
-        def ask() -> UnverifiedProof:
-            with self.gpu.lease(key, flag, wait=True) as copy:
-                return self.gpu.launches.prove(copy, inputs, flag, self._turn(number))
-
-        return self._submitted(ask)
+    def prove(self, key: LoadedKey, inputs: bytes, cancel: CancelFlag) -> UnverifiedProof:
+        """Make a proof as a target of this GPU does, unverified."""
+        with (
+            self.gpu.lease(key, cancel, wait=True) as copy,
+            self.admission.permit(KIND, cancel, self.gpu.launches.demand(copy, inputs)) as permit,
+        ):
+            return self.gpu.launches.prove(permit)
 
     def submit_by(self, devices: Devices, key: LoadedKey) -> Future[Proof]:
-        """Return the same, by devices to which this GPU belongs."""
-        number = self._requests
-
-        def ask() -> Proof:
-            with devices.target(key, CancelFlag()) as target:
-                return target.prove(tiny_task(), CancelFlag(), self._turn(number))
-
-        return self._submitted(ask)
-
-    def _turn(self, number: int) -> AdmissionRequest:
-        return AdmissionRequest(self.admission, CircuitKind.INCLUSION, lambda: self.begun.append(number))
+        """The same, by devices to which this GPU belongs."""
+        return self._submitted(lambda: prove_tiny(devices, key, self.admission))
 
     def _submitted(self, ask: Callable[[], Result]) -> Future[Result]:
         self._requests += 1

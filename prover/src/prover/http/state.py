@@ -23,7 +23,6 @@ from prover.keys.store.key_store import KeyStore
 from prover.observability.memory import memory_limit_bytes
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission
-from prover.proving.device_health import DeviceHealth
 from prover.proving.devices import Devices
 from prover.proving.service import ProvingService
 from prover.settings import ProvingSettings, Settings
@@ -41,7 +40,6 @@ class ServerState:
     selection: CircuitSelection
     admission: Admission
     service: ProvingService
-    health: DeviceHealth
     devices: Devices
     metrics: Metrics
     executor: ThreadPoolExecutor
@@ -85,18 +83,16 @@ class ServerState:
         """
         proving, http = settings.proving, settings.http
         admission = Admission(proving.permits, proving.waiting_limit, metrics, working_memory_bytes(proving))
-        health = DeviceHealth()
-        devices = devices or Devices.cpu(metrics)
+        devices = devices or Devices(metrics)
         # Every request that proves, waits or loads a key occupies a thread; more are refused.
-        threads = proving.permits + proving.waiting_limit + devices.launch_capacity
+        threads = proving.permits + proving.waiting_limit + devices.call_capacity
         executor = ThreadPoolExecutor(threads, thread_name_prefix="prove")
         return cls(
             settings=settings,
             keys=keys,
             selection=selection or CircuitSelection.everything(),
             admission=admission,
-            service=ProvingService(keys, admission, metrics, health, devices),
-            health=health,
+            service=ProvingService(keys, admission, metrics, devices),
             devices=devices,
             metrics=metrics,
             executor=executor,

@@ -14,7 +14,7 @@ SUBMISSIONS = ("new", "duplicate", "refused")
 RETRY_REASONS = ("lease_ended", "fault", "handed_back")
 """Reasons to start a job again: its worker vanished, it failed for no fault of its own, or its worker stopped."""
 
-PROCESSOR = "cpu"
+CPU = "cpu"
 """Device label of the CPU; GPUs have ``cuda:0`` and so on."""
 DEVICE_FAILURES = ("out_of_memory", "lost", "wrong_proof", "unavailable", "too_large", "unsupported")
 """Reasons why a selected GPU did not make a proof; the last two are lasting refusals."""
@@ -223,7 +223,7 @@ class Metrics:
             ("reason",),
             registry=registry,
         )
-        self.device_proofs.labels(PROCESSOR)
+        self.device_proofs.labels(CPU)
         for reason in DEVICE_FAILURES:
             self.device_fallbacks.labels(reason)
 

@@ -1,16 +1,16 @@
-"""Permits for proofs, held by the thread that computes.
+"""Permits for proofs, held by the threads that compute.
 
 A permit belongs to a thread, not to a request: the kernel may run on for a moment after a client disconnects. The
-permit is held until it returns. It is one of the concurrent proofs and the working memory of the proof, or of all
-proofs of one call. Waiting is bounded, and first come, first served: smaller proofs do not delay a large one forever.
+permit is held until it returns. It is one of the concurrent calls of devices, and the working memory of the call. The
+proofs that a device makes in one call share a permit. Waiting is bounded, and first come, first served: smaller proofs
+do not delay a large one forever.
 """
 
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import ceil
 
 from prover.errors import MemoryBudgetExceeded, TryAgainLater
@@ -25,17 +25,79 @@ _INITIAL_ESTIMATE_S = {False: 1.0, True: 15.0}
 _MIB = 2**20
 
 
-class _Ticket:
-    def __init__(self, kind: CircuitKind, need_bytes: int, proofs: int) -> None:
+class Demand:
+    """Needs of a proof. A device that makes several proofs in one call overrides all members."""
+
+    device: Hashable = None
+    """Device that makes at most ``calls_at_once`` calls at once; None without such a limit."""
+    calls_at_once = 1
+    maximum = 1
+    """Maximum proofs of one call."""
+
+    def __init__(self, memory_bytes: int = 0) -> None:
+        self._memory_bytes = memory_bytes
+
+    def memory_of(self, proofs: int) -> int:  # noqa: ARG002 - one proof, unless overridden
+        """Return the working memory in bytes of a call that makes ``proofs`` proofs."""
+        return self._memory_bytes
+
+    def shares_call_with(self, other: "Demand") -> bool:  # noqa: ARG002 - as above
+        """Return True if one call can make both proofs."""
+        return False
+
+
+class Permit:
+    """The right of a thread to have a device make its proof; used by one thread."""
+
+    def __init__(self, admission: "Admission", kind: CircuitKind, cancel: CancelFlag, demand: Demand) -> None:
         self.kind = kind
-        self.need_bytes = need_bytes
-        self.proofs = proofs
+        self.cancel = cancel
+        self.demand = demand
+        self.wait_s = 0.0
+        """Seconds waited so far."""
         self.notified = threading.Event()
-        self.granted = False
+        """Set when the permit is granted, or the flag raised."""
+        self.call: _Call | None = None
+        """Call that it is for; None while it waits."""
+        self._admission = admission
+
+    @property
+    def sharers(self) -> "Sequence[Permit]":
+        """Permits of the proofs that its call makes, the oldest first."""
+        return self.call.permits if self.call else ()
+
+    def begin_call(self) -> bool:
+        """Return True to one of the threads that share the call, which must make it for all."""
+        return self.call is not None and self.call.unclaimed.acquire(blocking=False)
+
+    def end_call(self) -> None:
+        """Release the call for all sharers, before their blocks end."""
+        self._admission.end_call(self)
+
+    def renew(self, demand: Demand) -> None:
+        """Exchange it for the permit of another call. Waits, but is not refused for the number of waiting proofs.
+
+        Raises MemoryBudgetExceeded or Cancelled; the permit is then released.
+        """
+        self._admission.renew(self, demand)
+
+
+class _Call:
+    """A call of a device with its share of the limits. The lock of the admission protects it."""
+
+    def __init__(self, permits: list[Permit]) -> None:
+        self.permits = tuple(permits)
+        self.demand = permits[0].demand
+        self.memory_bytes = self.demand.memory_of(len(permits))
+        self.granted_at = time.perf_counter()
+        self.holders = len(permits)
+        self.is_ended = False
+        self.unclaimed = threading.Lock()
+        """Acquired by the thread that makes the call, and never released."""
 
 
 class Admission:
-    """At most ``permits`` proofs at once in ``budget_bytes`` of memory, and ``waiting_limit`` waiting ones."""
+    """At most ``permits`` calls at once in ``budget_bytes`` of memory, and ``waiting_limit`` waiting proofs."""
 
     def __init__(self, permits: int, waiting_limit: int, metrics: Metrics, budget_bytes: int | None = None) -> None:
         self._permits = permits
@@ -45,8 +107,8 @@ class Admission:
         self._waiting_limit = waiting_limit
         self._metrics = metrics
         self._lock = threading.Lock()
-        self._queue: deque[_Ticket] = deque()
-        self._waiting_elsewhere: Counter[CircuitKind] = Counter()
+        self._queue: list[Permit] = []
+        self._calls_of: Counter[Hashable] = Counter()
         self._typical_s = {kind: _INITIAL_ESTIMATE_S[kind.is_batch] for kind in CircuitKind}
         metrics.working_memory_bytes.labels("budget").set(budget_bytes or 0)
         metrics.working_memory_bytes.labels("lent").set(0)
@@ -55,132 +117,149 @@ class Admission:
     def waiting(self) -> int:
         """Number of proofs that wait."""
         with self._lock:
-            return self._count_waiting()
-
-    def begin_waiting(self, kind: CircuitKind) -> None:
-        """Count a proof that waits for a launch, which acquires one permit for several proofs.
-
-        Raises TryAgainLater when too many wait already.
-        """
-        with self._lock:
-            self._require_room()
-            self._waiting_elsewhere[kind] += 1
-            self._metrics.waiting.set(self._count_waiting())
-
-    def end_waiting(self, kind: CircuitKind) -> None:
-        """Stop counting a proof of ``begin_waiting``."""
-        with self._lock:
-            self._waiting_elsewhere[kind] -= 1
-            self._metrics.waiting.set(self._count_waiting())
-
-    def can_lend(self, need_bytes: int) -> bool:
-        """Return True if the memory budget is at least ``need_bytes``."""
-        return self._budget_bytes is None or need_bytes <= self._budget_bytes
+            return len(self._queue)
 
     @contextmanager
-    def permit(
-        self, kind: CircuitKind, cancel: CancelFlag, need_bytes: int = 0, since: Sequence[float] = ()
-    ) -> Iterator[float]:
-        """Wait for a permit and hold it for the block; yield the seconds waited.
+    def permit(self, kind: CircuitKind, cancel: CancelFlag, demand: Demand | None = None) -> Iterator[Permit]:
+        """Wait for a permit and hold it for the block.
 
-        It covers one proof, or one per time in ``since`` (of time.perf_counter) at which a proof of a launch began to
-        wait. Those were counted by ``begin_waiting`` and are not refused again. Raises MemoryBudgetExceeded when the
-        proof can never fit, TryAgainLater when too many wait already, Cancelled when the flag is raised first.
+        Raises MemoryBudgetExceeded when the proof can never fit, TryAgainLater when too many wait already, Cancelled
+        when the flag is raised first.
         """
-        started = time.perf_counter()
-        ticket = _Ticket(kind, need_bytes, len(since) or 1)
-        self._acquire(ticket, cancel, is_bounded=not since)
-        granted = time.perf_counter()
-        for began in since or (started,):
-            self._metrics.admission_wait_seconds.labels(kind.value).observe(granted - began)
+        permit = Permit(self, kind, cancel, demand or Demand())
+        self._acquire(permit, is_bounded=True)
         completed = False
         try:
             cancel.check()
-            yield granted - started
+            yield permit
             completed = True
         finally:
-            self._release(ticket, time.perf_counter() - granted if completed else None)
+            self._leave(permit, completed=completed)
+
+    def end_call(self, permit: Permit) -> None:
+        """Release the call of a permit for all that share it."""
+        with self._lock:
+            if permit.call is not None:
+                self._end(permit.call, completed=True)
+
+    def renew(self, permit: Permit, demand: Demand) -> None:
+        """Exchange a permit; see Permit.renew."""
+        self._leave(permit, completed=False)
+        permit.demand = demand
+        self._acquire(permit, is_bounded=False)
 
     def retry_after_s(self, kind: CircuitKind | None = None) -> int:
         """Estimate in how many seconds a new proof would be admitted, at least 1, from durations measured so far."""
         with self._lock:
-            ahead_s = sum(self._typical_s[ticket.kind] for ticket in self._queue)
-            ahead_s += sum(self._typical_s[other] for other, proofs in self._waiting_elsewhere.items() if proofs)
+            alone = [permit.kind for permit in self._queue if permit.demand.maximum == 1]
+            together = {permit.kind for permit in self._queue if permit.demand.maximum > 1}
+            ahead_s = sum(self._typical_s[other] for other in (*alone, *together))
             own_s = self._typical_s[kind] if kind else min(self._typical_s.values())
             return max(1, ceil((ahead_s + own_s) / self._permits))
 
-    def _acquire(self, ticket: _Ticket, cancel: CancelFlag, *, is_bounded: bool) -> None:
-        self._require_possible(ticket)
+    def _acquire(self, permit: Permit, *, is_bounded: bool) -> None:
+        self._require_possible(permit.demand)
+        started = time.perf_counter()
+        permit.notified = threading.Event()
         with self._lock:
-            if not self._queue and self._fits(ticket):
-                self._grant(ticket)
-                return
-            if is_bounded:
-                self._require_room()
-            self._queue.append(ticket)
-            self._metrics.waiting.set(self._count_waiting())
-        with cancel.watch(ticket.notified.set):
-            ticket.notified.wait()
+            self._queue.append(permit)
+            self._grant_next()
+            ahead = len(self._queue) - 1
+            if permit.call is None and is_bounded and ahead >= self._waiting_limit:
+                self._stop_waiting(permit)
+                raise TryAgainLater(f"{ahead} proofs are waiting already; try again later")
+        with permit.cancel.watch(permit.notified.set):
+            permit.notified.wait()
         with self._lock:
-            if not ticket.granted:  # the flag was raised
-                self._queue.remove(ticket)
+            if permit.call is None:  # the flag was raised
+                self._stop_waiting(permit)
                 self._grant_next()  # those behind may be smaller
-        if not ticket.granted:
-            cancel.check()
+        if permit.call is None:
+            permit.cancel.check()
+        waited_s = time.perf_counter() - started
+        permit.wait_s += waited_s
+        self._metrics.admission_wait_seconds.labels(permit.kind.value).observe(waited_s)
 
-    def _require_possible(self, ticket: _Ticket) -> None:
-        if self._budget_bytes is not None and not self.can_lend(ticket.need_bytes):
+    def _require_possible(self, demand: Demand) -> None:
+        need_bytes = demand.memory_of(1)
+        if self._budget_bytes is not None and need_bytes > self._budget_bytes:
             raise MemoryBudgetExceeded(
-                f"this proof needs {ceil(ticket.need_bytes / _MIB)} MiB of working memory, and the budget is "
+                f"this proof needs {ceil(need_bytes / _MIB)} MiB of working memory, and the budget is "
                 f"{self._budget_bytes // _MIB} MiB: add memory, prove fewer at a time and raise "
                 "PROVER_PROVING__WORKING_MEMORY_BYTES, or use smaller batches"
             )
 
-    def _count_waiting(self) -> int:
-        return sum(ticket.proofs for ticket in self._queue) + self._waiting_elsewhere.total()
+    def _leave(self, permit: Permit, *, completed: bool) -> None:
+        """Release a permit; its call ends with the last one."""
+        with self._lock:
+            call, permit.call = permit.call, None
+            if call is None:
+                return
+            call.holders -= 1
+            if not call.holders:
+                self._end(call, completed=completed)
 
-    def _require_room(self) -> None:
-        waiting = self._count_waiting()
-        if waiting >= self._waiting_limit:
-            raise TryAgainLater(f"{waiting} proofs are waiting already; try again later")
+    # ---- the caller of what follows holds the lock -----------------------------------------------
 
-    def _fits(self, ticket: _Ticket) -> bool:
-        if not self._free:
-            return False
-        return self._budget_bytes is None or self._used_bytes + ticket.need_bytes <= self._budget_bytes
-
-    def _grant(self, ticket: _Ticket) -> None:
-        self._free -= 1
-        self._used_bytes += ticket.need_bytes
-        self._metrics.working_memory_bytes.labels("lent").set(self._used_bytes)
-        self._metrics.active_jobs.inc(ticket.proofs)
-        ticket.granted = True
-        ticket.notified.set()
+    def _stop_waiting(self, permit: Permit) -> None:
+        self._queue.remove(permit)
+        self._metrics.waiting.set(len(self._queue))
 
     def _grant_next(self) -> None:
-        while self._queue and self._fits(self._queue[0]):
-            self._grant(self._queue.popleft())
-        self._metrics.waiting.set(self._count_waiting())
+        """Grant permits in order, without those whose device makes as many calls as it can."""
+        for permit in tuple(self._queue):
+            if permit.call is not None or self._is_busy(permit.demand):
+                continue
+            call = _Call(self._sharers_of(permit))
+            if not self._fits(call):
+                break
+            self._grant(call)
+        self._metrics.waiting.set(len(self._queue))
 
-    def _release(self, ticket: _Ticket, held_s: float | None) -> None:
-        with self._lock:
-            if held_s is not None:
-                self._typical_s[ticket.kind] += _SMOOTHING * (held_s - self._typical_s[ticket.kind])
-            self._free += 1
-            self._used_bytes -= ticket.need_bytes
-            self._metrics.working_memory_bytes.labels("lent").set(self._used_bytes)
-            self._metrics.active_jobs.dec(ticket.proofs)
-            self._grant_next()
+    def _is_busy(self, demand: Demand) -> bool:
+        return demand.device is not None and self._calls_of[demand.device] >= demand.calls_at_once
 
+    def _sharers_of(self, first: Permit) -> list[Permit]:
+        """Return a waiting permit and those behind it that its call can serve within the memory budget."""
+        demand = first.demand
+        sharers = [
+            first,
+            *(other for other in self._queue if other is not first and demand.shares_call_with(other.demand)),
+        ]
+        del sharers[demand.maximum :]
+        while (
+            len(sharers) > 1 and self._budget_bytes is not None and demand.memory_of(len(sharers)) > self._budget_bytes
+        ):
+            sharers.pop()
+        return sharers
 
-def _ignore_start() -> None:
-    """Ignore the start of a proof."""
+    def _fits(self, call: _Call) -> bool:
+        if not self._free:
+            return False
+        return self._budget_bytes is None or self._used_bytes + call.memory_bytes <= self._budget_bytes
 
+    def _grant(self, call: _Call) -> None:
+        self._count(call, 1)
+        for permit in call.permits:
+            self._queue.remove(permit)
+            permit.call = call
+            permit.notified.set()
 
-@dataclass(frozen=True)
-class AdmissionRequest:
-    """Permit that a proof needs: its admission, its circuit family, and a callback for the start of its computation."""
+    def _end(self, call: _Call, *, completed: bool) -> None:
+        if call.is_ended:
+            return
+        call.is_ended = True
+        if completed:
+            kind = call.permits[0].kind
+            held_s = time.perf_counter() - call.granted_at
+            self._typical_s[kind] += _SMOOTHING * (held_s - self._typical_s[kind])
+        self._count(call, -1)
+        self._grant_next()
 
-    admission: Admission
-    kind: CircuitKind
-    begin: Callable[[], None] = _ignore_start
+    def _count(self, call: _Call, sign: int) -> None:
+        """Add the share of a call to what is in use, or subtract it."""
+        self._free -= sign
+        self._used_bytes += sign * call.memory_bytes
+        self._calls_of[call.demand.device] += sign
+        self._metrics.working_memory_bytes.labels("lent").set(self._used_bytes)
+        self._metrics.active_jobs.inc(sign * len(call.permits))

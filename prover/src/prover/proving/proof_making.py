@@ -8,7 +8,7 @@ from typing import NamedTuple
 from prover.errors import ProofFailed, SelfVerificationFailed, WitnessRejected
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import KernelProof, LoadedKey
-from prover.observability.metrics import PROCESSOR
+from prover.observability.metrics import CPU
 from prover.proving.proof_encoding import to_json
 from prover.proving.request import ProofTask
 from shared.circuit_id import CircuitId
@@ -19,15 +19,10 @@ _log = get_logger(__name__)
 
 
 class UnverifiedProof(NamedTuple):
-    """A proof before its verification, the seconds that it waited, and the number of proofs of the same call."""
+    """A proof before its verification, and the number of proofs of the same call."""
 
     proof: KernelProof
-    wait_s: float = 0.0
     batch: int = 1
-
-
-MakeProof = Callable[[bytes, CancelFlag], UnverifiedProof]
-"""Function that makes a proof of input values."""
 
 
 @dataclass
@@ -53,46 +48,43 @@ class Proof:
     points: bytes
     body: bytes
     timings: Timings
-    device: str = PROCESSOR
+    device: str = CPU
     """Device that made it: ``cpu``, or for example ``cuda:0``."""
 
 
 def device_facts(proof: Proof) -> dict[str, object]:
-    """Return log fields: the device of a proof and, for a GPU, the number of proofs of the same call."""
-    return {"device": proof.device} | ({} if proof.device == PROCESSOR else {"batch": proof.timings.batch})
+    """Return log fields: the device of a proof and, unless it is the CPU, the number of proofs of the same call."""
+    return {"device": proof.device} | ({} if proof.device == CPU else {"batch": proof.timings.batch})
 
 
-def prove_with_key(
-    key: LoadedKey, task: ProofTask, cancel: CancelFlag, make_proof: MakeProof | None = None, device: str = PROCESSOR
-) -> Proof:
-    """Return a proof made by ``make_proof`` on ``device``, by default on the CPU, and verified under the same key.
+def prove_with_key(key: LoadedKey, task: ProofTask, cancel: CancelFlag) -> Proof:
+    """Return a proof that the CPU made with a key, verified. Raises what LoadedKey.prove and ``verified`` do."""
+    return verified(key, task, CPU, lambda: UnverifiedProof(key.prove(task.assignment.inputs, cancel)))
+
+
+def verified(key: LoadedKey, task: ProofTask, device: str, make_proof: Callable[[], UnverifiedProof]) -> Proof:
+    """Return the proof that ``make_proof`` makes on a device, verified under a key.
 
     Raises what ``make_proof`` raises, and SelfVerificationFailed.
     """
     started = time.perf_counter()
     try:
-        unverified = (
-            make_proof(task.assignment.inputs, cancel)
-            if make_proof
-            else UnverifiedProof(key.prove(task.assignment.inputs, cancel))
-        )
+        unverified = make_proof()
     except WitnessRejected as error:
         if task.circuit.kind.is_batch:
             raise WitnessRejected(f"error proving: {error.detail}", constraint=error.constraint) from error
         raise
-    proved = time.perf_counter()
+    made = time.perf_counter()
+    points = unverified.proof.points
     try:
-        key.verifying_key.verify(unverified.proof.points, task.assignment.public_inputs)
+        key.verifying_key.verify(points, task.assignment.public_inputs)
     except ProofFailed as error:
         _log.critical("self_verification_failed", circuit=task.circuit.name, device=device, error=error.detail)
         raise SelfVerificationFailed from error
-    verified = time.perf_counter()
     timings = Timings(
-        wait_s=unverified.wait_s,
-        prove_s=proved - started - unverified.wait_s,
-        verify_s=verified - proved,
+        prove_s=made - started,
+        verify_s=time.perf_counter() - made,
         stages=dict(unverified.proof.stage_seconds),
         batch=unverified.batch,
     )
-    points = unverified.proof.points
     return Proof(task.circuit, points, encode_proof(to_json(points)), timings, device)

@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from in_process_service import Serve, open_store
+from in_process_service import CONVERTED, Serve, circuit, open_store
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
-from prover.errors import SettingsInvalid
+from prover.errors import DeviceUnavailable, SettingsInvalid
 from prover.http.app import start_metrics_server
 from prover.http.routes.probes import probes
 from prover.http.server.metrics_server import MetricsServer
 from prover.http.state import STATE
+from prover.kernel.cancellation import CancelFlag
 from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
@@ -253,13 +254,16 @@ async def test_readiness__names_everything_that_is_missing(
     assert started() == (True, "started")
     state.listening = False
     state.missing_required = lambda: ["v2_inclusion_32_1: not loaded yet"]
-    state.health.note_failure("no random bytes")
+    key, failure = published_keys.get(circuit(CONVERTED), CancelFlag()), DeviceUnavailable("no random bytes")
+    with pytest.raises(DeviceUnavailable), state.devices.target(key, CancelFlag()):
+        raise failure
     assert ready() == (
         False,
         "not ready: not listening yet; v2_inclusion_32_1: not loaded yet; the device failed: no random bytes",
     )
     assert started() == (False, "not listening yet")
-    state.health.note_success()
+    with state.devices.target(key, CancelFlag()):
+        pass
     state.listening = True
     assert "the device" not in ready()[1]
 

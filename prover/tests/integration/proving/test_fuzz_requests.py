@@ -22,7 +22,6 @@ from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission
-from prover.proving.device_health import DeviceHealth
 from prover.proving.request import read_envelope, read_task
 from prover.proving.service import ProvingService
 
@@ -85,7 +84,7 @@ def mutated(draw: st.DrawFn, names: tuple[str, ...]) -> bytes:
 @pytest.fixture
 def service(published_keys: KeyStore) -> ProvingService:
     metrics = Metrics(CollectorRegistry())
-    return ProvingService(published_keys, Admission(2, 10, metrics), metrics, DeviceHealth())
+    return ProvingService(published_keys, Admission(2, 10, metrics), metrics)
 
 
 def answer(service: ProvingService, body: bytes) -> None:

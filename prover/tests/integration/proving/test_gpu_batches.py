@@ -28,7 +28,6 @@ LITTLE = CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,))
 """A circuit that nobody publishes: a GPU in software takes seconds for those that are."""
 KNOWN_IN = ("prover.http.routes.prove", "prover.http.routes.submit", "prover.worker.attempts")
 BODIES = [encode_request(MadeUpRequests(f"gpu {number}").make(LITTLE)) for number in range(4)]
-ALONE, TOGETHER = 2, 2
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +66,7 @@ async def waiting(state: ServerState, requests: int) -> None:
 
 
 async def gathered(client: Client, bodies: list[bytes]) -> list[tuple[int, Any]]:
-    """Return answers to requests of which all but the first ALONE are proved by the third call of the GPU.
-
-    The server has one permit.
-    """
+    """Answers to requests that one call of the GPU proves. The server has one permit."""
     state = state_of(client)
     with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
         asked = []
@@ -94,7 +90,7 @@ async def test_requests__that_wait_for_a_gpu__are_proved_in_one_call_and_each_ge
     key = verifying_key_of(little_keys, LITTLE.name)
     inputs = [(int(json.loads(body)["publicInputHash"], 16),) for body in BODIES]
     assert holds(key, answers[-1][1], inputs[-1])  # each was verified here; this one elsewhere, too
-    assert sample(state, "prover_device_launch_proofs_count", device="cuda:0") == ALONE + 1
+    assert sample(state, "prover_device_launch_proofs_count", device="cuda:0") == 1
     assert sample(state, "prover_device_launch_proofs_sum", device="cuda:0") == len(BODIES)
     assert sample(state, "prover_device_proofs_total", device="cuda:0") == len(BODIES)
 
@@ -109,15 +105,15 @@ async def test_request__whose_client_leaves_while_it_waits__costs_the_others_not
         for body in BODIES:
             asked.append(asyncio.create_task(prove(client, body)))
             await waiting(state, len(asked))
-        asked[ALONE].cancel()  # its client hangs up
+        asked[1].cancel()  # its client hangs up
         await waiting(state, len(asked) - 1)
-    answers = await asyncio.gather(*asked[:ALONE], *asked[ALONE + 1 :])
+    answers = await asyncio.gather(asked[0], *asked[2:])
     assert [status for status, _ in answers] == [200] * (len(BODIES) - 1)
     assert sample(state, "prover_device_launch_proofs_sum", device="cuda:0") == len(BODIES) - 1
 
 
 @pytest.mark.parametrize(
-    ("fault", "reason", "failed"), [("prove=lost@3", "lost", TOGETHER), ("prove=wrong@3", "wrong_proof", 1)]
+    ("fault", "reason", "failed"), [("prove=lost@1", "lost", len(BODIES)), ("prove=wrong@1", "wrong_proof", 1)]
 )
 async def test_fault_of_a_call__under_auto__leads_to_proofs_of_the_processor(
     serve: Serve,
@@ -141,12 +137,11 @@ async def test_fault_of_a_call__under_auto__leads_to_proofs_of_the_processor(
 async def test_fault_of_a_call__under_cuda__refuses_the_requests_that_it_cost(
     serve: Serve, little_keys: KeyStore, cuda_host_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GROTH16_CUDA_HOST_FAULTS", "prove=out_of_memory@3+")
+    monkeypatch.setenv("GROTH16_CUDA_HOST_FAULTS", "prove=out_of_memory@1+")
     client = await serve(little_keys, device=gpu("cuda", cuda_host_library), proving=ONE_PERMIT)
     answers = await gathered(client, BODIES)
-    assert [status for status, _ in answers[:ALONE]] == [200] * ALONE
-    refused = [(status, problem["code"], problem["retryable"]) for status, problem in answers[ALONE:]]
-    assert refused == [(503, "device_out_of_memory", True)] * TOGETHER
+    refused = [(status, problem["code"], problem["retryable"]) for status, problem in answers]
+    assert refused == [(503, "device_out_of_memory", True)] * len(BODIES)
     assert sample(state_of(client), "prover_device_proofs_total", device="cpu") == 0
 
 
@@ -171,7 +166,7 @@ async def test_job__beside_requests_of_the_same_process__is_proved_with_them(
     assert status == 202
     assert job["status"] == "completed", job
     assert [status for status, _ in answers] == [200] * 3
-    assert sample(state, "prover_device_launch_proofs_count", device="cuda:0") == ALONE + 1
+    assert sample(state, "prover_device_launch_proofs_count", device="cuda:0") == 1
     assert sample(state, "prover_device_launch_proofs_sum", device="cuda:0") == 4
 
 

@@ -20,10 +20,13 @@ from service_process import environment, running_service
 from prover.cli.made_up_requests import MadeUpRequests
 from prover.cli.main import cli
 from prover.http.routes.probes import probes, unmet_conditions
+from prover.http.state import ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.store.key_store import KeyStore
 from prover.proving.devices import Devices
+from prover.proving.gpu.devices import GpuDevices
+from prover.proving.gpu.gpu import Gpu
 from prover.settings import DeviceSettings
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.proof_wire import encode_request
@@ -73,6 +76,11 @@ def little_keys(little_folder: Path, engine: Engine, monkeypatch: pytest.MonkeyP
 async def prove(client: Client, body: bytes = BODY) -> tuple[int, Any]:
     response = await client.post("/prove", data=body)
     return response.status, await response.json()
+
+
+def gpus_of(state: ServerState) -> tuple[Gpu, ...]:
+    assert isinstance(state.devices, GpuDevices)
+    return state.devices.gpus
 
 
 async def test_request__to_a_prover_with_a_gpu__is_proved_there(
@@ -153,7 +161,7 @@ async def test_gpu__lost__is_reported_and_opened_again(
         patched.setenv(FAULTS, "prove=lost")
         assert (await prove(client))[0] == 503
     assert any("the device failed" in missing for missing in unmet_conditions(state))
-    monkeypatch.setattr(state.devices.gpus[0], "_retry_at", 0.0)
+    monkeypatch.setattr(gpus_of(state)[0], "_retry_at", 0.0)
     assert (await prove(client))[0] == 200
     assert not unmet_conditions(state)
     assert sample(state, "prover_device_up", device="cuda:0") == 1
@@ -192,7 +200,7 @@ async def test_gpus__two_of_three_by_index__divide_keys_and_proofs_and_one_that_
     assert [sample(state, "prover_device_up", device=gpu) for gpu in ("cuda:0", "cuda:1")] == [1, 0]
     assert sample(state, "prover_device_proofs_total", device="cuda:0") == 6
     assert not unmet_conditions(state)
-    monkeypatch.setattr(state.devices.gpus[1], "_retry_at", 0.0)
+    monkeypatch.setattr(gpus_of(state)[1], "_retry_at", 0.0)
     assert [status for status, _ in await proved_at_once(client, 2)] == [200] * 2
     assert sample(state, "prover_device_up", device="cuda:1") == 1
     assert sample(state, "prover_device_proofs_total", device="cuda:1") == 3

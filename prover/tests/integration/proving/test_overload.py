@@ -239,6 +239,6 @@ async def test_device__that_failed__is_reported_until_a_proof_succeeds(
     with monkeypatch.context() as patched:
         patched.setattr(LoadedKey, "prove", fail)
         assert (await client.post("/prove", data=BODY)).status == 503
-    assert state_of(client).health.problem() == "no random bytes"
+    assert state_of(client).devices.problem() == "no random bytes"
     assert (await client.post("/prove", data=BODY)).status == 200
-    assert state_of(client).health.problem() is None
+    assert state_of(client).devices.problem() is None

@@ -1,5 +1,6 @@
 """Permits: bounded, fair, cancellable, and always given back."""
 
+import contextlib
 import threading
 import time
 
@@ -9,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prover.errors import Cancelled, MemoryBudgetExceeded, TryAgainLater
 from prover.kernel.cancellation import CancelFlag
 from prover.observability.metrics import Metrics
-from prover.proving.admission import Admission
+from prover.proving.admission import Admission, Demand
 from shared.circuit_id import CircuitKind
 
 KIND = CircuitKind.INCLUSION
@@ -123,14 +124,14 @@ def test_permit__for_more_memory_than_there_is__is_refused_with_need_budget_and_
     subject = admission(permits=4, budget_bytes=100 * 2**20)
     with (
         pytest.raises(MemoryBudgetExceeded) as caught,
-        subject.permit(KIND, CancelFlag(), 100 * 2**20 + 1),
+        subject.permit(KIND, CancelFlag(), Demand(100 * 2**20 + 1)),
     ):
         pass
     message = caught.value.detail
     for word in ("101 MiB", "100 MiB", "add memory", "fewer at a time", "smaller batches"):
         assert word in message
     assert not caught.value.retryable
-    with subject.permit(KIND, CancelFlag(), 100 * 2**20):
+    with subject.permit(KIND, CancelFlag(), Demand(100 * 2**20)):
         pass
 
 
@@ -142,7 +143,7 @@ def test_permits__together_beyond_the_memory__wait_for_each_other() -> None:
     def work(need_bytes: int) -> None:
         nonlocal inside, most
         for _ in range(20):
-            with subject.permit(KIND, CancelFlag(), need_bytes):
+            with subject.permit(KIND, CancelFlag(), Demand(need_bytes)):
                 with lock:
                     inside += need_bytes
                     most = max(most, inside)
@@ -165,12 +166,12 @@ def test_permit__for_a_large_proof__is_not_overtaken_by_small_ones() -> None:
     order: list[str] = []
 
     def work(name: str, need_bytes: int) -> None:
-        with subject.permit(KIND, CancelFlag(), need_bytes):
+        with subject.permit(KIND, CancelFlag(), Demand(need_bytes)):
             order.append(name)
 
     large = threading.Thread(target=work, args=("large", 9))
     small = threading.Thread(target=work, args=("small", 1))
-    with subject.permit(KIND, CancelFlag(), 5):
+    with subject.permit(KIND, CancelFlag(), Demand(5)):
         large.start()
         wait_for_queue(subject, 1)
         small.start()
@@ -186,14 +187,14 @@ def test_permit__of_a_large_proof_that_leaves__lets_small_ones_pass() -> None:
     cancel, passed = CancelFlag(), threading.Event()
 
     def large() -> None:
-        with pytest.raises(Cancelled), subject.permit(KIND, cancel, 9):
+        with pytest.raises(Cancelled), subject.permit(KIND, cancel, Demand(9)):
             pass
 
     def small() -> None:
-        with subject.permit(KIND, CancelFlag(), 1):
+        with subject.permit(KIND, CancelFlag(), Demand(1)):
             passed.set()
 
-    with subject.permit(KIND, CancelFlag(), 5):
+    with subject.permit(KIND, CancelFlag(), Demand(5)):
         threads = [threading.Thread(target=large), threading.Thread(target=small)]
         threads[0].start()
         wait_for_queue(subject, 1)
@@ -205,45 +206,120 @@ def test_permit__of_a_large_proof_that_leaves__lets_small_ones_pass() -> None:
         thread.join()
 
 
-def test_proofs__that_wait_elsewhere__count_among_those_that_wait() -> None:
-    subject = admission(permits=1, waiting_limit=2)
-    for _ in range(2):
-        subject.begin_waiting(KIND)
-    with pytest.raises(TryAgainLater, match="2 proofs are waiting already"):
-        subject.begin_waiting(KIND)
-    with subject.permit(KIND, CancelFlag()):  # for whom there is a place need not wait
-        with pytest.raises(TryAgainLater), subject.permit(KIND, CancelFlag()):
-            pass
-        assert subject.retry_after_s(KIND) == 2
-    for _ in range(2):
-        subject.end_waiting(KIND)
-    assert subject.waiting == 0
-    assert subject.retry_after_s(KIND) == 1
+class Together(Demand):
+    """A proof that one call of a device makes with two others in 10 bytes each; the device makes one call at once."""
+
+    device = "device"
+    maximum = 3
+
+    def memory_of(self, proofs: int) -> int:
+        return 10 * proofs
+
+    def shares_call_with(self, other: Demand) -> bool:
+        return isinstance(other, Together)
 
 
-def test_permit__for_proofs_that_waited_elsewhere__is_one_and_not_refused_for_their_number() -> None:
+class Sharer:
+    """A thread that holds or waits for a permit until it is told to leave."""
+
+    def __init__(self, subject: Admission, cancel: CancelFlag | None = None) -> None:
+        self.begins: bool | None = None
+        self._subject = subject
+        self._cancel = cancel or CancelFlag()
+        self._may_leave = threading.Event()
+        self._thread = threading.Thread(target=self._share)
+        ahead = len(subject._queue)
+        self._thread.start()
+        wait_for_queue(subject, ahead + 1)
+
+    def leave(self) -> None:
+        self._may_leave.set()
+        self._thread.join()
+
+    def _share(self) -> None:
+        with contextlib.suppress(Cancelled), self._subject.permit(KIND, self._cancel, Together()) as permit:
+            self.begins = permit.begin_call()
+            assert self._may_leave.wait(60)
+
+
+@pytest.mark.parametrize(("budget_bytes", "first", "second"), [(None, 3, 1), (25, 2, 2)])
+def test_permit__of_proofs_that_one_call_makes__is_one_up_to_maximum_and_memory(
+    budget_bytes: int | None, first: int, second: int
+) -> None:
     metrics = Metrics(CollectorRegistry())
-    subject = Admission(1, 0, metrics)
-    since = [time.perf_counter() - 5] * 3
-
-    def work() -> None:
-        with subject.permit(KIND, CancelFlag(), since=since):
-            assert metrics.active_jobs._value.get() == 3
-
-    thread = threading.Thread(target=work)
+    subject = Admission(1, 4, metrics, budget_bytes)
     with subject.permit(KIND, CancelFlag()):
-        thread.start()
+        sharers = [Sharer(subject) for _ in range(4)]
+        with pytest.raises(TryAgainLater, match="4 proofs are waiting already"), subject.permit(KIND, CancelFlag()):
+            pass
+        assert (subject.waiting, subject.retry_after_s(KIND)) == (4, 2)
+    assert (subject.waiting, metrics.active_jobs._value.get(), subject._used_bytes) == (second, first, 10 * first)
+    for sharer in sharers[:first]:
+        assert subject.waiting == second
+        sharer.leave()
+    wait_for_queue(subject, 0)
+    for sharer in sharers[first:]:
+        sharer.leave()
+    assert [sharer.begins for sharer in sharers].count(True) == 2
+    assert (subject._free, subject._used_bytes, metrics.active_jobs._value.get()) == (1, 0, 0)
+    assert metrics.admission_wait_seconds.labels(KIND.value)._sum.get() > 0
+
+
+def test_permit__of_a_device_that_makes_its_call__does_not_delay_others() -> None:
+    subject = admission(permits=3)
+    with subject.permit(KIND, CancelFlag(), Together()):
+        waiting = Sharer(subject)
+        with subject.permit(KIND, CancelFlag()):
+            assert subject.waiting == 1
+    wait_for_queue(subject, 0)
+    waiting.leave()
+
+
+def test_call__ended_by_one_of_its_sharers__lets_the_next_begin() -> None:
+    subject = admission(permits=1)
+    with subject.permit(KIND, CancelFlag(), Together()) as permit:
+        following = Sharer(subject)
+        permit.end_call()
+        wait_for_queue(subject, 0)
+    assert subject._free == 0
+    following.leave()
+    assert subject._free == 1
+
+
+def test_permit__of_which_a_sharer_was_cancelled__stays_with_the_others() -> None:
+    subject, cancel = admission(permits=1), CancelFlag()
+    with subject.permit(KIND, CancelFlag()):
+        gone, stays = Sharer(subject, cancel), Sharer(subject)
+        cancel.raise_flag()
         wait_for_queue(subject, 1)
-        assert (subject.waiting, metrics.waiting._value.get()) == (3, 3)
-    thread.join()
-    assert (subject._free, metrics.active_jobs._value.get()) == (1, 0)
-    assert metrics.admission_wait_seconds.labels(KIND.value)._sum.get() >= 15
+    wait_for_queue(subject, 0)
+    stays.leave()
+    gone.leave()
+    assert (gone.begins, stays.begins, subject._free) == (None, True, 1)
 
 
-def test_memory__that_can_be_lent__is_what_the_budget_holds() -> None:
-    assert admission(permits=1, budget_bytes=10).can_lend(10)
-    assert not admission(permits=1, budget_bytes=10).can_lend(11)
-    assert admission(permits=1).can_lend(2**60)
+def test_permit__renewed__is_that_of_a_call_alone_and_not_refused_for_the_number_that_wait() -> None:
+    subject = admission(permits=1, waiting_limit=1, budget_bytes=30)
+    with subject.permit(KIND, CancelFlag(), Together()) as permit:
+        following = Sharer(subject)
+        released = threading.Timer(0.05, following.leave)
+        released.start()
+        permit.renew(Demand(30))
+        assert (subject._free, subject._used_bytes, permit.demand.memory_of(1)) == (0, 30, 30)
+        assert permit.wait_s >= 0.04
+    released.join()
+    assert (subject._free, subject._used_bytes) == (1, 0)
+
+
+def test_permit__renewed_with_a_raised_flag__is_released() -> None:
+    subject, cancel = admission(permits=1), CancelFlag()
+    with subject.permit(KIND, cancel, Together()) as permit:
+        following = Sharer(subject)
+        cancel.raise_flag()
+        with pytest.raises(Cancelled):
+            permit.renew(Demand())
+    following.leave()
+    assert (subject._free, subject.waiting) == (1, 0)
 
 
 def test_retry_after__of_a_kind__follows_what_was_measured() -> None:

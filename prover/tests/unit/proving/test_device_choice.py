@@ -76,7 +76,7 @@ def test_library__that_is_another_file__is_refused(tmp_path: Path) -> None:
 def test_processor__asked_for__opens_no_library(tmp_path: Path) -> None:
     with opened(device_settings(cuda_library=tmp_path / "absent.so")) as devices:
         assert devices.choice.selected == "cpu"
-        assert not devices.gpus
+        assert not devices.describe()
 
 
 @pytest.mark.parametrize("policy", ["cuda", "auto"])
@@ -91,8 +91,8 @@ def test_gpus__found__are_all_opened_or_those_that_were_named(
         ({"device": "cuda:1"}, ["cuda:1"]),
     ):
         with opened(device_settings(**chosen, **given)) as devices:
-            assert [gpu.name for gpu in devices.gpus] == names
-            assert all(gpu.info.budget_bytes == BUDGET for gpu in devices.gpus)
+            assert [report.device for report in devices.describe()] == names
+            assert all(report.budget_bytes == BUDGET for report in devices.describe())
             assert devices.choice.selected == "cuda"
             assert "GPU in software" in devices.choice.reason
 
@@ -127,7 +127,7 @@ def test_gpu__of_an_index_that_is_not_there__is_refused_or_left_out(
     with pytest.raises(SettingsInvalid, match=r"^--device cuda:5 .*there is no GPU 5"):
         opened(device_settings(device="cuda:5", cuda_library=cuda_host_library))
     with opened(device_settings(device="auto", cuda_devices="0,7", cuda_library=cuda_host_library)) as devices:
-        assert [gpu.name for gpu in devices.gpus] == ["cuda:0"]
+        assert [report.device for report in devices.describe()] == ["cuda:0"]
     monkeypatch.setenv(GPUS, "2")
     named = device_settings(device="cuda", cuda_devices="0,7", cuda_library=cuda_host_library)
     with pytest.raises(SettingsInvalid, match=r"^--device cuda \(PROVER_DEVICE\), --cuda-devices 0,7 .* 2 were found"):
@@ -156,13 +156,13 @@ def test_settings__empty__are_the_default() -> None:
     assert (settings.policy, settings.indices, settings.cuda_library) == ("cpu", (), None)
 
 
-@pytest.mark.parametrize(("batch", "launch_capacity"), [(None, 128), (5, 10), (1, 0)])
+@pytest.mark.parametrize(("batch", "capacity"), [(None, 128), (5, 10), (1, 0)])
 def test_gpus__asked_to_make_so_many_proofs_together__make_no_more(
-    cuda_host_library: Path, batch: int | None, launch_capacity: int
+    cuda_host_library: Path, batch: int | None, capacity: int
 ) -> None:
     settings = device_settings(device="cuda", cuda_library=cuda_host_library, cuda_batch=batch)
     with opened(settings) as devices:
-        assert devices.launch_capacity == launch_capacity
+        assert devices.call_capacity == capacity
 
 
 @pytest.mark.parametrize("form", list(BlindingForm))

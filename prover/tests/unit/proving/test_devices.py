@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 import pytest
-from fake_gpu import FakeDevice, FakeGpus, tiny_key, tiny_task, wrong
+from fake_gpu import KIND, FakeDevice, FakeGpus, prove_tiny, tiny_key, tiny_task, wrong
 
 from prover.errors import (
     DeviceBudgetExceeded,
@@ -25,8 +25,9 @@ from prover.errors import (
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
-from prover.proving.admission import AdmissionRequest
+from prover.proving.admission import Admission
 from prover.proving.devices import DeviceChoice, Devices
+from prover.proving.gpu.devices import GpuDevices
 from prover.proving.gpu.gpu import Gpu
 from prover.proving.proof_making import Proof
 
@@ -37,17 +38,12 @@ def key(engine: Engine) -> Iterator[LoadedKey]:
         yield key
 
 
-def devices_of(policy: str, metrics: Metrics, *gpus: Gpu) -> Devices:
-    return Devices(DeviceChoice(policy, "cuda", "found", ""), gpus, metrics)
-
-
-def admission_request() -> AdmissionRequest:
-    return FakeGpus().admission_request()
+def devices_of(policy: str, metrics: Metrics, *gpus: Gpu) -> GpuDevices:
+    return GpuDevices(metrics, DeviceChoice(policy, "cuda", "found", ""), gpus)
 
 
 def prove(devices: Devices, key: LoadedKey) -> Proof:
-    with devices.target(key, CancelFlag()) as target:
-        proof = target.prove(tiny_task(), CancelFlag(), admission_request())
+    proof = prove_tiny(devices, key)
     key.verifying_key.verify(proof.points, tiny_task().assignment.public_inputs)
     return proof
 
@@ -59,11 +55,10 @@ def count(metrics: Metrics, name: str, *labels: str) -> float:
 
 def test_processor__chosen__makes_the_proofs(key: LoadedKey) -> None:
     metrics = FakeGpus().metrics
-    devices = Devices.cpu(metrics)
+    devices = Devices(metrics)
     assert prove(devices, key).device == "cpu"
     assert devices.problem() is None
     assert count(metrics, "device_info", "cpu", "cpu", "asked") == 1
-    assert count(metrics, "device_proofs", "cpu") == 1
 
 
 @pytest.mark.parametrize("policy", ["cuda", "auto"])
@@ -71,8 +66,6 @@ def test_gpu__that_works__makes_the_proofs(key: LoadedKey, policy: str) -> None:
     gpus = FakeGpus(FakeDevice())
     devices = devices_of(policy, gpus.metrics, gpus.make(3))
     assert prove(devices, key).device == "cuda:3"
-    assert count(gpus.metrics, "device_proofs", "cuda:3") == 1
-    assert count(gpus.metrics, "device_proofs", "cpu") == 0
 
 
 CHAOS: list[Any] = [DeviceOutOfMemory("full"), DeviceLost("gone"), wrong, *[lambda proof: proof] * 6]
@@ -151,10 +144,11 @@ def test_proofs__at_once__are_divided_among_the_gpus(key: LoadedKey) -> None:
     gpus = FakeGpus(FakeDevice(), FakeDevice())
     devices = devices_of("cuda", gpus.metrics, gpus.make(0), gpus.make(1))
     with ExitStack() as running:
-        launch_capacity = [running.enter_context(devices.target(key, CancelFlag())) for _ in range(4)]
-        assert [gpu.leases for gpu in devices.gpus] == [2, 2]
-        made = [target.prove(tiny_task(), CancelFlag(), admission_request()).device for target in launch_capacity]
-    assert sorted(made) == ["cuda:0", "cuda:0", "cuda:1", "cuda:1"]
+        for _ in range(3):
+            running.enter_context(devices.target(key, CancelFlag()))
+        leases = [gpu.leases for gpu in devices.gpus]
+        assert sorted(leases) == [1, 2]
+        assert prove(devices, key).device == f"cuda:{leases.index(1)}"
     assert prove(devices, key).device in ("cuda:0", "cuda:1")
 
 
@@ -247,8 +241,12 @@ def test_gpu__that_does_not_return__gets_no_more_proofs_and_is_told_of(
     first, other = gpus.make(0), gpus.make(1)
     alone, both = devices_of("auto", gpus.metrics, first), devices_of("cuda", gpus.metrics, first, other)
     cancel = CancelFlag()
-    with ThreadPoolExecutor(1) as pool, alone.target(key, CancelFlag()) as target:
-        lost = pool.submit(target.prove, tiny_task(), cancel, admission_request())
+    with (
+        ThreadPoolExecutor(1) as pool,
+        alone.target(key, CancelFlag()) as target,
+        Admission(1, 0, gpus.metrics).permit(KIND, cancel, target.demand(tiny_task())) as permit,
+    ):
+        lost = pool.submit(target.prove, permit, tiny_task())
         assert reached.wait(60)
         assert alone.stuck() is None  # it may take its time
         cancel.raise_flag()

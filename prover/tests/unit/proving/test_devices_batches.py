@@ -12,7 +12,8 @@ from held_gpu import HeldGpu, batches
 
 from prover.errors import DeviceLost, DeviceOutOfMemory, DeviceUnavailable, ProverError
 from prover.kernel.engine import Engine, LoadedKey
-from prover.proving.devices import DeviceChoice, Devices
+from prover.proving.devices import DeviceChoice
+from prover.proving.gpu.devices import GpuDevices
 from prover.proving.gpu.launches import LAUNCHES_AT_ONCE
 from prover.proving.proof_making import Proof
 
@@ -47,7 +48,7 @@ def faulty(pool: ThreadPoolExecutor, faults: list[Any]) -> HeldGpu:
     return HeldGpu(pool, device, FakeDevice())
 
 
-def ask(held: HeldGpu, devices: Devices, key: LoadedKey) -> list[Future[Proof]]:
+def ask(held: HeldGpu, devices: GpuDevices, key: LoadedKey) -> list[Future[Proof]]:
     """Ask for proofs that are made alone, then for those that are made together; let all calls end."""
     asked = [held.submit_by(devices, key) for _ in range(LAUNCHES_AT_ONCE + TOGETHER)]
     held.end_all()
@@ -64,7 +65,7 @@ def test_fault_of_a_launch__under_auto__is_made_up_for_by_the_processor(
     key: LoadedKey, pool: ThreadPoolExecutor, faults: list[Any], reason: str, failed: int
 ) -> None:
     held = faulty(pool, faults)
-    devices = Devices(DeviceChoice("auto", "cuda", "found", ""), [held.gpu], held.metrics)
+    devices = GpuDevices(held.metrics, DeviceChoice("auto", "cuda", "found", ""), [held.gpu])
     proofs = [one.result(120) for one in ask(held, devices, key)]
     for proof in proofs:
         key.verifying_key.verify(proof.points, tiny_task().assignment.public_inputs)
@@ -80,7 +81,7 @@ def test_fault_of_a_launch__under_cuda__is_a_typed_refusal_of_every_proof_it_cos
     key: LoadedKey, pool: ThreadPoolExecutor, faults: list[Any], reason: str, failed: int
 ) -> None:
     held = faulty(pool, faults)
-    devices = Devices(DeviceChoice("cuda", "cuda", "asked", ""), [held.gpu], held.metrics)
+    devices = GpuDevices(held.metrics, DeviceChoice("cuda", "cuda", "asked", ""), [held.gpu])
     errors = [one.exception(120) for one in ask(held, devices, key)]
     refusals = [error for error in errors if error is not None]
     assert len(refusals) == failed
@@ -89,5 +90,4 @@ def test_fault_of_a_launch__under_cuda__is_a_typed_refusal_of_every_proof_it_cos
         assert (error.status, error.retryable) == (503, True)
         assert isinstance(error, DeviceOutOfMemory if reason == "out_of_memory" else DeviceUnavailable)
         assert isinstance(error, DeviceLost) is (reason in ("lost", "wrong_proof"))
-    assert count(held, "device_proofs", "cpu") == 0
     assert count(held, "device_faults", "cuda:0", reason) == failed

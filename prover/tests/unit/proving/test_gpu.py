@@ -44,7 +44,7 @@ def test_key__used_twice__is_copied_once_and_stays(keys: list[LoadedKey]) -> Non
     use(gpu, keys[0])
     use(gpu, keys[0])
     assert device.held() == [keys[0]]
-    assert gpu.occupancy() == (1, 100)
+    assert (gpu.describe().keys, gpu.describe().key_bytes) == (1, 100)
     gpu.close()
     assert device.closed
     assert not device.held()
@@ -137,7 +137,7 @@ def test_key__closed__takes_its_copy_with_it(keys: list[LoadedKey]) -> None:
         keys[1].close()
         assert device.held() == [keys[1]]
     assert not device.held()
-    assert gpu.occupancy() == (0, 0)
+    assert (gpu.describe().keys, gpu.describe().key_bytes) == (0, 0)
 
 
 def test_copy__without_memory__is_tried_again_once_idle_keys_left(keys: list[LoadedKey]) -> None:

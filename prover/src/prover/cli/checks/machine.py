@@ -16,13 +16,12 @@ from prometheus_client import CollectorRegistry
 from prover.cpu.cpu_count import cpu_quota
 from prover.errors import SettingsInvalid
 from prover.http.app import split_address
-from prover.kernel.device import cuda_version
 from prover.kernel.engine import Engine
 from prover.keys.files.memory_budget import gibibytes
 from prover.observability.memory import memory_limit_bytes
 from prover.observability.metrics import Metrics
 from prover.proving.device_selection import open_devices
-from prover.proving.gpu.gpu import Gpu
+from prover.proving.devices import DeviceReport
 from prover.settings import DeviceSettings
 
 MIN_MEMORY_BYTES = 32 * 10**9
@@ -156,7 +155,7 @@ def check_gpu(root: Path = _ROOT, settings: DeviceSettings = _ON_CPU) -> Check:
         return Check("GPU", Status.INFO, f"{known}; proofs are made on the CPU (--device)")
     try:
         with closing(open_devices(settings, Metrics(CollectorRegistry()))) as devices:
-            choice, opened = devices.choice, [_described(gpu) for gpu in devices.gpus]
+            choice, opened = devices.choice, [_described(gpu) for gpu in devices.describe()]
     except SettingsInvalid as error:
         return Check("GPU", Status.FAILURE, f"{known}; {error.detail}", "see prover/docs/how-to/gpu.md")
     if not opened:
@@ -165,11 +164,10 @@ def check_gpu(root: Path = _ROOT, settings: DeviceSettings = _ON_CPU) -> Check:
     return Check("GPU", Status.OK, "; ".join(opened))
 
 
-def _described(gpu: Gpu) -> str:
-    info = gpu.info
+def _described(gpu: DeviceReport) -> str:
     return (
-        f"{gpu.name} is {info.name}, capability {info.capability[0]}.{info.capability[1]}, CUDA of the driver "
-        f"{cuda_version(info.driver_version)}, {gibibytes(info.memory_bytes)}, budget {gibibytes(info.budget_bytes)}"
+        f"{gpu.device} is {gpu.model}, capability {gpu.capability}, CUDA of the driver {gpu.driver}, "
+        f"{gibibytes(gpu.memory_bytes)}, budget {gibibytes(gpu.budget_bytes)}"
     )
 
 

@@ -21,7 +21,7 @@ from prover.keys.files.key_description import circuit_of
 from prover.keys.files.key_folder import find_key
 from prover.keys.prepared import prepared_keys
 from prover.observability.metrics import Metrics
-from prover.proving.admission import Admission, AdmissionRequest
+from prover.proving.admission import Admission
 from prover.proving.device_selection import open_devices
 from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.proof_making import Proof
@@ -105,15 +105,19 @@ def prove(key: Path | None, keys_dir: Path | None, threads: int, **options: Any)
 
 def _prove(path: Path, threads: int, settings: DeviceSettings, task: ProofTask, cancel: CancelFlag) -> Proof:
     folder, metrics = path.parent / prepared_keys.FOLDER, Metrics(CollectorRegistry())
-    admission_request = AdmissionRequest(Admission(1, 0, metrics), task.circuit.kind)
+    admission = Admission(1, 0, metrics)
     with (
         Engine(threads) as engine,
         closing(open_devices(settings, metrics)) as devices,
         load_key(engine, path, cancel, prepared_folder=folder) as key,
     ):
         _require_same(task.circuit, circuit_of(key.info), path)
-        with progress(f"proving {task.circuit.name}"), devices.target(key, cancel) as target:
-            return target.prove(task, cancel, admission_request)
+        with (
+            progress(f"proving {task.circuit.name}"),
+            devices.target(key, cancel) as target,
+            admission.permit(task.circuit.kind, cancel, target.demand(task)) as permit,
+        ):
+            return target.prove(permit, task)
 
 
 def _require_agreement(circuit: CircuitId, options: Mapping[str, Any]) -> None:

@@ -7,10 +7,8 @@ import msgspec
 from aiohttp import web
 
 from prover.http.state import STATE
-from prover.kernel.device import cuda_version
 from prover.kernel.engine import kernel_version
 from prover.proving.devices import Devices
-from prover.proving.gpu.gpu import Gpu
 from prover.versions import INTERFACE_VERSION, own_version
 
 OPENAPI_DOCUMENT: web.AppKey[Callable[[], bytes]] = web.AppKey("openapi_document")
@@ -73,28 +71,13 @@ class Reloaded(msgspec.Struct, frozen=True):
 async def version(request: web.Request) -> web.Response:
     """Answer with versions and devices."""
     python = ".".join(map(str, sys.version_info[:3]))
-    device = device_state(request.app[STATE].devices)
+    device = _device_state(request.app[STATE].devices)
     return _json(Version(INTERFACE_VERSION, own_version(), kernel_version(), python, device))
 
 
-def device_state(devices: Devices) -> DeviceState:
-    """Return the description of the devices that make proofs now."""
-    choice = devices.choice
-    return DeviceState(choice.requested, choice.selected, choice.reason, [_gpu_state(gpu) for gpu in devices.gpus])
-
-
-def _gpu_state(gpu: Gpu) -> GpuState:
-    info, (keys, key_bytes) = gpu.info, gpu.occupancy()
-    return GpuState(
-        gpu.name,
-        info.name,
-        cuda_version(info.driver_version),
-        info.memory_bytes,
-        info.budget_bytes,
-        key_bytes,
-        keys,
-        gpu.problem,
-    )
+def _device_state(devices: Devices) -> DeviceState:
+    choice, gpus = devices.choice, msgspec.convert(devices.describe(), list[GpuState], from_attributes=True)
+    return DeviceState(choice.requested, choice.selected, choice.reason, gpus)
 
 
 async def openapi(request: web.Request) -> web.Response:

@@ -68,7 +68,7 @@ def unmet_conditions(state: ServerState) -> list[str]:
     if not state.settings.keys.auto_download and not state.keys.installed():
         missing.append(f"no proving keys in {state.settings.keys.directory}")
     missing += state.missing_required()
-    problem = state.health.problem() or state.devices.problem() or state.devices.stuck()
+    problem = state.devices.problem() or state.devices.stuck()
     if problem is not None:
         missing.append(f"the device failed: {problem}")
     if state.queue is not None and not _is_reachable(state.queue, state.loop):

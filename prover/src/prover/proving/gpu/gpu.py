@@ -25,6 +25,7 @@ from prover.kernel.device import Device, DeviceInfo, DeviceKey, cuda_version
 from prover.kernel.engine import LoadedKey
 from prover.keys.files.memory_budget import gibibytes
 from prover.observability.metrics import Metrics
+from prover.proving.devices import DeviceReport
 from prover.proving.gpu.driver_calls import GpuCalls
 from prover.proving.gpu.gpu_keys import GpuKeys, GpuSlot
 from prover.proving.gpu.launches import Launches
@@ -100,10 +101,21 @@ class Gpu:
         with self._changed:
             return self._keys.find(key) is not None
 
-    def occupancy(self) -> tuple[int, int]:
-        """Return the number of keys on the device, and their bytes."""
+    def describe(self) -> DeviceReport:
+        """Return its properties, its memory and its problem."""
         with self._changed:
-            return self._keys.occupancy()
+            info, (keys, key_bytes) = self.info, self._keys.occupancy()
+        return DeviceReport(
+            device=self.name,
+            model=info.name,
+            capability="{}.{}".format(*info.capability),
+            driver=cuda_version(info.driver_version),
+            memory_bytes=info.memory_bytes,
+            budget_bytes=info.budget_bytes,
+            key_bytes=key_bytes,
+            keys=keys,
+            problem=self.problem,
+        )
 
     @contextmanager
     def lease(self, key: LoadedKey, cancel: CancelFlag, *, wait: bool) -> Iterator[DeviceKey]:
@@ -326,7 +338,8 @@ class Gpu:
             self._account()
 
     def _account(self) -> None:
-        keys, used = self.occupancy()
+        with self._changed:
+            keys, used = self._keys.occupancy()
         self._metrics.device_up.labels(self.name).set(self._device is not None)
         self._metrics.device_keys.labels(self.name).set(keys)
         for part, size in (("keys", used), ("budget", self.info.budget_bytes), ("total", self.info.memory_bytes)):

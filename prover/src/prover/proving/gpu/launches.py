@@ -1,21 +1,21 @@
-"""Launches of one GPU: an idle GPU starts a proof at once, and a busy one collects proofs for its next launch.
+"""Launches of one GPU: its calls that make proofs, several of one key if they waited together.
 
-The next launch takes the oldest waiting proof and all others of the same key, up to the maximum of one call. So no key
-starves, and no proof is delayed to fill a launch. Keys of which one proof fills the GPU are not collected: permits
-bound their proofs. If GPU memory is short, the library splits the proofs of a call into smaller parts.
+An idle GPU starts a proof at once. While it is busy, proofs wait for a permit (prover.proving.admission). The next
+launch makes the oldest of them and all others of the same key, up to the maximum of one call. So no key starves, and no
+proof is delayed to fill a launch. Keys of which one proof fills the GPU have launches of one proof each; permits alone
+limit their number. If GPU memory is short, the library splits the proofs of a call into smaller parts.
 """
 
-import threading
-import time
-from functools import partial
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 
 from prover.errors import Cancelled
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import DeviceKey
 from prover.kernel.engine import KernelProof
 from prover.observability.metrics import Metrics
-from prover.proving.admission import AdmissionRequest
+from prover.proving.admission import Demand, Permit
 from prover.proving.gpu.driver_calls import GpuCalls
 from prover.proving.proof_making import UnverifiedProof
 
@@ -23,50 +23,26 @@ LAUNCHES_AT_ONCE = 2
 """Concurrent launches of several proofs: the CPU solves witnesses for one while the GPU computes the other."""
 
 
-class _PendingProof:
-    """A proof that a request waits for. The lock of its Launches protects it."""
+class _PendingProof(Demand):
+    """A proof that waits for a launch. Its outcome is set by the thread that makes the launch."""
 
-    def __init__(self, key: DeviceKey, inputs: bytes, admission_request: AdmissionRequest, maximum: int) -> None:
+    calls_at_once = LAUNCHES_AT_ONCE
+
+    def __init__(self, launches: "Launches", key: DeviceKey, inputs: bytes, maximum: int) -> None:
+        super().__init__()
         self.key = key
         self.inputs = inputs
-        self.admission_request = admission_request
         self.maximum = maximum
-        """Maximum proofs of a call that makes this one."""
-        self.requested_at = time.perf_counter()
-        self.wait_s = 0.0
-        self.launch: _Launch | None = None
-        self.ended = threading.Event()
-        self._outcome: UnverifiedProof | BaseException = Cancelled()
+        self.device = launches if maximum > 1 else None
+        self.outcome: Future[UnverifiedProof] = Future()
 
-    def fits_launch_of(self, other: "_PendingProof") -> bool:
-        """Return True if one call can make both proofs."""
-        return self.key is other.key and len(self.inputs) == len(other.inputs)
+    def memory_of(self, proofs: int) -> int:
+        """Return the working memory on the host, in bytes, of a launch of ``proofs`` proofs."""
+        return self.key.scratch_bytes_of(proofs)
 
-    def end(self, outcome: UnverifiedProof | BaseException) -> None:
-        """Set the outcome and wake the waiting thread. Only the first outcome counts."""
-        if not self.ended.is_set():
-            self._outcome = outcome
-            self.ended.set()
-
-    def result(self) -> UnverifiedProof:
-        """Return the proof, or raise the error of it."""
-        if isinstance(self._outcome, BaseException):
-            raise self._outcome
-        return self._outcome
-
-
-class _Launch:
-    """Proofs of one call. Its flag is raised when all of their requests are cancelled."""
-
-    def __init__(self, proofs: list[_PendingProof], *, has_waited: bool) -> None:
-        self.proofs = proofs
-        self.has_waited = has_waited
-        """True if its proofs were counted by ``begin_waiting``."""
-        self.is_counted = proofs[0].maximum > 1
-        """True if it counts towards LAUNCHES_AT_ONCE."""
-        self.wanted = set(proofs)
-        self.is_begun = False
-        self.cancel = CancelFlag()
+    def shares_call_with(self, other: Demand) -> bool:
+        """Return True if one launch can make both proofs."""
+        return isinstance(other, _PendingProof) and self.key is other.key and len(self.inputs) == len(other.inputs)
 
 
 class Launches:
@@ -74,137 +50,65 @@ class Launches:
 
     def __init__(self, name: str, calls: GpuCalls, metrics: Metrics, maximum: int) -> None:
         """Make at most ``maximum`` proofs in one call."""
-        self.launch_capacity = maximum * LAUNCHES_AT_ONCE if maximum > 1 else 0
-        """Maximum requests in launches of several proofs, not counting those that wait."""
+        self.capacity = maximum * LAUNCHES_AT_ONCE if maximum > 1 else 0
+        """Maximum proofs in launches of several, not counting those that wait."""
         self._name = name
         self._calls = calls
         self._metrics = metrics
         self._maximum = maximum
-        self._lock = threading.Lock()
-        self._running = 0
-        self._waiting: list[_PendingProof] = []
 
-    def prove(
-        self, key: DeviceKey, inputs: bytes, cancel: CancelFlag, admission_request: AdmissionRequest
-    ) -> UnverifiedProof:
-        """Return an unverified proof, made alone or with others.
+    def demand(self, key: DeviceKey, inputs: bytes) -> Demand:
+        """Return what a launch with a proof needs; ``prove`` takes the permit that is granted for it."""
+        return _PendingProof(self, key, inputs, min(self._maximum, key.batch_limit))
 
-        A raised flag ends the wait for a launch. A launch that has begun continues for its other requests, and the
-        call returns only after it, since the launch uses the key. Raises what DeviceKey.prove and Admission.permit do.
+    def prove(self, permit: Permit) -> UnverifiedProof:
+        """Return an unverified proof. One thread makes the launch for all that share the permit; the others wait.
+
+        A raised flag ends a launch only if those of all its proofs are raised. Raises what DeviceKey.prove does.
         """
-        proof = _PendingProof(key, inputs, admission_request, self._launch_size(key, admission_request))
-        with cancel.watch(partial(self._leave, proof)):
-            launch = self._enter(proof, cancel)
-            if launch is not None:
-                self._run(launch)
-            proof.ended.wait()
-        return proof.result()
+        proof = permit.demand
+        assert isinstance(proof, _PendingProof)  # noqa: S101 - for the type checker
+        if permit.begin_call():
+            self._launch(proof.key, permit)
+        return proof.outcome.result()
 
-    # ---- composition of launches -----------------------------------------------------------------
-
-    def _launch_size(self, key: DeviceKey, admission_request: AdmissionRequest) -> int:
-        """Return the maximum proofs of a key in one call, whose working memory must also fit the budget."""
-        maximum = min(self._maximum, key.batch_limit)
-        while maximum > 1 and not admission_request.admission.can_lend(key.scratch_bytes_of(maximum)):
-            maximum //= 2
-        return maximum
-
-    def _enter(self, proof: _PendingProof, cancel: CancelFlag) -> _Launch | None:
-        """Return the launch that the caller must run; None if another thread will run it."""
-        with self._lock:
-            cancel.check()
-            if proof.maximum == 1 or self._running < LAUNCHES_AT_ONCE:
-                return self._launch([proof], has_waited=False)
-            proof.admission_request.admission.begin_waiting(proof.admission_request.kind)
-            self._waiting.append(proof)
-            return None
-
-    def _leave(self, proof: _PendingProof) -> None:
-        """Remove a proof whose flag was raised."""
-        with self._lock:
-            launch = proof.launch
-            if launch is None:
-                if proof in self._waiting:
-                    self._stop_waiting([proof])
-                    proof.end(Cancelled())
-                return
-            launch.wanted.discard(proof)
-            if not launch.is_begun:
-                proof.end(Cancelled())
-            is_wanted = bool(launch.wanted)
-        if not is_wanted:
-            launch.cancel.raise_flag()
-
-    def _launch(self, proofs: list[_PendingProof], *, has_waited: bool) -> _Launch:
-        """Return a new launch. The caller holds the lock."""
-        launch = _Launch(proofs, has_waited=has_waited)
-        for proof in proofs:
-            proof.launch = launch
-        self._running += launch.is_counted
-        return launch
-
-    def _gather(self) -> list[_Launch]:
-        """Return the launches that may begin now. The caller holds the lock."""
-        launches = []
-        while self._waiting and self._running < LAUNCHES_AT_ONCE:
-            first = self._waiting[0]
-            proofs = list(islice(filter(first.fits_launch_of, self._waiting), first.maximum))
-            self._stop_waiting(proofs)
-            launches.append(self._launch(proofs, has_waited=True))
-        return launches
-
-    def _stop_waiting(self, proofs: list[_PendingProof]) -> None:
-        """Remove proofs from the waiting ones. The caller holds the lock."""
-        self._waiting = [proof for proof in self._waiting if proof not in proofs]
-        for proof in proofs:
-            proof.admission_request.admission.end_waiting(proof.admission_request.kind)
-
-    # ---- a launch --------------------------------------------------------------------------------
-
-    def _run(self, launch: _Launch) -> None:
-        """Make the proofs of a launch, then begin the launches that may run after it."""
+    def _launch(self, key: DeviceKey, permit: Permit) -> None:
+        """Make the proofs of a launch and set their outcomes; those that were cancelled before are left out."""
+        pending: list[_PendingProof] = []
+        flags: list[CancelFlag] = []
+        for sharer in permit.sharers:
+            assert isinstance(sharer.demand, _PendingProof)  # noqa: S101 - for the type checker
+            if sharer.cancel.is_raised:
+                sharer.demand.outcome.set_exception(Cancelled())
+            else:
+                pending.append(sharer.demand)
+                flags.append(sharer.cancel)
+        outcomes: Sequence[KernelProof | BaseException] = ()
         try:
-            self._prove(launch)
-        except BaseException as error:  # noqa: BLE001 - passed to all proofs of the launch
-            with self._lock:
-                for proof in launch.proofs:
-                    proof.end(error)
-        with self._lock:
-            self._running -= launch.is_counted
-            launches = self._gather()
-        for following in launches:
-            try:
-                threading.Thread(target=self._run, args=(following,), name=f"{self._name} launch", daemon=True).start()
-            except RuntimeError:  # the system can start no thread
-                self._run(following)
+            if pending:
+                with _all_raised(flags) as cancel, self._calls.proof(cancel):
+                    outcomes = key.prove_many([proof.inputs for proof in pending], cancel)
+                self._metrics.device_launch_proofs.labels(self._name).observe(len(pending))
+        except BaseException as error:  # noqa: BLE001 - raised by the threads of all proofs
+            outcomes = [error] * len(pending)
+        permit.end_call()
+        for proof, outcome in zip(pending, outcomes, strict=True):
+            if isinstance(outcome, KernelProof):
+                proof.outcome.set_result(UnverifiedProof(outcome, len(pending)))
+            else:
+                proof.outcome.set_exception(outcome)
 
-    def _prove(self, launch: _Launch) -> None:
-        key, admission_request = launch.proofs[0].key, launch.proofs[0].admission_request
-        need_bytes = key.scratch_bytes_of(len(launch.proofs))
-        since = [proof.requested_at for proof in launch.proofs] if launch.has_waited else []
-        with admission_request.admission.permit(admission_request.kind, launch.cancel, need_bytes, since):
-            proofs = self._begin(launch)
-            if proofs:
-                self._call(key, proofs, launch.cancel)
 
-    def _begin(self, launch: _Launch) -> list[_PendingProof]:
-        """Mark the launch as begun and return its proofs that are not cancelled."""
-        now = time.perf_counter()
-        with self._lock:
-            launch.is_begun = True
-            proofs = [proof for proof in launch.proofs if not proof.ended.is_set()]
-        for proof in proofs:
-            proof.wait_s = now - proof.requested_at
-            proof.admission_request.begin()
-        return proofs
+@contextmanager
+def _all_raised(flags: Sequence[CancelFlag]) -> Iterator[CancelFlag]:
+    """Yield a flag that is raised when all of ``flags`` are."""
+    joint = CancelFlag()
 
-    def _call(self, key: DeviceKey, proofs: list[_PendingProof], cancel: CancelFlag) -> None:
-        """Make proofs in one call."""
-        with self._calls.proof(cancel):
-            outcomes = key.prove_many([proof.inputs for proof in proofs], cancel)
-        self._metrics.device_launch_proofs.labels(self._name).observe(len(proofs))
-        with self._lock:
-            for proof, outcome in zip(proofs, outcomes, strict=True):
-                proof.end(
-                    UnverifiedProof(outcome, proof.wait_s, len(proofs)) if isinstance(outcome, KernelProof) else outcome
-                )
+    def check() -> None:
+        if all(flag.is_raised for flag in flags):
+            joint.raise_flag()
+
+    with ExitStack() as watches:
+        for flag in flags:
+            watches.enter_context(flag.watch(check))
+        yield joint
