@@ -37,7 +37,8 @@ _METRICS_OPTION = "--metrics-address"
 
 def create_app(state: ServerState) -> web.Application:
     """Compose the application; the caller owns ``state`` and closes it."""
-    app = web.Application(middlewares=[canonical_line, cross_origin, error_answers, authenticate])
+    cors = [cross_origin] if state.settings.http.cors_origins else []
+    app = web.Application(middlewares=[canonical_line, *cors, error_answers, authenticate])
     app[STATE] = state
     app[OPENAPI_DOCUMENT] = _openapi_document
     for route in ROUTES:
@@ -118,7 +119,7 @@ async def serve(state: ServerState, registry_server: MetricsServer | None, shutd
             _log.warning("api_unauthenticated", detail="no API key is configured; every client that connects may prove")
         state.api_keys.warn_of_short_keys()
         reason = await shutdown.wait()
-        await state.leave()
+        await state.announce_stop()
         listener.refuse()
         await state.drain()
         _log.info("drained", reason=str(reason.name))
@@ -171,7 +172,7 @@ def _openapi_document() -> bytes:
 
 async def _complete_headers(request: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = SERVER_NAME
-    if request.app[STATE].leaving:
+    if request.app[STATE].stop_announced:
         # The client's next request then goes to another instance.
         response.headers["Connection"] = "close"
         response.force_close()

@@ -59,7 +59,7 @@ class ServerState:
     """Queue for jobs; None in standalone mode, which has no routes for jobs."""
     listening: bool = False
     """True once the API address accepts connections, which ends the startup."""
-    leaving: bool = False
+    stop_announced: bool = False
     """True after a request to stop: readiness fails, requests are still served, and answers close their connection."""
     draining: bool = False
     """True while new requests are refused."""
@@ -109,14 +109,14 @@ class ServerState:
             queue=queue,
         )
 
-    async def leave(self) -> None:
+    async def announce_stop(self) -> None:
         """Fail readiness for the drain delay, so that load balancers stop sending requests."""
-        self.leaving = True
+        self.stop_announced = True
         await asyncio.sleep(self.settings.http.serving_after_stop_s)
 
     async def drain(self) -> None:
         """Refuse new requests, wait for running proofs until the deadline, then cancel the others."""
-        self.leaving = self.draining = True
+        self.stop_announced = self.draining = True
         self.stopping.set()
         await self.proofs_in_progress.drain(self.settings.http.drain_deadline_s)
 

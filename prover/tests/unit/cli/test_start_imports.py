@@ -12,6 +12,7 @@ LEFT_OUT = (
     "prover.keys.download.download",
     "prover.http.openapi",
     "prover.circuits.catalogue",
+    "prover.proving.gpu.selection",
 )
 
 

@@ -68,7 +68,7 @@ async def serve_queue_only(state: ServerState, metrics_server: MetricsServer, sh
     host, port = metrics_server.address
     _log.info("listening", api=None, metrics=f"{host}:{port}", keys=len(state.keys.installed()))
     await shutdown.wait()
-    await state.leave()
+    await state.announce_stop()
 
 
 def limits_of(settings: QueueSettings) -> QueueLimits:

@@ -33,11 +33,11 @@ def network_of(address: str) -> str:
     return f"{ipaddress.IPv6Address(int(parsed) >> _V6_HOST_BITS << _V6_HOST_BITS)}/{_V6_HOST_BITS}"
 
 
-def holder_of(request: web.Request) -> str:
-    """Return the name that a request's memory is charged to: its API key's, or its client's network."""
+def client_name(request: web.Request) -> str:
+    """Return the name of a client in limits of memory: that of its API key, or its network."""
     return request.get(API_KEY_NAME) or network_of(request.remote or _UNKNOWN)
 
 
-def scope_of(request: web.Request) -> str:
-    """Return the name that an ``Idempotency-Key`` belongs to: the API key's, or the client's address."""
+def idempotency_scope(request: web.Request) -> str:
+    """Return the name in which an ``Idempotency-Key`` is unique: that of the API key, or the client's address."""
     return request.get(API_KEY_NAME) or request.remote or _UNKNOWN

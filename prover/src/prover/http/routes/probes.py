@@ -59,7 +59,7 @@ def unmet_conditions(state: ServerState) -> list[str]:
 
     With a queue the call waits for Redis, so it must not run on the event loop of the server.
     """
-    if state.leaving or state.draining:
+    if state.stop_announced or state.draining:
         return ["shutting down"]
     silence_s = state.heartbeat.silence_s
     if silence_s > READY_SILENCE_S:

@@ -1,25 +1,32 @@
 """``POST /prove``: a proof; with a queue, a job for batches and for requests with X-Async."""
 
+from collections.abc import Callable
 from functools import partial
 
 from aiohttp import web
 
-from prover.errors import CircuitDisabled, CircuitUnknown, ProofTimedOut, ShuttingDown
-from prover.http.access.clients import holder_of, scope_of
+from prover.errors import CircuitDisabled, CircuitUnknown, ProofTimedOut, QueueUnavailable, ShuttingDown
+from prover.http.access.clients import client_name, idempotency_scope
 from prover.http.request_fields import EXTRA_HEADERS, FACTS
 from prover.http.requests import idempotency
 from prover.http.requests.body import ExaminedBody, examine, read_body
 from prover.http.requests.proofs_in_progress import ProofInProgress, Work
-from prover.http.routes.request_count import circuit_type, counted_request, note_input
-from prover.http.routes.submit import submission_of, submit_as_job, unknown_submission
+from prover.http.routes.request_count import RequestCount, circuit_type, counted_request, note_input
+from prover.http.routes.submit import submission_of, submit, unknown_submission
 from prover.http.state import STATE, ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.proof_making import Proof, device_facts
 from prover.proving.request import read_task
 from prover.proving.service import OnPhase
+from prover.queue.jobs import Submission
+from shared.circuit_id import CircuitKind
+from shared.logs import get_logger
 from shared.proof_wire import Envelope
 
+_log = get_logger(__name__)
+
+_TRUE = "true"
 _HEAVY = (
     "WARNING: {kind} is a heavy operation that should be processed asynchronously. Consider using X-Async: true header."
 )
@@ -28,25 +35,48 @@ _HEAVY = (
 async def prove(request: web.Request) -> web.Response:
     """Answer 200 with a verified proof, or 202 with a job; every failure is a problem (see prover.errors)."""
     state = request.app[STATE]
-    with counted_request(request) as count, state.bodies.lease(holder_of(request)) as lease:
+    with counted_request(request) as count, state.bodies.lease(client_name(request)) as lease:
         body = await read_body(request, state.settings.http, lease)
         try:
             examined = await examine(body)
         except CircuitUnknown as unknown:
-            make_submission = partial(unknown_submission, unknown, body)
-            job = await submit_as_job(request, count, unknown.circuit_type, make_submission)
+            job = await _job(request, count, None, partial(unknown_submission, unknown, body))
             if job is None:
                 raise
             return job
         note_input(request, examined.envelope.kind, body)
-        kind = examined.envelope.kind.value
-        job = await submit_as_job(request, count, kind, partial(submission_of, examined))
+        job = await _job(request, count, examined.envelope.kind, partial(submission_of, examined))
         if job is not None:
             return job
         answer = await _answer(request, state, examined)
         count.outcome = "ok"
     state.metrics.proof_bytes.labels(circuit_type(request)).observe(len(answer))
     return web.Response(body=answer, content_type="application/json", headers=request.get(EXTRA_HEADERS, {}))
+
+
+async def _job(
+    request: web.Request, count: RequestCount, kind: CircuitKind | None, submission: Callable[[], Submission]
+) -> web.Response | None:
+    """Queue a request and answer 202 with its job; None if it must be proved directly.
+
+    With a queue, batches are always queued, and others on request. When Redis is unavailable, batches raise
+    QueueUnavailable and others are proved directly. Raises QueueFull and ShuttingDown.
+    """
+    queue, is_batch = request.app[STATE].queue, kind is not None and kind.is_batch
+    if queue is None or not (is_batch or _requests_job(request)):
+        return None
+    try:
+        return await submit(request, count, queue, submission())
+    except QueueUnavailable as error:
+        if is_batch:
+            raise
+        _log.warning("proved_without_queue", detail=error.detail, circuit_type=circuit_type(request))
+        return None
+
+
+def _requests_job(request: web.Request) -> bool:
+    """Return True for a request with X-Async or ``async`` exactly ``true``, which overrides X-Sync."""
+    return _TRUE in (request.headers.get("X-Async"), request.query.get("async"))
 
 
 async def _answer(request: web.Request, state: ServerState, examined: ExaminedBody) -> bytes:
@@ -103,7 +133,7 @@ def _work(state: ServerState, envelope: Envelope) -> Work:
 
 def _idempotency_name(request: web.Request) -> idempotency.Name | None:
     key = idempotency.read_key(request.headers.get(idempotency.HEADER))
-    return None if key is None else (scope_of(request), key)
+    return None if key is None else (idempotency_scope(request), key)
 
 
 def _facts(proof: Proof) -> dict[str, object]:

@@ -1,14 +1,13 @@
-"""Requests that become jobs: their selection, their submission to the queue, and the answer with the job."""
+"""Requests that become jobs: ``/queue/add``, the submission to the queue, and the answer with the job."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from prover.errors import CircuitUnknown, QueueUnavailable, ShuttingDown
-from prover.http.access.clients import holder_of
+from prover.errors import CircuitUnknown, ShuttingDown
+from prover.http.access.clients import client_name
 from prover.http.request_fields import FACTS
 from prover.http.requests.body import ExaminedBody, examine, read_body
 from prover.http.routes.queue_answers import QueuedJob, respond
@@ -19,15 +18,11 @@ from prover.proving.request import read_public_inputs
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Submission, SubmissionResult
 from shared.circuit_id import CircuitKind
-from shared.logs import get_logger
 
 if TYPE_CHECKING:
     from prover.queue.store import JobStore
 
-_log = get_logger(__name__)
-
 _ACCEPTED = web.HTTPAccepted.status_code
-_TRUE = "true"
 _BATCHES = frozenset(kind.value for kind in CircuitKind if kind.is_batch)
 _BATCH_TIME, _QUICK_TIME = "10-30 seconds", "1-3 seconds"
 _LARGEST_UNKNOWN_BYTES = 1 << 16
@@ -38,7 +33,7 @@ _LARGEST_INDEX = 2**53 - 1
 async def add(request: web.Request) -> web.Response:
     """``POST /queue/add``: answer 202 with a job, whatever the circuit; never with a proof."""
     state = request.app[STATE]
-    with counted_request(request) as count, state.bodies.lease(holder_of(request)) as lease:
+    with counted_request(request) as count, state.bodies.lease(client_name(request)) as lease:
         body = await read_body(request, state.settings.http, lease)
         try:
             examined = await examine(body)
@@ -52,26 +47,9 @@ async def add(request: web.Request) -> web.Response:
     return _answer(submission, submitted)
 
 
-async def submit_as_job(
-    request: web.Request, count: RequestCount, circuit_type: str, make_submission: Callable[[], Submission]
-) -> web.Response | None:
-    """Queue a request of ``/prove`` and answer 202 with its job; None if it must be proved directly.
-
-    With a queue, batches are always queued, and others on request. When Redis is unavailable, batches raise
-    QueueUnavailable and others are proved directly. Raises QueueFull and ShuttingDown.
-    """
-    queue, is_batch = request.app[STATE].queue, circuit_type in _BATCHES
-    if queue is None or not (is_batch or _requests_job(request)):
-        return None
-    submission = make_submission()
-    try:
-        submitted = await _submit(request, count, queue, submission)
-    except QueueUnavailable as error:
-        if is_batch:
-            raise
-        _log.warning("proved_without_queue", detail=error.detail, circuit_type=circuit_type)
-        return None
-    return _answer(submission, submitted, with_status_url=True)
+async def submit(request: web.Request, count: RequestCount, queue: JobStore, submission: Submission) -> web.Response:
+    """Queue a request of ``/prove`` and answer 202 with its job. Raises QueueUnavailable, QueueFull, ShuttingDown."""
+    return _answer(submission, await _submit(request, count, queue, submission), with_status_url=True)
 
 
 def submission_of(examined: ExaminedBody) -> Submission:
@@ -95,11 +73,6 @@ def unknown_submission(unknown: CircuitUnknown, body: bytes) -> Submission:
     if len(body) > _LARGEST_UNKNOWN_BYTES:
         raise unknown
     return Submission(circuit_type=unknown.circuit_type, circuit="", body=body)
-
-
-def _requests_job(request: web.Request) -> bool:
-    """Return True for a request with X-Async or ``async`` exactly ``true``, which overrides X-Sync."""
-    return request.headers.get("X-Async") == _TRUE or request.query.get("async") == _TRUE
 
 
 async def _submit(
