@@ -103,11 +103,11 @@ G16_API void g16_engine_set_active_threads(g16_engine *engine, uint32_t threads)
 
 /* Representation of a backend's proving-key points: x before y, limbs little-endian. The numbers are part of the prepared
  * key format and are never reused. */
-typedef enum g16_point_form {
+typedef enum g16_point_format {
     G16_POINTS_R256 = 1,      /* Montgomery form with R = 2^256, below p */
     G16_POINTS_R260_LOOSE = 2 /* Montgomery form with R = 2^260, below 2p + 2^212 */
-} g16_point_form;
-G16_API g16_point_form g16_engine_point_form(const g16_engine *engine);
+} g16_point_format;
+G16_API g16_point_format g16_engine_point_format(const g16_engine *engine);
 
 /* ---- keys --------------------------------------------------------------------- */
 
@@ -176,7 +176,7 @@ G16_API g16_status g16_vk_write(const g16_vk *vk, uint8_t *out, size_t out_size,
 #define G16_PREPARED_VERSION 1
 
 typedef struct g16_prepared_info {
-    uint32_t version, point_form, sections;
+    uint32_t version, point_format, sections;
     uint64_t file_bytes;
     uint64_t source_bytes;     /* size of the key file that it was made from */
     uint8_t source_sha256[32];
@@ -270,7 +270,7 @@ typedef enum g16_blinding {
 /* As g16_prove(), with given blinding values, 32 bytes each: reproducible, and NOT zero-knowledge if they are known or
  * repeated. For tests only. */
 G16_API g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *key, uint8_t *proof,
-                                           g16_blinding form, const uint8_t *first, const uint8_t *second,
+                                           g16_blinding method, const uint8_t *first, const uint8_t *second,
                                            const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                                            const g16_cancel *cancel, g16_error *error);
 
@@ -350,7 +350,7 @@ G16_API g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uin
 
 /* As g16_prove_with_blinding(). For tests only. */
 G16_API g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proof,
-                                                  g16_blinding form, const uint8_t *first, const uint8_t *second,
+                                                  g16_blinding method, const uint8_t *first, const uint8_t *second,
                                                   const uint8_t *inputs, size_t count, void *scratch,
                                                   size_t scratch_size, const g16_cancel *cancel, g16_error *error);
 
@@ -373,7 +373,7 @@ G16_API g16_status g16_device_prove_many(g16_engine *engine, g16_device_key *key
 
 /* As g16_device_prove_many(), with given blinding values; first and second: batch times 32 bytes each. For tests only. */
 G16_API g16_status g16_device_prove_many_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proofs,
-                                                       g16_status *statuses, g16_blinding form, const uint8_t *first,
+                                                       g16_status *statuses, g16_blinding method, const uint8_t *first,
                                                        const uint8_t *second, const uint8_t *const *inputs, size_t count,
                                                        size_t batch, void *scratch, size_t scratch_size,
                                                        const g16_cancel *cancel, g16_error *errors);

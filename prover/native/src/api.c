@@ -88,7 +88,7 @@ void g16_engine_destroy(g16_engine *engine) {
 
 const char *g16_engine_backend(const g16_engine *engine) { return engine->backend->name; }
 
-g16_point_form g16_engine_point_form(const g16_engine *engine) { return engine->backend->point_form; }
+g16_point_format g16_engine_point_format(const g16_engine *engine) { return engine->backend->point_format; }
 
 uint32_t g16_engine_threads(const g16_engine *engine) { return thread_pool_threads(engine->pool); }
 
@@ -102,7 +102,7 @@ static g16_status check_pair(const g16_engine *engine, const g16_key *key, g16_e
     return engine && key ? G16_OK : g16_fail(error, G16_INVALID_ARGUMENT, 0, "engine or key is missing");
 }
 
-g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *key, uint8_t *proof, g16_blinding form,
+g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *key, uint8_t *proof, g16_blinding method,
                                    const uint8_t *first, const uint8_t *second, const uint8_t *inputs, size_t count,
                                    void *scratch, size_t scratch_size, const g16_cancel *cancel,
                                    g16_error *error) {
@@ -111,7 +111,7 @@ g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *key, uint8
     if (!proof || !first || !second || (!inputs && count) || !scratch) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
     }
-    return key->backend->prove(key, engine->pool, proof, NULL, form, first, second, inputs, count, scratch,
+    return key->backend->prove(key, engine->pool, proof, NULL, method, first, second, inputs, count, scratch,
                                scratch_size, cancel, error);
 }
 

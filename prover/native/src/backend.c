@@ -7,29 +7,29 @@
 #define LANES_IFMA 1
 #define G16_BACKEND_TABLE g16_backend_ifma
 #define G16_BACKEND_NAME "ifma"
-#define G16_BACKEND_POINT_FORM G16_POINTS_R260_LOOSE
+#define G16_BACKEND_POINT_FORMAT G16_POINTS_R260_LOOSE
 #elif defined(G16_COMPILE_AVX512)
 #define MONT256_ADX 1
 #define G16_LANES 1
 #define G16_BACKEND_TABLE g16_backend_avx512
 #define G16_BACKEND_NAME "avx512"
-#define G16_BACKEND_POINT_FORM G16_POINTS_R260_LOOSE
+#define G16_BACKEND_POINT_FORMAT G16_POINTS_R260_LOOSE
 #elif defined(G16_COMPILE_AVX2)
 #define MONT256_ADX 1
 #define G16_LANES 1
 #define LANES_AVX2 1
 #define G16_BACKEND_TABLE g16_backend_avx2
 #define G16_BACKEND_NAME "avx2"
-#define G16_BACKEND_POINT_FORM G16_POINTS_R260_LOOSE
+#define G16_BACKEND_POINT_FORMAT G16_POINTS_R260_LOOSE
 #elif defined(G16_COMPILE_ADX)
 #define MONT256_ADX 1
 #define G16_BACKEND_TABLE g16_backend_adx
 #define G16_BACKEND_NAME "adx"
-#define G16_BACKEND_POINT_FORM G16_POINTS_R256
+#define G16_BACKEND_POINT_FORMAT G16_POINTS_R256
 #elif defined(G16_COMPILE_PORTABLE)
 #define G16_BACKEND_TABLE g16_backend_portable
 #define G16_BACKEND_NAME "portable"
-#define G16_BACKEND_POINT_FORM G16_POINTS_R256
+#define G16_BACKEND_POINT_FORMAT G16_POINTS_R256
 #else
 #error "compile with -DG16_COMPILE_PORTABLE, -DG16_COMPILE_ADX, -DG16_COMPILE_AVX2, -DG16_COMPILE_AVX512 or -DG16_COMPILE_IFMA"
 #endif
@@ -65,7 +65,7 @@ const g16_backend G16_BACKEND_TABLE = {
 #if defined(LANES_EMULATED)
     .emulated = 1,
 #endif
-    .point_form = G16_BACKEND_POINT_FORM,
+    .point_format = G16_BACKEND_POINT_FORMAT,
     .read_proving_key = key_points_read_proving_key,
     .read_verifying_key = key_points_read_verifying_key,
     .is_domain = key_points_is_domain,

@@ -90,7 +90,7 @@ static void write_again(const g16_engine *engine, const g16_key *key, const g16_
     REQUIRE(g16_prepared_write(engine, key, out, size, 0, 0, info->source_sha256, NULL, NULL, NULL, NULL) == G16_OK);
     REQUIRE(g16_prepared_verify(out, size, NULL, NULL) == G16_OK);
     REQUIRE(g16_prepared_describe(&again, out, size, NULL) == G16_OK);
-    REQUIRE(again.source_bytes == info->source_bytes && again.point_form == info->point_form);
+    REQUIRE(again.source_bytes == info->source_bytes && again.point_format == info->point_format);
     free(out);
 }
 

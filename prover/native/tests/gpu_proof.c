@@ -183,7 +183,7 @@ static void soak(const setting *s, uint32_t count) {
 
 /* Returns the prepared key of a key file for this CPU, if it exists; else the file itself. */
 static file prepared_or(const g16_engine *engine, const char *path, file source) {
-    const char *slash = strrchr(path, '/'), *form = g16_engine_point_form(engine) == G16_POINTS_R256 ? "r256" : "r260-loose";
+    const char *slash = strrchr(path, '/'), *form = g16_engine_point_format(engine) == G16_POINTS_R256 ? "r256" : "r260-loose";
     char name[4096];
     const int length = snprintf(name, sizeof name, "%.*sprepared/%s.%s.prepared", slash ? (int)(slash - path + 1) : 0, path,
                                 slash ? slash + 1 : path, form);

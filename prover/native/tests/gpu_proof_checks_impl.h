@@ -70,11 +70,11 @@ static int race_all(const setting *s, g16_device_key *const *keys, uint32_t coun
 }
 
 /* Given blinding of one form; the proof in the middle has inputs that break the circuit. */
-static int same_batch(const setting *s, g16_device_key *key, size_t size, g16_blinding form,
+static int same_batch(const setting *s, g16_device_key *key, size_t size, g16_blinding method,
                       uint8_t expected[BLINDING_COUNT][G16_PROOF_BYTES]) {
     batch b = take_batch(s, key, size);
     uint8_t *wrong = take(s->inputs.size);
-    const size_t bad = size / 2, begin = form == G16_BLINDING_CLASSICAL ? 0 : 2;
+    const size_t bad = size / 2, begin = method == G16_BLINDING_CLASSICAL ? 0 : 2;
     memset(wrong, 0, s->inputs.size);
     memset(b.first, 0, 32 * size);
     memset(b.second, 0, 32 * size);
@@ -84,7 +84,7 @@ static int same_batch(const setting *s, g16_device_key *key, size_t size, g16_bl
     }
     b.inputs[bad] = wrong;
     const g16_status status =
-        g16_device_prove_many_with_blinding(s->engine, key, b.proofs, b.statuses, form, b.first, b.second, b.inputs, s->count, size,
+        g16_device_prove_many_with_blinding(s->engine, key, b.proofs, b.statuses, method, b.first, b.second, b.inputs, s->count, size,
                                             b.scratch, b.scratch_size, NULL, NULL);
     int ok = status == G16_OK && b.statuses[bad] != G16_OK;
     for (size_t i = 0; i < size; i++) {

@@ -22,7 +22,7 @@ HEADER_FIELDS = (
     "section_count",
     "directory_offset",
     "directory_checksum",
-    "point_form",
+    "point_format",
     "reserved0",
     "source_bytes",
     "source_sha256",

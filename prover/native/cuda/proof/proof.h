@@ -103,11 +103,11 @@ static inline void proof_key_fill(device_queue *queue, proof_key *key, const dev
     device_write(queue, key->roots, data->roots, sizeof(fr) << key->domain_log2);
     device_write(queue, key->a_wires, data->a_wires, a * sizeof(uint32_t));
     device_write(queue, key->b_wires, data->b_wires, b * sizeof(uint32_t));
-    proof_write_points(queue, key->a, data->a, a * sizeof(g1_affine), data->point_form);
-    proof_write_points(queue, key->b1, data->b1, b * sizeof(g1_affine), data->point_form);
-    proof_write_points(queue, key->kz, data->k, key->k_count * sizeof(g1_affine), data->point_form);
-    proof_write_points(queue, key->kz + key->k_count, data->z, key->z_count * sizeof(g1_affine), data->point_form);
-    proof_write_points(queue, key->b2, data->b2, b * sizeof(g2_affine), data->point_form);
+    proof_write_points(queue, key->a, data->a, a * sizeof(g1_affine), data->point_format);
+    proof_write_points(queue, key->b1, data->b1, b * sizeof(g1_affine), data->point_format);
+    proof_write_points(queue, key->kz, data->k, key->k_count * sizeof(g1_affine), data->point_format);
+    proof_write_points(queue, key->kz + key->k_count, data->z, key->z_count * sizeof(g1_affine), data->point_format);
+    proof_write_points(queue, key->b2, data->b2, b * sizeof(g2_affine), data->point_format);
     g1_msm_table_run(queue, key->a, &key->a_plan);
     g1_msm_table_run(queue, key->kz, &key->kz_plan);
     g2_msm_table_run(queue, key->b2, &key->b_plan);

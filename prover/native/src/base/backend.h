@@ -31,7 +31,7 @@ struct table_progress;
 typedef struct g16_backend {
     const char *name;
     int emulated; /* emulates another CPU's instructions, slowly, for tests; chosen by name only */
-    g16_point_form point_form; /* of the key's points after prepare_key; a new representation needs a new number */
+    g16_point_format point_format; /* of the key's points after prepare_key; a new representation needs a new number */
 
     /* key/points_impl.h: reads the proving key from the domain block up to the verifying key. Fills key->pk, whose arrays it
      * allocates, and key->info. key->info.generation must be set. */
@@ -72,7 +72,7 @@ typedef struct g16_backend {
     /* groth16/prove_impl.h. first, second: the blinding values, canonical big-endian bytes. */
     size_t (*prove_scratch_bytes)(const struct g16_key *key, uint32_t threads);
     g16_status (*prove)(const struct g16_key *key, thread_pool *pool, uint8_t *proof, uint64_t *stage_ns,
-                        g16_blinding form, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
+                        g16_blinding method, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
                         size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
                         g16_error *error);
     g16_status (*quotient)(const struct g16_key *key, thread_pool *pool, uint8_t *h, const uint8_t *inputs,
@@ -82,7 +82,7 @@ typedef struct g16_backend {
     void (*device_key)(const struct g16_key *key, struct device_abi_key *data);
     size_t (*device_scratch_bytes)(const struct g16_key *key);
     g16_status (*device_prove)(const struct g16_key *key, thread_pool *pool, const struct device_calls *calls, uint8_t *proof,
-                               uint64_t *stage_ns, g16_blinding form, const uint8_t *first, const uint8_t *second,
+                               uint64_t *stage_ns, g16_blinding method, const uint8_t *first, const uint8_t *second,
                                const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                                const g16_cancel *cancel, g16_error *error);
 

@@ -37,7 +37,7 @@ typedef struct device_abi_info {
     uint64_t memory_bytes, free_bytes, budget_bytes, used_bytes;
 } device_abi_info;
 
-/* Representations of coordinates; the numbers are those of g16_point_form. */
+/* Representations of coordinates; the numbers are those of g16_point_format. */
 #define DEVICE_ABI_R256 1u
 #define DEVICE_ABI_R260_LOOSE 2u
 
@@ -46,7 +46,7 @@ typedef struct device_abi_key {
     uint32_t wires, public_wires; /* including the constant wire */
     uint32_t rows, domain_log2;   /* rows <= n = 2^domain_log2 */
     uint32_t a_count, b_count, k_count, z_count;
-    uint32_t point_form;                /* of the five lists of points */
+    uint32_t point_format;                /* of the five lists of points */
     const uint32_t *a_wires, *b_wires;  /* wire of each base of A, of B */
     const void *a, *b1, *k, *z;         /* k: of wires public_wires, public_wires + 1, ...; z: bit-reversed */
     const void *b2;

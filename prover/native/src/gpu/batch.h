@@ -8,7 +8,7 @@
 
 typedef struct device_batch {
     size_t size, count; /* number of proofs, and of inputs per proof */
-    g16_blinding form;
+    g16_blinding method;
     const uint8_t *first, *second; /* 32 bytes per proof */
     const uint8_t *const *inputs;
     uint8_t *proofs;

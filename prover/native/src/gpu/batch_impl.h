@@ -38,7 +38,7 @@ static size_t groth16_device_batch_scratch_bytes(const struct g16_key *key, size
 }
 
 static g16_status device_batch_read_blinding(const device_batch *batch, size_t i, fr blinding[2]) {
-    return prove_read_blinding(blinding, batch->form, batch->first + 32 * i, batch->second + 32 * i, device_batch_error(batch, i));
+    return prove_read_blinding(blinding, batch->method, batch->first + 32 * i, batch->second + 32 * i, device_batch_error(batch, i));
 }
 
 /* Solves one witness on this thread. */
@@ -72,7 +72,7 @@ static void device_batch_finish(void *argument, uint32_t place, uint32_t worker)
     g16_status status = device_batch_read_blinding(batch, i, blinding);
     if (status == G16_OK) status = groth16_device_base(&base, &run->sums[place], error);
     if (status == G16_OK) {
-        status = prove_finish(run->key, batch->form, &base, batch->proofs + (size_t)i * G16_PROOF_BYTES, blinding, error);
+        status = prove_finish(run->key, batch->method, &base, batch->proofs + (size_t)i * G16_PROOF_BYTES, blinding, error);
     }
     os_random_wipe(blinding, sizeof blinding);
     batch->statuses[i] = status;
@@ -113,7 +113,7 @@ static g16_status device_batch_sum(device_batch_run *run, const device_calls *ca
     memset(&times, 0, sizeof times);
     memset(run->sums, 0, run->solved * sizeof *run->sums);
     const g16_status status = calls->sum(calls->handle, run->sums, &times, run->witnesses, run->solved,
-                                          run->batch->form == G16_BLINDING_CLASSICAL, run->cancel, error);
+                                          run->batch->method == G16_BLINDING_CLASSICAL, run->cancel, error);
     groth16_device_times(run->timer.stage_ns, &times);
     return status;
 }

@@ -254,7 +254,7 @@ size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device
 /* The witness is solved in page-locked memory, or else in the caller's memory of the same size. If the GPU solves it, page-locked
  * memory holds only the values that the GPU needs. */
 static g16_status device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
-                               g16_blinding form, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
+                               g16_blinding method, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
                                size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
                                g16_error *error) {
     const device_abi_library *library = key->device->library;
@@ -270,7 +270,7 @@ static g16_status device_prove(g16_engine *engine, g16_device_key *key, uint8_t 
         room = staging;
         scratch_size = needed;
     }
-    const g16_status status = backend->device_prove(key->key, engine->pool, &calls, proof, stage_ns, form, first, second, inputs,
+    const g16_status status = backend->device_prove(key->key, engine->pool, &calls, proof, stage_ns, method, first, second, inputs,
                                                     count, room, scratch_size, cancel, error);
     if (staging) library->staging_give_back(key->handle, staging);
     return status;
@@ -281,14 +281,14 @@ static g16_status device_check(const g16_engine *engine, const g16_device_key *k
     return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
 }
 
-g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proof, g16_blinding form,
+g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proof, g16_blinding method,
                                           const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
                                           size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
                                           g16_error *error) {
     const int complete = proof && first && second && (inputs || !count) && scratch;
     g16_status status = device_check(engine, key, complete, error);
     if (status != G16_OK) return status;
-    return device_prove(engine, key, proof, NULL, form, first, second, inputs, count, scratch, scratch_size, cancel, error);
+    return device_prove(engine, key, proof, NULL, method, first, second, inputs, count, scratch, scratch_size, cancel, error);
 }
 
 g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
@@ -314,7 +314,7 @@ size_t g16_device_prove_many_scratch_bytes(const g16_engine *engine, const g16_d
 /* A single proof uses all threads for its witness. */
 static g16_status device_prove_one(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
                                    void *scratch, size_t scratch_size, const g16_cancel *cancel) {
-    const g16_status status = device_prove(engine, key, batch->proofs, stage_ns, batch->form, batch->first, batch->second,
+    const g16_status status = device_prove(engine, key, batch->proofs, stage_ns, batch->method, batch->first, batch->second,
                                            batch->inputs[0], batch->count, scratch, scratch_size, cancel, batch->errors);
     batch->statuses[0] = status;
     return device_batch_is_own(status) ? G16_OK : status;
@@ -378,11 +378,11 @@ static g16_status device_check_batch(const g16_engine *engine, const g16_device_
 }
 
 g16_status g16_device_prove_many_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proofs,
-                                               g16_status *statuses, g16_blinding form, const uint8_t *first,
+                                               g16_status *statuses, g16_blinding method, const uint8_t *first,
                                                const uint8_t *second, const uint8_t *const *inputs, size_t count,
                                                size_t batch, void *scratch, size_t scratch_size,
                                                const g16_cancel *cancel, g16_error *errors) {
-    const device_batch given = {batch, count, form, first, second, inputs, proofs, statuses, errors};
+    const device_batch given = {batch, count, method, first, second, inputs, proofs, statuses, errors};
     const g16_status status = device_check_batch(engine, key, &given, scratch);
     return status == G16_OK ? device_prove_all(engine, key, NULL, &given, scratch, scratch_size, cancel) : status;
 }

@@ -28,7 +28,7 @@ static void groth16_device_key(const struct g16_key *key, device_abi_key *data) 
         .b_count = pk->b_count,
         .k_count = pk->k_count,
         .z_count = pk->z_count,
-        .point_form = (uint32_t)key->backend->point_form,
+        .point_format = (uint32_t)key->backend->point_format,
         .a_wires = pk->a_wires,
         .b_wires = pk->b_wires,
         .a = pk->a,
@@ -83,7 +83,7 @@ static void groth16_device_times(uint64_t *stage_ns, const device_abi_times *tim
 }
 
 static g16_status groth16_device_prove(const struct g16_key *key, thread_pool *pool, const device_calls *calls,
-                                       uint8_t *proof, uint64_t *stage_ns, g16_blinding form, const uint8_t *first,
+                                       uint8_t *proof, uint64_t *stage_ns, g16_blinding method, const uint8_t *first,
                                        const uint8_t *second, const uint8_t *inputs, size_t count, void *scratch,
                                        size_t scratch_size, const g16_cancel *cancel, g16_error *error) {
     fr blinding[2];
@@ -92,14 +92,14 @@ static g16_status groth16_device_prove(const struct g16_key *key, thread_pool *p
     device_abi_times times;
     prove_state timer = {.stage_ns = stage_ns};
     g16_status status = prove_check_scratch(scratch_size, groth16_device_scratch_bytes(key), error);
-    if (status == G16_OK) status = prove_read_blinding(blinding, form, first, second, error);
+    if (status == G16_OK) status = prove_read_blinding(blinding, method, first, second, error);
     if (status != G16_OK) return status;
     groth16_device_lay_out(&arrays, arena_over(scratch), key);
     memset(&sums, 0, sizeof sums);
     memset(&times, 0, sizeof times);
     if (stage_ns) memset(stage_ns, 0, G16_STAGE_COUNT * sizeof *stage_ns);
 
-    const int with_b1 = form == G16_BLINDING_CLASSICAL;
+    const int with_b1 = method == G16_BLINDING_CLASSICAL;
     uint64_t start = prove_now_ns(), solving_ns = 0;
     if (calls->chains) {
         status = groth16_device_sum_inputs(&key->cs, pool, calls, &arrays, &sums, &times, inputs, count, with_b1, &solving_ns,
@@ -116,7 +116,7 @@ static g16_status groth16_device_prove(const struct g16_key *key, thread_pool *p
         start = prove_now_ns();
         groth16_device_times(stage_ns, &times);
         status = groth16_device_base(&base, &sums, error);
-        if (status == G16_OK) status = prove_finish(key, form, &base, proof, blinding, error);
+        if (status == G16_OK) status = prove_finish(key, method, &base, proof, blinding, error);
         prove_add_time(&timer, G16_STAGE_ASSEMBLE, start);
     }
     /* Sums without blinding would allow to test guesses of the witness against the proof. */

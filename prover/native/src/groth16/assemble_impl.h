@@ -77,7 +77,7 @@ static void prove_blind_rerandomised(const proving_key *pk, groth16_proof *proof
 }
 
 /* Adds alpha and beta, blinds and encodes. Consumes and wipes base. */
-static g16_status prove_finish(const struct g16_key *key, g16_blinding form, prove_base *base, uint8_t *out,
+static g16_status prove_finish(const struct g16_key *key, g16_blinding method, prove_base *base, uint8_t *out,
                                const fr blinding[2], g16_error *error) {
     const proving_key *pk = &key->pk;
     groth16_proof proof;
@@ -85,14 +85,14 @@ static g16_status prove_finish(const struct g16_key *key, g16_blinding form, pro
     fr third;
     g1_xyzz_add_affine(&base->ar, &base->ar, &pk->alpha);
     g2_xyzz_add_affine(&base->bs, &base->bs, &pk->beta2);
-    if (form == G16_BLINDING_RERANDOMISED && g1_xyzz_is_infinity(&base->ar)) {
+    if (method == G16_BLINDING_RERANDOMISED && g1_xyzz_is_infinity(&base->ar)) {
         /* Infinity cannot be blinded. Only a person who knows the key's secrets can cause this. */
         os_random_wipe(base, sizeof *base);
         return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "this key maps the witness to the point at infinity");
     }
     fr_to_limbs(plain[0], &blinding[0]);
     fr_to_limbs(plain[1], &blinding[1]);
-    if (form == G16_BLINDING_CLASSICAL) {
+    if (method == G16_BLINDING_CLASSICAL) {
         fr_mul(&third, &blinding[0], &blinding[1]);
         fr_to_limbs(plain[2], &third);
         prove_blind_classical(pk, &proof, base, plain[0], plain[1], plain[2]);
@@ -109,7 +109,7 @@ static g16_status prove_finish(const struct g16_key *key, g16_blinding form, pro
 }
 
 /* Reads the blinding values of a proof. */
-static g16_status prove_read_blinding(fr blinding[2], g16_blinding form, const uint8_t *first, const uint8_t *second,
+static g16_status prove_read_blinding(fr blinding[2], g16_blinding method, const uint8_t *first, const uint8_t *second,
                                       g16_error *error) {
     if (!fr_from_bytes(&blinding[0], first) || !fr_from_bytes(&blinding[1], second)) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a blinding value is not below the scalar field order");

@@ -57,7 +57,7 @@ static void prove_join(prove_state *p, prove_base *base) {
         g1_msm_join_windows(&t, s->z, msm_cut_pieces(&s->cut_z), &p->h_plan);
         g1_xyzz_add(&base->krs, &base->krs, &t);
     }
-    if (p->form == G16_BLINDING_CLASSICAL) g1_msm_join_windows(&base->bs1, s->b1, msm_cut_pieces(&s->cut_b1), &p->w_plan);
+    if (p->method == G16_BLINDING_CLASSICAL) g1_msm_join_windows(&base->bs1, s->b1, msm_cut_pieces(&s->cut_b1), &p->w_plan);
 }
 
 /* Solves the witness into the state's arrays; a, b and c are not yet padded to the domain. */
@@ -78,18 +78,18 @@ static void prove_plan_quotient(prove_state *p, uint32_t threads) {
 }
 
 static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, uint8_t *proof, uint64_t *stage_ns,
-                                g16_blinding form, const uint8_t *first, const uint8_t *second,
+                                g16_blinding method, const uint8_t *first, const uint8_t *second,
                                 const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                                 const g16_cancel *cancel, g16_error *error) {
     const uint32_t threads = thread_pool_threads(pool), share = thread_pool_share(pool);
     fr blinding[2];
     g16_status status = prove_check_scratch(scratch_size, groth16_prove_scratch_bytes(key, threads), error);
-    if (status == G16_OK) status = prove_read_blinding(blinding, form, first, second, error);
+    if (status == G16_OK) status = prove_read_blinding(blinding, method, first, second, error);
     if (status != G16_OK) return status;
     prove_state p;
     memset(&p, 0, sizeof p);
     p.key = key;
-    p.form = form;
+    p.method = method;
     p.cancel = cancel;
     p.stage_ns = stage_ns;
     prove_lay_out(&p, arena_over(scratch), threads, share);
@@ -108,7 +108,7 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
             prove_base base;
             start = prove_now_ns();
             prove_join(&p, &base);
-            status = prove_finish(key, form, &base, proof, blinding, error);
+            status = prove_finish(key, method, &base, proof, blinding, error);
             prove_add_time(&p, G16_STAGE_ASSEMBLE, start);
         } else {
             g16_fail(error, status, 0, "the proof was cancelled");

@@ -52,7 +52,7 @@ typedef struct prove_state {
     fold_shape shape;
     quotient_cut cut;
     fr product_scale; /* 1 / n^2, when the quotient is divided among tasks and not folded */
-    g16_blinding form;
+    g16_blinding method;
     const g16_cancel *cancel;
     uint64_t *stage_ns; /* G16_STAGE_COUNT, or NULL */
     msm_plan w_plan, h_plan;

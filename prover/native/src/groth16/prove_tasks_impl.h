@@ -15,7 +15,7 @@ static void prove_task_recode_w(void *argument, uint32_t index, uint32_t worker)
     if (prove_has_tables(p->key)) {
         msm_table_recode(p->w_table_digits, &p->key->pk.tables, p->wires, unit, count, first, last);
     }
-    if (!prove_has_tables(p->key) || p->form == G16_BLINDING_CLASSICAL) {
+    if (!prove_has_tables(p->key) || p->method == G16_BLINDING_CLASSICAL) {
         msm_recode(p->w_digits, &p->w_plan, p->wires, unit, count, first, last);
     }
     prove_add_time(p, G16_STAGE_MSM_SORT, start);
@@ -241,7 +241,7 @@ static thread_pool_task *prove_push_sort_w(thread_pool_task *next, prove_state *
 /* The quotient comes early because the last multiplication waits for it; G2 is next because its tasks are the longest. */
 static uint32_t prove_list_tasks(prove_state *p) {
     const uint32_t sorted = THREAD_POOL_AFTER(PROVE_GROUP_SORT_W), windows = p->w_plan.windows;
-    const int tables = prove_has_tables(p->key), classical = p->form == G16_BLINDING_CLASSICAL;
+    const int tables = prove_has_tables(p->key), classical = p->method == G16_BLINDING_CLASSICAL;
     const prove_sums *s = &p->sums;
     thread_pool_task *next = p->tasks;
     next = prove_push(next, p, prove_task_recode_w, p->w_chunks, PROVE_GROUP_RECODE_W, 0);

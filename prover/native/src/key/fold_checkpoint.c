@@ -55,7 +55,7 @@ g16_status fold_checkpoint_open(fold_checkpoint *checkpoint, const g16_key *key,
     memcpy(header->magic, FOLD_CHECKPOINT_MAGIC, sizeof header->magic);
     header->version = FOLD_CHECKPOINT_VERSION;
     header->byte_order = PREPARED_BYTE_ORDER;
-    header->point_form = (uint32_t)key->backend->point_form;
+    header->point_format = (uint32_t)key->backend->point_format;
     header->domain_log2 = key->pk.domain_log2;
     header->constraints = key->cs.constraints;
     header->wires = key->cs.wires;

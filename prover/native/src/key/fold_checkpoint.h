@@ -37,7 +37,7 @@ typedef struct fold_place {
 typedef struct fold_checkpoint_header {
     /* Identify the fold. */
     uint8_t magic[8];
-    uint32_t version, byte_order, point_form, domain_log2;
+    uint32_t version, byte_order, point_format, domain_log2;
     uint64_t constraints, wires;
     uint8_t source_sha256[32];
     /* Describe the state. */

@@ -130,7 +130,7 @@ g16_status g16_prepared_describe(g16_prepared_info *info, const uint8_t *data, s
     g16_status status = prepared_read_directory(&directory, data, size, error);
     if (status != G16_OK) return status;
     info->version = directory.header.version;
-    info->point_form = directory.header.point_form;
+    info->point_format = directory.header.point_format;
     info->sections = directory.header.section_count;
     info->file_bytes = directory.header.file_bytes;
     info->source_bytes = directory.header.source_bytes;

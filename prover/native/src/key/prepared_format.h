@@ -26,7 +26,7 @@ typedef struct prepared_header {
     uint32_t section_count;
     uint64_t directory_offset;
     uint64_t directory_checksum;
-    uint32_t point_form;         /* prepared_point_form of the point sections */
+    uint32_t point_format;         /* g16_point_format of the point sections */
     uint32_t reserved0;
     uint64_t source_bytes;
     uint8_t source_sha256[32];

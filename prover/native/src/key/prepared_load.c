@@ -304,9 +304,9 @@ static g16_status load(load_job *job, thread_pool *pool, const uint8_t *data, si
     g16_status status = prepared_read_directory(&directory, data, size, error);
     if (status == G16_OK) status = check_unknown(&directory, error);
     if (status != G16_OK) return status;
-    if (!key->backend->point_form || directory.header.point_form != (uint32_t)key->backend->point_form) {
+    if (!key->backend->point_format || directory.header.point_format != (uint32_t)key->backend->point_format) {
         return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "prepared key: its points have representation %u, this backend needs %u",
-                        directory.header.point_form, (uint32_t)key->backend->point_form);
+                        directory.header.point_format, (uint32_t)key->backend->point_format);
     }
     job->directory = &directory;
     status = read_info(key, &directory, error);

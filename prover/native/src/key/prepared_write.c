@@ -215,7 +215,7 @@ g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint
     if (size != plan.bytes) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "%zu bytes given for %zu of a prepared key", size, plan.bytes);
     }
-    if (!key->backend->point_form) {
+    if (!key->backend->point_format) {
         return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "the point representation of this backend has no number");
     }
     const size_t directory_bytes = plan.count * sizeof *plan.sections;
@@ -246,7 +246,7 @@ g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint
         .section_count = plan.count,
         .directory_offset = sizeof header,
         .directory_checksum = xxh64(plan.sections, directory_bytes),
-        .point_form = (uint32_t)key->backend->point_form,
+        .point_format = (uint32_t)key->backend->point_format,
         .source_bytes = key->info.file_bytes,
     };
     memcpy(header.magic, PREPARED_MAGIC, sizeof header.magic);

@@ -35,9 +35,9 @@ _REQUESTS = {
     "update": BatchUpdateRequest,
     "address-append": BatchAddressAppendRequest,
 }
-_DONE = "Done."
-_QUEUED = "The request is in the queue, or an equal request was queued before. The job has the outcome."
-_UNFINISHED = "The job waits, is being proved, or has failed; see `status`."
+_DONE = "Success."
+_QUEUED = "The request is queued, or an equal request was queued before; poll its job for the proof."
+_UNFINISHED = "The job is waiting, running or failed; see `status`."
 _ANSWERS: dict[str, dict[int, tuple[str, type[msgspec.Struct]]]] = {
     "/prove": {200: ("The proof.", ProofJson), 202: (_QUEUED, queue_answers.QueuedJob)},
     "/prove/status": {200: ("The job is completed.", queue_answers.Job), 202: (_UNFINISHED, queue_answers.Job)},
@@ -54,17 +54,17 @@ _REF = "#/components/schemas/{name}"
 
 _PROBLEMS = {
     400: "The request is invalid; sending it again gives the same answer.",
-    401: "No API key, or a wrong one.",
+    401: "The API key is missing or wrong.",
     403: "The role of the API key does not allow this request.",
     404: "There is no such job.",
-    408: "The header, the body or the proof took too long.",
-    413: "The body is larger than this server accepts (default 16 MiB), or has more than a circuit reads (2 MiB).",
+    408: "The header, the body or the proof exceeded its time limit.",
+    413: "The body is larger than this server accepts (default 16 MiB), or has more than 2 MiB that a circuit reads.",
     414: "The path and query are longer than 8190 bytes.",
-    422: "The Idempotency-Key was sent with another body before.",
+    422: "The Idempotency-Key was used with another body.",
     429: "This API key exceeds its rate limit; see Retry-After.",
     431: "A header field is longer than 8192 bytes, or there are more than 128.",
-    500: "A defect; details are in the log only.",
-    503: "This instance cannot make the proof now. Retry-After is set if another attempt may succeed.",
+    500: "Defect of the prover; only its log has details.",
+    503: "This instance cannot make the proof now. Retry-After is set if a retry may succeed.",
 }
 
 
@@ -73,7 +73,7 @@ def _parameter(name: str, description: str, location: str = "header") -> Json:
 
 
 _NEVER_ANSWERED = frozenset({"cancelled", "configuration", "malformed_proof", "proof_rejected"})
-_RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}}
+_RETRY_AFTER = {"Retry-After": {"description": "Seconds until a retry.", "schema": {"type": "integer", "minimum": 1}}}
 _TRACING: tuple[Json, ...] = (
     {
         **_parameter("X-Request-Id", "Returned in the answer, and on every log line of the request."),
@@ -83,14 +83,17 @@ _TRACING: tuple[Json, ...] = (
 )
 _CHOICES: tuple[Json, ...] = (
     {
-        **_parameter("Idempotency-Key", "Repetitions with the same key and body get the same proof for an hour."),
+        **_parameter("Idempotency-Key", "Requests with the same key and body get the same proof for an hour."),
         "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
     },
-    _parameter("X-Async", "`true`: answer with a job if there is a queue. Batches always become jobs then."),
+    _parameter(
+        "X-Async",
+        "`true`: with a queue, answer with a job. Batches always become jobs then.",
+    ),
     _parameter("async", "The same as X-Async.", "query"),
 )
 _JOB_ID: Json = {
-    **_parameter("job_id", "Id of a job, as in the answer to its submission.", "query"),
+    **_parameter("job_id", "Job id from the answer to the submission.", "query"),
     "required": True,
     "schema": {"type": "string", "format": "uuid"},
 }
@@ -144,7 +147,7 @@ def document() -> Json:
 
 
 def _require_circuit_type(schema: Json, kind: str) -> None:
-    """Add the circuit type, which the decoder takes for granted, to a request's schema."""
+    """Add the circuit type to the schema of a request; it is read before the members of the schema."""
     schema["properties"]["circuitType"] = {"const": kind}
     schema["required"] = ["circuitType", *schema.get("required", ())]
 

@@ -593,7 +593,7 @@ static void *_cffi_types[] = {
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 307), // g16_point_form()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 307), // g16_point_format()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(char const *, uint32_t *, g16_error *)
@@ -892,7 +892,7 @@ static void *_cffi_types[] = {
 /* 304 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
 /* 305 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_key
 /* 306 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key_info
-/* 307 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
+/* 307 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_format
 /* 308 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_prepared_info
 /* 309 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_setup
 /* 310 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
@@ -2474,18 +2474,18 @@ _cffi_f_g16_engine_destroy(PyObject *self, PyObject *arg0)
 #  define _cffi_f_g16_engine_destroy _cffi_d_g16_engine_destroy
 #endif
 
-static g16_point_form _cffi_d_g16_engine_point_form(g16_engine const * x0)
+static g16_point_format _cffi_d_g16_engine_point_format(g16_engine const * x0)
 {
-  return g16_engine_point_form(x0);
+  return g16_engine_point_format(x0);
 }
 #ifndef PYPY_VERSION
 static PyObject *
-_cffi_f_g16_engine_point_form(PyObject *self, PyObject *arg0)
+_cffi_f_g16_engine_point_format(PyObject *self, PyObject *arg0)
 {
   g16_engine const * x0;
   Py_ssize_t datasize;
   struct _cffi_freeme_s *large_args_free = NULL;
-  g16_point_form result;
+  g16_point_format result;
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -2499,7 +2499,7 @@ _cffi_f_g16_engine_point_form(PyObject *self, PyObject *arg0)
 
   Py_BEGIN_ALLOW_THREADS
   _cffi_restore_errno();
-  { result = g16_engine_point_form(x0); }
+  { result = g16_engine_point_format(x0); }
   _cffi_save_errno();
   Py_END_ALLOW_THREADS
 
@@ -2509,7 +2509,7 @@ _cffi_f_g16_engine_point_form(PyObject *self, PyObject *arg0)
   return pyresult;
 }
 #else
-#  define _cffi_f_g16_engine_point_form _cffi_d_g16_engine_point_form
+#  define _cffi_f_g16_engine_point_format _cffi_d_g16_engine_point_format
 #endif
 
 static void _cffi_d_g16_engine_set_active_threads(g16_engine * x0, uint32_t x1)
@@ -4781,7 +4781,7 @@ static void _cffi_checkfld__g16_prepared_info(g16_prepared_info *p)
   /* only to generate compile-time warnings or errors */
   (void)p;
   (void)((p->version) | 0);  /* check that 'g16_prepared_info.version' is an integer */
-  (void)((p->point_form) | 0);  /* check that 'g16_prepared_info.point_form' is an integer */
+  (void)((p->point_format) | 0);  /* check that 'g16_prepared_info.point_format' is an integer */
   (void)((p->sections) | 0);  /* check that 'g16_prepared_info.sections' is an integer */
   (void)((p->file_bytes) | 0);  /* check that 'g16_prepared_info.file_bytes' is an integer */
   (void)((p->source_bytes) | 0);  /* check that 'g16_prepared_info.source_bytes' is an integer */
@@ -4854,7 +4854,7 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
   { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 35), (void *)_cffi_d_g16_engine_create },
   { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 269), (void *)_cffi_d_g16_engine_destroy },
-  { "g16_engine_point_form", (void *)_cffi_f_g16_engine_point_form, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_form },
+  { "g16_engine_point_format", (void *)_cffi_f_g16_engine_point_format, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_format },
   { "g16_engine_set_active_threads", (void *)_cffi_f_g16_engine_set_active_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 272), (void *)_cffi_d_g16_engine_set_active_threads },
   { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 253), (void *)_cffi_d_g16_engine_threads },
   { "g16_fold_checkpoint_bytes", (void *)_cffi_f_g16_fold_checkpoint_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 238), (void *)_cffi_d_g16_fold_checkpoint_bytes },
@@ -5054,9 +5054,9 @@ static const struct _cffi_field_s _cffi_fields[] = {
   { "version", offsetof(g16_prepared_info, version),
                sizeof(((g16_prepared_info *)0)->version),
                _CFFI_OP(_CFFI_OP_NOOP, 19) },
-  { "point_form", offsetof(g16_prepared_info, point_form),
-                  sizeof(((g16_prepared_info *)0)->point_form),
-                  _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "point_format", offsetof(g16_prepared_info, point_format),
+                    sizeof(((g16_prepared_info *)0)->point_format),
+                    _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "sections", offsetof(g16_prepared_info, sections),
                 sizeof(((g16_prepared_info *)0)->sections),
                 _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -5110,7 +5110,7 @@ static const struct _cffi_enum_s _cffi_enums[] = {
     "G16_COMPRESSED,G16_RAW" },
   { "$g16_generation", 304, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
     "G16_GENERATION_0_8,G16_GENERATION_0_14" },
-  { "$g16_point_form", 307, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
+  { "$g16_point_format", 307, _cffi_prim_int(sizeof(g16_point_format), ((g16_point_format)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
   { "$g16_stage", 310, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
@@ -5137,7 +5137,7 @@ static const struct _cffi_typename_s _cffi_typenames[] = {
   { "g16_generation", 304 },
   { "g16_key", 305 },
   { "g16_key_info", 306 },
-  { "g16_point_form", 307 },
+  { "g16_point_format", 307 },
   { "g16_prepared_info", 308 },
   { "g16_setup", 309 },
   { "g16_stage", 310 },

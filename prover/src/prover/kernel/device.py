@@ -18,7 +18,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import (
     PROOF_BYTES,
     SCALAR_BYTES,
-    BlindingForm,
+    BlindingMethod,
     KernelProof,
     LoadedKey,
     ProofCalls,
@@ -224,13 +224,13 @@ class DeviceKey(Owner):
         inputs: bytes,
         cancel: CancelFlag | None = None,
         blinding: tuple[bytes, bytes] | None = None,
-        form: BlindingForm = BlindingForm.CLASSICAL,
+        method: BlindingMethod = BlindingMethod.CLASSICAL,
     ) -> KernelProof:
         """Return a proof as LoadedKey.prove does, with the same bytes for the same blinding.
 
         Raises what LoadedKey.prove raises, DeviceOutOfMemory and DeviceLost.
         """
-        return self._key.prove_by(_CALLS, self._handle, inputs, cancel, blinding, form)
+        return self._key.prove_by(_CALLS, self._handle, inputs, cancel, blinding, method)
 
     def prove_many(self, inputs: Sequence[bytes], cancel: CancelFlag | None = None) -> list[KernelProof | ProverError]:
         """Make 1 to ``batch_limit`` proofs in one call, for inputs of equal length; a single one as ``prove`` does.

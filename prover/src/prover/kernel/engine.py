@@ -46,14 +46,14 @@ class Encoding(enum.Enum):
     RAW = lib.G16_RAW
 
 
-class PointForm(enum.Enum):
+class PointFormat(enum.Enum):
     """Representation of the points of proving keys; a prepared key serves backends of one representation."""
 
     R256 = lib.G16_POINTS_R256
     R260_LOOSE = lib.G16_POINTS_R260_LOOSE
 
 
-class BlindingForm(enum.Enum):
+class BlindingMethod(enum.Enum):
     """Blinding by (r, s) as in gnark, or by (rho, sigma).
 
     See prover/docs/explanation/blinding.md, "How a proof is blinded".
@@ -157,10 +157,10 @@ class Engine(Owner):
             lib.g16_engine_set_active_threads(engine, threads)
 
     @property
-    def point_form(self) -> PointForm:
+    def point_format(self) -> PointFormat:
         """Representation of key points by the arithmetic in use."""
         with self._handle.use() as engine:
-            return PointForm(lib.g16_engine_point_form(engine))
+            return PointFormat(lib.g16_engine_point_format(engine))
 
     @property
     def handle(self) -> Handle:
@@ -302,14 +302,14 @@ class LoadedKey(Owner):
         inputs: bytes,
         cancel: CancelFlag | None = None,
         blinding: tuple[bytes, bytes] | None = None,
-        form: BlindingForm = BlindingForm.CLASSICAL,
+        method: BlindingMethod = BlindingMethod.CLASSICAL,
     ) -> KernelProof:
         """Return an unverified proof for these inputs.
 
-        Given ``blinding`` values, (r, s) or (rho, sigma) by ``form``, make the proof reproducible and NOT
+        Given ``blinding`` values, (r, s) or (rho, sigma) by ``method``, make the proof reproducible and NOT
         zero-knowledge; they are for tests. Raises WitnessRejected, Cancelled, OutOfMemory or DeviceUnavailable.
         """
-        return self.prove_by(_HOST_CALLS, self._handle, inputs, cancel, blinding, form)
+        return self.prove_by(_HOST_CALLS, self._handle, inputs, cancel, blinding, method)
 
     def prove_by(
         self,
@@ -318,7 +318,7 @@ class LoadedKey(Owner):
         inputs: bytes,
         cancel: CancelFlag | None = None,
         blinding: tuple[bytes, bytes] | None = None,
-        form: BlindingForm = BlindingForm.CLASSICAL,
+        method: BlindingMethod = BlindingMethod.CLASSICAL,
     ) -> KernelProof:
         """Return a proof by ``calls`` with ``handle``: this key or its copy on a device. Raises their errors."""
         error = new_error()
@@ -331,7 +331,7 @@ class LoadedKey(Owner):
                 status = calls.prove(engine, key, proof, stage_ns, *rest)
             else:
                 _require(all(len(value) == SCALAR_BYTES for value in blinding), "blinding values have 32 bytes")
-                status = calls.prove_with_blinding(engine, key, proof, form.value, *blinding, *rest)
+                status = calls.prove_with_blinding(engine, key, proof, method.value, *blinding, *rest)
         check(status, error)
         return KernelProof(bytes(ffi.buffer(proof)), stage_seconds(stage_ns))
 

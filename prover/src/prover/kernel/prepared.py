@@ -18,11 +18,11 @@ DIGEST_BYTES = 32
 class PreparedInfo:
     """Header of a prepared file: its size, and size and SHA-256 of the key file that it was made from.
 
-    ``point_form`` is the value of a PointForm, or one of another version.
+    ``point_format`` is the value of a PointFormat, or one of another version.
     """
 
     version: int
-    point_form: int
+    point_format: int
     sections: int
     file_bytes: int
     source_bytes: int
@@ -55,7 +55,7 @@ class WriteProgress:
 
 
 def prepared_bytes(key: LoadedKey, table_bytes: int = 0, *, fold: bool = False) -> int:
-    """Return the size of the prepared format of a key, with the best tables that fit into ``table_bytes``.
+    """Return the size of the prepared key, with the best tables that fit into ``table_bytes``.
 
     With ``fold`` it includes folded bases.
     """
@@ -88,7 +88,7 @@ def write_prepared(
     fold: bool = False,
     checkpoint: FoldCheckpoint | None = None,
 ) -> None:
-    """Fill ``out`` with the prepared form; the same key, ``table_bytes`` and ``fold`` give the same bytes.
+    """Fill ``out`` with the prepared key; the same key, ``table_bytes`` and ``fold`` give the same bytes.
 
     ``out`` has the length that ``prepared_bytes`` gives, ``source_sha256`` is the digest of the file that the key was
     loaded from. The engine's threads compute tables and folded bases; folded bases of the key are copied. Folding
@@ -120,7 +120,7 @@ def describe_prepared(data: mmap.mmap) -> PreparedInfo:
         check(lib.g16_prepared_describe(info, source, len(source), error), error)
     return PreparedInfo(
         info.version,
-        info.point_form,
+        info.point_format,
         info.sections,
         info.file_bytes,
         info.source_bytes,
@@ -135,7 +135,7 @@ def open_prepared(
 
     Without ``check_points`` the checksums of the point lists, most of the file, are not checked.
 
-    Raises MalformedKey, UnsupportedKey (another version or point form), OutOfMemory or Cancelled.
+    Raises MalformedKey, UnsupportedKey (another version or point format), OutOfMemory or Cancelled.
     """
     error = new_error()
     out = ffi.new("g16_key **")

@@ -12,12 +12,12 @@ STATUSES = ("ok", "client_error", "error", "timeout", "rejected", "queued")
 JOB_STATUSES = ("completed", "failed")
 SUBMISSIONS = ("new", "duplicate", "refused")
 RETRY_REASONS = ("lease_ended", "fault", "handed_back")
-"""Reasons to start a job again: its worker vanished, it failed for no fault of its own, or its worker stopped."""
+"""Reasons to requeue a job: its worker died, the attempt failed but the request is valid, or its worker stopped."""
 
 CPU = "cpu"
 """Device label of the CPU; GPUs have ``cuda:0`` and so on."""
 DEVICE_FAILURES = ("out_of_memory", "lost", "wrong_proof", "unavailable", "too_large", "unsupported")
-"""Reasons why a selected GPU did not make a proof; the last two are lasting refusals."""
+"""Reasons why a GPU did not make a proof; the last two apply as long as the key is loaded."""
 
 STORED_RESULTS = ("verified", "rejected", "unverified")
 REMOVALS = ("job", "wake_up")
@@ -61,7 +61,7 @@ class Metrics:
         )
         self.panics = Counter(
             "prover_proof_panics_total",
-            "Failures that no error class foresees; each is a defect.",
+            "Unexpected exceptions; each is a defect.",
             circuit,
             registry=registry,
         )
@@ -94,13 +94,13 @@ class Metrics:
         )
         self.peak_memory_bytes = Gauge(
             "prover_proof_peak_memory_bytes",
-            "Largest working memory of a proof so far.",
+            "Maximum working memory of a proof since the start.",
             circuit,
             registry=registry,
         )
         self.stage_seconds = Histogram(
             "prover_proof_stage_seconds",
-            "Time per stage of a proof, summed over threads but for the witness.",
+            "Time of each stage of a proof, summed over threads; elapsed time for the witness.",
             (*circuit, "stage"),
             buckets=STAGE_BUCKETS,
             registry=registry,
@@ -115,13 +115,13 @@ class Metrics:
         self.waiting = Gauge("prover_admission_waiting", "Proofs waiting for a permit.", registry=registry)
         self.working_memory_bytes = Gauge(
             "prover_admission_memory_bytes",
-            "Working memory of proofs: lent to those in progress, and the budget.",
+            "Working memory of proofs in progress (lent), and its limit (budget).",
             ("part",),
             registry=registry,
         )
         self.rejected = Counter(
             "prover_rejected_requests_total",
-            "Requests refused for the state of this instance, by error code.",
+            "Requests refused because of load or configuration, by error code.",
             ("reason",),
             registry=registry,
         )
@@ -132,18 +132,21 @@ class Metrics:
             registry=registry,
         )
         self.responses = Counter(
-            "prover_http_responses_total", "Answers of the API address, by status.", ("status",), registry=registry
+            "prover_http_responses_total",
+            "Responses of the API address, by status; 0 is a client that disconnected.",
+            ("status",),
+            registry=registry,
         )
         self.connections = Gauge("prover_http_connections", "Open connections of the API address.", registry=registry)
         self.closed_connections = Counter(
             "prover_http_connections_closed_total",
-            "Connections ended for a limit of the API address, by the name of its setting.",
+            "Connections of the API address closed for a limit, by the setting of the limit.",
             ("reason",),
             registry=registry,
         )
         self.suppressed_log_lines = Counter(
             "prover_log_lines_suppressed_total",
-            "Log lines of refused requests that were not written, by reason.",
+            "Log lines about refused requests that were suppressed, by reason.",
             ("reason",),
             registry=registry,
         )
@@ -155,10 +158,10 @@ class Metrics:
             registry=registry,
         )
         self.keys_loaded = Gauge("prover_keys_loaded", "Proving keys in memory.", registry=registry)
-        self.key_bytes = Gauge("prover_key_store_bytes", "Memory held by loaded proving keys.", registry=registry)
+        self.key_bytes = Gauge("prover_key_store_bytes", "Memory of loaded proving keys.", registry=registry)
         self.build_info = Gauge(
             "prover_build_info",
-            "Always 1; the labels have versions and the arithmetic in use.",
+            "Always 1; the labels are versions and the backend of the kernel.",
             ("version", "interface", "kernel", "backend"),
             registry=registry,
         )
@@ -166,12 +169,12 @@ class Metrics:
         self._declare_devices(registry)
         self.key_budget_bytes = Gauge(
             "prover_key_store_budget_bytes",
-            "Memory that loaded proving keys may take together; 0 without a limit.",
+            "Limit of the memory of all loaded proving keys; 0 without a limit.",
             registry=registry,
         )
         self.key_evictions = Counter(
             "prover_key_evictions_total",
-            "Proving keys evicted from memory for others.",
+            "Proving keys unloaded to free memory for others.",
             circuit,
             registry=registry,
         )
@@ -189,37 +192,37 @@ class Metrics:
         device = ("device",)
         self.device_info = Gauge(
             "prover_device_info",
-            "Always 1; the labels have the requested (cpu, cuda, auto) and chosen device (cpu, cuda), and the cause.",
+            "Always 1; the labels are the requested policy (cpu, cuda, auto), the device (cpu, cuda) and the cause.",
             ("asked", "chosen", "cause"),
             registry=registry,
         )
-        self.device_up = Gauge("prover_device_up", "Whether a GPU is open.", device, registry=registry)
+        self.device_up = Gauge("prover_device_up", "1 if a GPU is open, else 0.", device, registry=registry)
         self.device_keys = Gauge("prover_device_keys", "Proving keys on a GPU.", device, registry=registry)
         self.device_memory_bytes = Gauge(
             "prover_device_memory_bytes",
-            "Memory of a GPU: what keys take, the budget for this process, and all of it.",
+            "Memory of a GPU: that of keys, the budget of this process, and the total.",
             (*device, "part"),
             registry=registry,
         )
         self.device_proofs = Counter(
-            "prover_device_proofs_total", "Proofs made and verified, by what made them.", device, registry=registry
+            "prover_device_proofs_total", "Proofs made and verified, by device.", device, registry=registry
         )
         self.device_launch_proofs = Histogram(
             "prover_device_launch_proofs",
-            "Proofs that one call of a GPU made: those of a key that gathered while it was busy.",
+            "Proofs made by one call of a GPU.",
             device,
             buckets=LAUNCH_BUCKETS,
             registry=registry,
         )
         self.device_faults = Counter(
             "prover_device_faults_total",
-            "Proofs that a GPU did not make, by reason.",
+            "Proofs that a GPU could not make, by reason.",
             (*device, "reason"),
             registry=registry,
         )
         self.device_fallbacks = Counter(
             "prover_device_fallbacks_total",
-            "Proofs made on the CPU although a GPU was chosen, by reason.",
+            "Proofs made on the CPU because no GPU could make them, by reason.",
             ("reason",),
             registry=registry,
         )
@@ -234,18 +237,20 @@ class Metrics:
             "prover_queue_depth", "Jobs waiting in the queue.", ("circuit_type",), registry=registry
         )
         self.queue_processing = Gauge(
-            "prover_queue_processing_jobs", "Jobs that some instance works on.", by_queue, registry=registry
+            "prover_queue_processing_jobs", "Jobs running on any instance.", by_queue, registry=registry
         )
         self.queue_oldest_age_seconds = Gauge(
-            "prover_queue_oldest_age_seconds", "Age of the job that waits for longest.", by_queue, registry=registry
+            "prover_queue_oldest_age_seconds", "Age of the oldest waiting job.", by_queue, registry=registry
         )
         self.queue_trees = Gauge("prover_queue_trees", "Trees with waiting jobs.", by_queue, registry=registry)
         self.queue_bytes = Gauge(
             "prover_queue_payload_bytes", "Bodies of waiting and running jobs.", by_queue, registry=registry
         )
-        self.queue_stuck = Gauge("prover_queue_stuck_jobs", "Jobs begun more than two minutes ago.", registry=registry)
+        self.queue_stuck = Gauge(
+            "prover_queue_stuck_jobs", "Jobs running for more than two minutes.", registry=registry
+        )
         self.queue_kept = Gauge(
-            "prover_queue_kept_jobs", "Ended jobs whose outcome is kept, by outcome.", ("status",), registry=registry
+            "prover_queue_kept_jobs", "Ended jobs whose outcome is stored, by outcome.", ("status",), registry=registry
         )
         self.queue_wait_seconds = Histogram(
             "prover_queue_wait_time_seconds",
@@ -256,7 +261,7 @@ class Metrics:
         )
         self.jobs_submitted = Counter(
             "prover_jobs_submitted_total",
-            "Submissions to the queue: new jobs, duplicates of known ones, and refused ones.",
+            "Submissions to the queue: new jobs, duplicates of known jobs, and refusals.",
             (*by_queue, "outcome"),
             registry=registry,
         )
@@ -264,40 +269,42 @@ class Metrics:
             "prover_jobs_processed_total", "Jobs that ended, by outcome.", ("status",), registry=registry
         )
         self.expired_jobs = Counter(
-            "prover_expired_jobs_total", "Jobs that waited too long to be started.", by_queue, registry=registry
+            "prover_expired_jobs_total", "Jobs that expired before they were started.", by_queue, registry=registry
         )
         self.job_retries = Counter(
-            "prover_job_retries_total", "Jobs put back to be begun again, by reason.", ("reason",), registry=registry
+            "prover_job_retries_total", "Jobs requeued, by reason.", ("reason",), registry=registry
         )
         self.quarantined_jobs = Counter(
-            "prover_quarantined_jobs_total", "Jobs that failed for good after too many attempts.", registry=registry
+            "prover_quarantined_jobs_total", "Jobs that failed after the maximum of attempts.", registry=registry
         )
         self.lease_losses = Counter(
             "prover_lease_losses_total",
-            "Jobs taken from this instance, which seemed dead.",
+            "Leases that this instance lost because it sent no heartbeat in time.",
             by_queue,
             registry=registry,
         )
         self.sweeps = Counter("prover_queue_sweeps_total", "Sweeps of the queue.", ("kind",), registry=registry)
         self.swept_jobs = Counter(
-            "prover_queue_swept_jobs_total", "Jobs put back or removed by sweeps.", ("kind",), registry=registry
+            "prover_queue_swept_jobs_total", "Jobs requeued or removed by sweeps.", ("kind",), registry=registry
         )
         self.sweeps_here = Gauge(
             "prover_queue_sweeper", "1 on the instance that ran the latest sweep of a timer.", registry=registry
         )
-        self.redis_up = Gauge("prover_redis_up", "Whether Redis answered last; 0 without a queue.", registry=registry)
+        self.redis_up = Gauge(
+            "prover_redis_up", "1 if Redis answered the last request, else 0; 0 without a queue.", registry=registry
+        )
         self.worker_restarts = Counter(
-            "prover_queue_worker_restarts_total", "Workers begun again after a failure.", by_queue, registry=registry
+            "prover_queue_worker_restarts_total", "Workers restarted after a failure.", by_queue, registry=registry
         )
         self.stored_results = Counter(
             "prover_stored_results_total",
-            "Proofs from Redis that a client asked for, by what their verification found.",
+            "Proofs from Redis verified before they were answered, by outcome.",
             ("outcome",),
             registry=registry,
         )
         self.queue_removals = Counter(
             "prover_queue_removals_total",
-            "Jobs and wake-ups removed from Redis because no instance can have written them.",
+            "Invalid jobs and wake-ups removed from Redis.",
             ("kind",),
             registry=registry,
         )

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from prover.cli.main import cli
 from prover.errors import KernelMisused
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.engine import Backend, BlindingForm, Engine
+from prover.kernel.engine import Backend, BlindingMethod, Engine
 from prover.keys.prepared import folding, prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.store.key_store import KeyStore
@@ -124,8 +124,10 @@ def assert_same_proofs(source: Path, inputs: bytes, folder: Path) -> None:
             assert prepared_keys.prepare_loaded(plain, origin, engine, source, folder, CancelFlag())
             with prepared_keys.load(engine, source, folder) as mapped:
                 assert mapped.is_prepared
-                for form in BlindingForm:
-                    first, second = (key.prove(inputs, blinding=BLINDING, form=form).points for key in (plain, mapped))
+                for method in BlindingMethod:
+                    first, second = (
+                        key.prove(inputs, blinding=BLINDING, method=method).points for key in (plain, mapped)
+                    )
                     assert first == second
                     mapped.verifying_key.verify(first, inputs[: 32 * mapped.info.public_inputs])
 

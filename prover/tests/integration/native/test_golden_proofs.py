@@ -18,7 +18,7 @@ from golden_vectors import load
 from py_ecc import optimized_bn128 as bn128
 
 from prover.errors import KernelMisused
-from prover.kernel.engine import Backend, BlindingForm, Encoding, Engine
+from prover.kernel.engine import Backend, BlindingMethod, Encoding, Engine
 
 EVERY_BACKEND = [backend for backend in Backend if backend is not Backend.AUTO]
 GOLDEN = ("inclusion_32_1", "mainnet_inclusion_26_1", "non-inclusion_40_1")
@@ -118,7 +118,7 @@ def test_prove__rerandomised__equals_the_formula_over_the_unblinded_proof(
     with Engine() as engine, engine.load_key(data) as key:
         base = key.prove(inputs, blinding=(bytes(32), bytes(32))).points
         values = (rho.to_bytes(32, "big"), sigma.to_bytes(32, "big"))
-        proof = key.prove(inputs, blinding=values, form=BlindingForm.RERANDOMISED).points
+        proof = key.prove(inputs, blinding=values, method=BlindingMethod.RERANDOMISED).points
         key.verifying_key.verify(proof, inputs[:32])
         delta = g2_point(key.verifying_key.write(Encoding.RAW)[64 + 64 + 128 + 128 + 64 :][:128])
     ar, bs, krs = g1_point(base), g2_point(base[64:192]), g1_point(base[192:])
@@ -135,7 +135,7 @@ def test_prove__rho_zero__is_refused(reference_keys_dir: Path) -> None:
     inputs = scalars(circuit_inputs(vector["request"]))
     data = (reference_keys_dir / "inclusion_32_1.key").read_bytes()
     with Engine() as engine, engine.load_key(data) as key, pytest.raises(KernelMisused, match="rho"):
-        key.prove(inputs, blinding=(bytes(32), bytes(32)), form=BlindingForm.RERANDOMISED)
+        key.prove(inputs, blinding=(bytes(32), bytes(32)), method=BlindingMethod.RERANDOMISED)
 
 
 @pytest.mark.parametrize(

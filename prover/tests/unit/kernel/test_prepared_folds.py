@@ -17,7 +17,7 @@ from prover.circuits.output.gnark_014 import write_constraint_system
 from prover.cli.made_up_requests import MadeUpRequests
 from prover.errors import Cancelled, KernelMisused, MalformedKey, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.engine import Backend, BlindingForm, Engine, LoadedKey
+from prover.kernel.engine import Backend, BlindingMethod, Engine, LoadedKey
 from prover.kernel.prepared import WriteProgress, open_prepared, prepared_bytes, verify_prepared, write_prepared
 from prover.kernel.setup import TrustedSetup
 from prover.keys.files.key_description import header_of
@@ -80,8 +80,8 @@ def proofs(key: LoadedKey, inputs: list[bytes]) -> list[bytes]:
     made = []
     for values in inputs:
         public = values[: PUBLIC_BYTES * key.info.public_inputs]
-        for form in BlindingForm:
-            made.append(key.prove(values, blinding=BLINDING, form=form).points)
+        for method in BlindingMethod:
+            made.append(key.prove(values, blinding=BLINDING, method=method).points)
             key.verifying_key.verify(made[-1], public)
         key.verifying_key.verify(key.prove(values).points, public)
     return made

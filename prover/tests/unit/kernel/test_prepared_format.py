@@ -26,7 +26,7 @@ from prepared_file import (
 
 from prover.errors import Cancelled, KernelMisused, MalformedKey, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.engine import Backend, BlindingForm, Encoding, Engine, LoadedKey, PointForm
+from prover.kernel.engine import Backend, BlindingMethod, Encoding, Engine, LoadedKey, PointFormat
 from prover.kernel.prepared import (
     WriteProgress,
     describe_prepared,
@@ -125,7 +125,7 @@ def test_file__header_and_directory__are_as_documented(files: dict[str, bytes], 
         assert section.fields["offset"] % 64 == 0
         assert section.fields["checksum"] == xxh64(bytes(section.data))
     info = describe_prepared(in_memory(data))
-    assert (info.version, info.point_form, info.sections) == (1, PointForm.R256.value, len(TYPES))
+    assert (info.version, info.point_format, info.sections) == (1, PointFormat.R256.value, len(TYPES))
     assert (info.file_bytes, info.source_bytes) == (len(data), len(source))
     assert info.source_sha256 == hashlib.sha256(source).digest()
 
@@ -137,7 +137,7 @@ def test_file__of_this_version__has_the_bytes_of_the_fuzzing_corpus(files: dict[
     assert files[generation] == (CORPUS / f"{name}_portable").read_bytes()[1:]
     with Engine(threads=1) as fastest, fastest.load_key(KEYS[generation]) as key:
         data = prepared(fastest, key, hashlib.sha256(KEYS[generation]).digest())
-        assert data == (CORPUS / f"{name}_{fastest.point_form.name.lower()}").read_bytes()[1:]
+        assert data == (CORPUS / f"{name}_{fastest.point_format.name.lower()}").read_bytes()[1:]
 
 
 @pytest.mark.parametrize("generation", list(KEYS))
@@ -184,12 +184,14 @@ def test_key__opened_from_its_prepared_form__describes_itself_alike(
             assert mapped.verifying_key.write(encoding) == plain.verifying_key.write(encoding)
 
 
-@pytest.mark.parametrize("form", list(BlindingForm))
+@pytest.mark.parametrize("method", list(BlindingMethod))
 @pytest.mark.parametrize("generation", list(KEYS))
 @pytest.mark.parametrize(
     "backend", [Backend.PORTABLE, Backend.ADX, Backend.AVX2, Backend.AVX512, Backend.IFMA], ids=lambda b: b.name.lower()
 )
-def test_prove__prepared__equals_the_proof_of_the_source(backend: Backend, generation: str, form: BlindingForm) -> None:
+def test_prove__prepared__equals_the_proof_of_the_source(
+    backend: Backend, generation: str, method: BlindingMethod
+) -> None:
     blinding = (bytes(31) + b"\7", bytes(31) + b"\5")
     with (
         engine_of(backend) as own,
@@ -197,7 +199,7 @@ def test_prove__prepared__equals_the_proof_of_the_source(backend: Backend, gener
         opened(own, prepared(own, plain, bytes(32))) as mapped,
     ):
         for case in CASES:
-            proofs = [key.prove(inputs(case), blinding=blinding, form=form).points for key in (plain, mapped)]
+            proofs = [key.prove(inputs(case), blinding=blinding, method=method).points for key in (plain, mapped)]
             assert proofs[0] == proofs[1]
             mapped.verifying_key.verify(proofs[1], scalars(case["public"]))
             assert mapped.solve(inputs(case)) == plain.solve(inputs(case))
@@ -260,9 +262,9 @@ def test_directory__any_byte_changed__is_refused(engine: Engine, files: dict[str
         ("version", 0, UnsupportedKey),
         ("version", 2, UnsupportedKey),
         ("byte_order", 0x04030201, UnsupportedKey),
-        ("point_form", 0, UnsupportedKey),
-        ("point_form", 2, UnsupportedKey),
-        ("point_form", 9, UnsupportedKey),
+        ("point_format", 0, UnsupportedKey),
+        ("point_format", 2, UnsupportedKey),
+        ("point_format", 9, UnsupportedKey),
         ("file_bytes", 0, MalformedKey),
         ("file_bytes", 2**64 - 1, MalformedKey),
         ("header_bytes", 64, MalformedKey),
@@ -497,4 +499,4 @@ def test_map__that_is_not_aligned__is_refused(engine: Engine, files: dict[str, b
     with ffi.from_buffer("uint8_t[]", memory) as data:
         status = lib.g16_prepared_describe(info, data + 8, len(files["0.14"]), error)
     assert status == lib.G16_INVALID_ARGUMENT
-    assert engine.point_form is PointForm.R256
+    assert engine.point_format is PointFormat.R256

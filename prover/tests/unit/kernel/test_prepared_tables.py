@@ -14,7 +14,7 @@ from py_ecc import optimized_bn128 as bn128
 
 from prover.errors import Cancelled, KernelMisused, MalformedKey, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.engine import Backend, BlindingForm, Engine, LoadedKey
+from prover.kernel.engine import Backend, BlindingMethod, Engine, LoadedKey
 from prover.kernel.prepared import WriteProgress, open_prepared, prepared_bytes, verify_prepared, write_prepared
 
 CORPUS = Path(__file__).resolve().parents[3] / "native/tests/corpus/prepared"
@@ -76,8 +76,8 @@ def proofs(key: LoadedKey) -> list[bytes]:
     blinding = (bytes(31) + b"\7", bytes(31) + b"\5")
     made = []
     for case in CASES:
-        for form in BlindingForm:
-            made.append(key.prove(inputs(case), blinding=blinding, form=form).points)
+        for method in BlindingMethod:
+            made.append(key.prove(inputs(case), blinding=blinding, method=method).points)
             key.verifying_key.verify(made[-1], scalars(case["public"]))
         key.verifying_key.verify(key.prove(inputs(case)).points, scalars(case["public"]))
     return made

@@ -22,7 +22,7 @@ from prover.errors import (
 from prover.kernel import _native
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import Device, device_count, find_library, installed_library
-from prover.kernel.engine import STAGES, BlindingForm, Engine, KernelProof, LoadedKey
+from prover.kernel.engine import STAGES, BlindingMethod, Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
 from prover.proving.device_selection import open_devices
 from prover.proving.devices import Devices
@@ -165,9 +165,9 @@ def test_gpus__asked_to_make_so_many_proofs_together__make_no_more(
         assert devices.call_capacity == capacity
 
 
-@pytest.mark.parametrize("form", list(BlindingForm))
+@pytest.mark.parametrize("method", list(BlindingMethod))
 def test_device__proves__the_same_bytes_as_the_processor(
-    cuda_host_library: Path, key: LoadedKey, form: BlindingForm
+    cuda_host_library: Path, key: LoadedKey, method: BlindingMethod
 ) -> None:
     case = TINY["cases"]["z6"]
     blinding = tuple(int(case[name], 16).to_bytes(32, "big") for name in ("r", "s"))
@@ -177,8 +177,8 @@ def test_device__proves__the_same_bytes_as_the_processor(
         assert device.key_bytes(key) + device.proof_bytes(key) <= device.describe().budget_bytes
         assert device.describe().used_bytes >= device.key_bytes(key)
         assert copy.scratch_bytes > 0
-        proof = copy.prove(inputs, blinding=blinding, form=form)
-        assert proof.points == key.prove(inputs, blinding=blinding, form=form).points
+        proof = copy.prove(inputs, blinding=blinding, method=method)
+        assert proof.points == key.prove(inputs, blinding=blinding, method=method).points
         assert copy.prove(inputs).points != proof.points
 
 

@@ -1,4 +1,4 @@
-"""Versions, devices, proving keys and the interface: ``/version``, ``/openapi.json`` and ``/admin/``."""
+"""Answers about this instance: ``/version``, ``/openapi.json`` and ``/admin/``."""
 
 import sys
 from collections.abc import Callable
@@ -16,7 +16,7 @@ OPENAPI_DOCUMENT: web.AppKey[Callable[[], bytes]] = web.AppKey("openapi_document
 
 
 class GpuState(msgspec.Struct, frozen=True):
-    """One GPU: ``driver`` is the version of CUDA that its driver has, ``problem`` says why it is not used now."""
+    """A GPU. ``driver`` is the CUDA version of its driver, ``problem`` the reason why it is not used now, if any."""
 
     device: str
     model: str
@@ -29,7 +29,7 @@ class GpuState(msgspec.Struct, frozen=True):
 
 
 class DeviceState(msgspec.Struct, frozen=True):
-    """What makes proofs: asked for (cpu, cuda, auto), chosen (cpu, cuda), and why."""
+    """The requested device policy (cpu, cuda, auto), the device that makes proofs (cpu, cuda), and the reason."""
 
     asked: str
     chosen: str
@@ -38,7 +38,7 @@ class DeviceState(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """Answer of ``/version``."""
+    """Versions of the HTTP interface, this program, its kernel and Python, and the devices that make proofs."""
 
     interface: str
     prover: str
@@ -48,7 +48,7 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class KeyState(msgspec.Struct, frozen=True):
-    """One installed key."""
+    """An installed proving key. A disabled circuit is answered 503."""
 
     circuit: str
     file: str
@@ -57,13 +57,13 @@ class KeyState(msgspec.Struct, frozen=True):
 
 
 class KeyStates(msgspec.Struct, frozen=True):
-    """Answer of ``/admin/keys``."""
+    """The installed proving keys."""
 
     keys: list[KeyState]
 
 
 class Reloaded(msgspec.Struct, frozen=True):
-    """Answer of ``/admin/reload``; false when the API key file was refused and the earlier keys stay."""
+    """Outcome of a reload; false if the API key file is invalid, which leaves the earlier keys in use."""
 
     reloaded: bool
 

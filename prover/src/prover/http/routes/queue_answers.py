@@ -20,7 +20,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class QueuedJob(Answer, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a request went: a new job (``queued``), or the job of an equal body (``already_queued``)."""
+    """The job of a request: a new one (``queued``), or that of an earlier equal body (``already_queued``)."""
 
     circuit_type: str
     deduplicated: bool = False
@@ -33,14 +33,14 @@ class QueuedJob(Answer, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobResult(msgspec.Struct, frozen=True):
-    """What a finished job made, and how long that took, loading of the key included."""
+    """The proof of a completed job, and its duration in milliseconds, with the time to load the key."""
 
     proof: ProofJson
     proof_duration_ms: int
 
 
 class Job(Answer, frozen=True, kw_only=True, omit_defaults=True):
-    """A job. Times are RFC 3339; ``created_at`` of a running one is its start, as in the reference."""
+    """State of a job. Times are RFC 3339; ``created_at`` of a running job is its start, as in the reference."""
 
     circuit_type: str
     created_at: str
@@ -53,7 +53,7 @@ class Job(Answer, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QueueCounts(Answer, frozen=True, kw_only=True, omit_defaults=True):
-    """Jobs by queue. A waiting queue has those without a tree, ``<queue>_tree_subqueues`` those of its trees."""
+    """Numbers of jobs. A queue counts waiting jobs without a tree, ``<queue>_tree_subqueues`` those with one."""
 
     queues: dict[str, int]
     timestamp: int
@@ -63,7 +63,7 @@ class QueueCounts(Answer, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QueueHealth(Answer, frozen=True, kw_only=True, omit_defaults=True):
-    """The same counts with a verdict; ``stuck_jobs`` have been running for more than two minutes."""
+    """Numbers of jobs and a verdict; ``stuck_jobs`` have been running for more than two minutes."""
 
     queue_lengths: dict[str, int]
     status: Literal["healthy", "degraded", "unhealthy"]
@@ -76,14 +76,14 @@ class QueueHealth(Answer, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SweepOutcome(Answer, frozen=True, kw_only=True, omit_defaults=True):
-    """Whether one sweep could be made."""
+    """Outcome of one sweep."""
 
     error: str = ""
     success: bool
 
 
 class CleanupOutcome(Answer, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of the four sweeps."""
+    """Outcomes of the four sweeps."""
 
     old_failed_cleanup: SweepOutcome
     old_requests_cleanup: SweepOutcome

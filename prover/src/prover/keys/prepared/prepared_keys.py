@@ -95,7 +95,7 @@ def load_with_origin(
 
 def path_of(engine: Engine, source: Path, folder: Path) -> Path:
     """Return the path of the prepared key of a key file in the point format of an engine."""
-    point_format = engine.point_form.name.lower().replace("_", "-")
+    point_format = engine.point_format.name.lower().replace("_", "-")
     return folder / f"{source.name}.{point_format}{SUFFIX}"
 
 
