@@ -147,7 +147,7 @@ async def serve() -> AsyncIterator[Serve]:
         settings: Settings = load_settings(patient(groups))
         metrics = Metrics(CollectorRegistry())
         devices = open_devices(device or settings, metrics)
-        state = ServerState.build(settings, store, metrics, selection, queue=queue, devices=devices)
+        state = ServerState(settings, store, metrics, selection, queue=queue, devices=devices)
         states.append(state)
         server = TestServer(create_app(state))
         await server.start_server(access_log=None)
@@ -175,7 +175,7 @@ async def listen() -> AsyncIterator[Listen]:
         store: KeyStore, queue: JobStore | None = None, **groups: dict[str, Any]
     ) -> tuple[ServerState, int]:
         groups["http"] = {"address": "127.0.0.1:0", **groups.get("http", {})}
-        state = ServerState.build(load_settings(patient(groups)), store, Metrics(CollectorRegistry()), queue=queue)
+        state = ServerState(load_settings(patient(groups)), store, Metrics(CollectorRegistry()), queue=queue)
         states.append(state)
         listener = Listener(state)
         listeners.append(listener)

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from prover.errors import ProverError
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.device import Device, DeviceInfo, DeviceWitness
+from prover.kernel.device import Device, DeviceInfo
 from prover.kernel.engine import Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission
@@ -69,7 +69,7 @@ class FakeCopy:
         self.batch_limit = device.batch_limit
         self.scratch_bytes = 64
         self._device = device
-        self.witness = DeviceWitness(False, "this device is none", 0, 0, 0, 0, 0, 0, 0, 0)
+        self.witness_solver = "this device is none"
 
     def scratch_bytes_of(self, proofs: int) -> int:
         """Return as much as for each alone."""
@@ -115,7 +115,7 @@ class FakeDevice:
 
     def describe(self) -> DeviceInfo:
         """Tell what was told."""
-        return DeviceInfo("fake", 0, (9, 0), 1, 12040, 12040, 2 * self.budget, self.budget, self.budget, 0)
+        return DeviceInfo("fake", (9, 0), 12040, 2 * self.budget, self.budget, 0)
 
     def key_bytes(self, key: LoadedKey) -> int:
         """Return bytes of any key."""

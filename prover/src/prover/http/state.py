@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -31,44 +30,11 @@ if TYPE_CHECKING:
     from prover.queue.store import JobStore
 
 
-@dataclass
 class ServerState:
     """The parts of a running server. Handlers read them; only the event loop changes them."""
 
-    settings: Settings
-    keys: KeyStore
-    selection: CircuitSelection
-    admission: Admission
-    service: ProvingService
-    devices: Devices
-    metrics: Metrics
-    executor: ThreadPoolExecutor
-    proofs_in_progress: ProofsInProgress
-    bodies: BodyBudget
-    answers: IdempotentAnswers
-    api_keys: ApiKeys
-    rate_limiter: RateLimiter
-    failed_keys: FailedKeys
-    log_throttle: LogThrottles
-    heartbeat: LoopHeartbeat
-    missing_required: Callable[[], list[str]]
-    """Returns a reason for each key that must be preloaded and is not in memory."""
-    loop: asyncio.AbstractEventLoop
-    """Event loop of the server, for probes, which run in other threads."""
-    queue: JobStore | None = None
-    """Queue for jobs; None in standalone mode, which has no routes for jobs."""
-    listening: bool = False
-    """True once the API address accepts connections, which ends the startup."""
-    stop_announced: bool = False
-    """True after a request to stop: readiness fails, requests are still served, and answers close their connection."""
-    draining: bool = False
-    """True while new requests are refused."""
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when draining begins, which ends all waits for jobs."""
-
-    @classmethod
-    def build(
-        cls,
+    def __init__(
+        self,
         settings: Settings,
         keys: KeyStore,
         metrics: Metrics,
@@ -76,38 +42,44 @@ class ServerState:
         missing_required: Callable[[], list[str]] = list,
         queue: JobStore | None = None,
         devices: Devices | None = None,
-    ) -> ServerState:
-        """Return the state of a server, inside its event loop. The caller closes queue and devices.
+    ) -> None:
+        """Make the state of a server, inside its event loop. The caller closes queue and devices.
 
         Raises SettingsInvalid for API keys that cannot be read.
         """
         proving, http = settings.proving, settings.http
-        admission = Admission(proving.permits, proving.waiting_limit, metrics, working_memory_bytes(proving))
-        devices = devices or Devices(metrics)
+        self.settings = settings
+        self.keys = keys
+        self.metrics = metrics
+        self.selection = selection or CircuitSelection.everything()
+        self.missing_required = missing_required
+        """Returns a reason for each key that must be preloaded and is not in memory."""
+        self.queue = queue
+        """Queue for jobs; None in standalone mode, which has no routes for jobs."""
+        self.devices = devices or Devices(metrics)
+        self.admission = Admission(proving.permits, proving.waiting_limit, metrics, working_memory_bytes(proving))
+        self.service = ProvingService(keys, self.admission, metrics, self.devices)
         # Every request that proves, waits or loads a key occupies a thread; more are refused.
-        threads = proving.permits + proving.waiting_limit + devices.call_capacity
-        executor = ThreadPoolExecutor(threads, thread_name_prefix="prove")
-        return cls(
-            settings=settings,
-            keys=keys,
-            selection=selection or CircuitSelection.everything(),
-            admission=admission,
-            service=ProvingService(keys, admission, metrics, devices),
-            devices=devices,
-            metrics=metrics,
-            executor=executor,
-            proofs_in_progress=ProofsInProgress(executor, threads),
-            bodies=BodyBudget(http.body_memory_bytes, max(http.body_memory_bytes // 2, http.body_limit_bytes)),
-            answers=IdempotentAnswers(http.idempotency_retention_s),
-            api_keys=ApiKeys(http),
-            rate_limiter=RateLimiter(http.rate_limit_per_s, http.rate_burst),
-            failed_keys=FailedKeys(),
-            log_throttle=LogThrottles(metrics.suppressed_log_lines),
-            heartbeat=LoopHeartbeat(),
-            missing_required=missing_required,
-            loop=asyncio.get_running_loop(),
-            queue=queue,
-        )
+        threads = proving.permits + proving.waiting_limit + self.devices.call_capacity
+        self.executor = ThreadPoolExecutor(threads, thread_name_prefix="prove")
+        self.proofs_in_progress = ProofsInProgress(self.executor, threads)
+        self.bodies = BodyBudget(http.body_memory_bytes, max(http.body_memory_bytes // 2, http.body_limit_bytes))
+        self.answers = IdempotentAnswers(http.idempotency_retention_s)
+        self.api_keys = ApiKeys(http)
+        self.rate_limiter = RateLimiter(http.rate_limit_per_s, http.rate_burst)
+        self.failed_keys = FailedKeys()
+        self.log_throttle = LogThrottles(metrics.suppressed_log_lines)
+        self.heartbeat = LoopHeartbeat()
+        self.loop = asyncio.get_running_loop()
+        """Event loop of the server, for probes, which run in other threads."""
+        self.listening = False
+        """True once the API address accepts connections, which ends the startup."""
+        self.stop_announced = False
+        """True after a request to stop: readiness fails, requests are served, and answers close their connection."""
+        self.draining = False
+        """True while new requests are refused."""
+        self.stopping = asyncio.Event()
+        """Set when draining begins, which ends all waits for jobs."""
 
     async def announce_stop(self) -> None:
         """Fail readiness for the drain delay, so that load balancers stop sending requests."""

@@ -44,40 +44,16 @@ def _size_of(proofs: int) -> SizeCall:
 class DeviceInfo:
     """Properties of a GPU and use of its memory; sizes are bytes.
 
-    ``capability`` is major and minor; versions are those of CUDA, 12040 for 12.4. ``budget_bytes`` bounds the memory
-    of this process, of which ``used_bytes`` are in use.
+    ``capability`` is major and minor; ``driver_version`` is that of CUDA, 12040 for 12.4. ``budget_bytes`` bounds the
+    memory of this process, of which ``used_bytes`` are in use.
     """
 
     name: str
-    index: int
     capability: tuple[int, int]
-    multiprocessors: int
     driver_version: int
-    runtime_version: int
     memory_bytes: int
-    free_bytes: int
     budget_bytes: int
     used_bytes: int
-
-
-@dataclass(frozen=True)
-class DeviceWitness:
-    """Solver of the witnesses of a key on a GPU: the GPU in ``chains``, or the CPU for a ``reason``.
-
-    Rows that solve a wire belong to the device or the CPU; ``check_rows`` only check. ``bus_bytes`` are copied to the
-    GPU for each proof. Products are field multiplications, of all chains and of the longest.
-    """
-
-    on_device: bool
-    reason: str
-    chains: int
-    shapes: int
-    device_rows: int
-    processor_rows: int
-    check_rows: int
-    products: int
-    longest_products: int
-    bus_bytes: int
 
 
 def installed_library() -> Path:
@@ -136,13 +112,9 @@ class Device(Owner):
             check(lib.g16_device_describe(device, info, error), error)
         return DeviceInfo(
             name=ffi.string(info.name).decode("ascii", "replace"),
-            index=info.index,
             capability=(info.capability_major, info.capability_minor),
-            multiprocessors=info.multiprocessors,
             driver_version=info.driver_version,
-            runtime_version=info.runtime_version,
             memory_bytes=info.memory_bytes,
-            free_bytes=info.free_bytes,
             budget_bytes=info.budget_bytes,
             used_bytes=info.used_bytes,
         )
@@ -201,23 +173,12 @@ class DeviceKey(Owner):
         return self.scratch_bytes if proofs == 1 else self._key.scratch_by(_size_of(proofs), self._handle)
 
     @property
-    def witness(self) -> DeviceWitness:
-        """Solver of the witnesses, with the reason."""
+    def witness_solver(self) -> str:
+        """``gpu`` if it solves the witnesses of this key, else the reason why the CPU does."""
         found = ffi.new("g16_device_witness *")
         with self._handle.use() as pointer:
             lib.g16_device_key_witness(pointer, found)
-        return DeviceWitness(
-            on_device=bool(found.on_device),
-            reason=ffi.string(found.reason).decode("ascii", "replace"),
-            chains=found.chains,
-            shapes=found.shapes,
-            device_rows=found.device_rows,
-            processor_rows=found.processor_rows,
-            check_rows=found.check_rows,
-            products=found.products,
-            longest_products=found.longest_products,
-            bus_bytes=found.bus_bytes,
-        )
+        return "gpu" if found.on_device else ffi.string(found.reason).decode("ascii", "replace")
 
     def prove(
         self,

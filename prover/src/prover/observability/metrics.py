@@ -1,5 +1,7 @@
 """Every metric of the prover, declared once. Names, labels and buckets are a contract (contracts/metrics.json)."""
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from shared.circuit_id import CircuitKind
@@ -39,144 +41,103 @@ class Metrics:
     """The prover's metrics in one registry. Label values come from closed sets."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
         circuit = ("circuit_type",)
-        self.requests = Counter(
-            "prover_proof_requests_total",
-            "Proof requests answered, by circuit and outcome.",
-            (*circuit, "status"),
-            registry=registry,
+        self.requests = counter(
+            "prover_proof_requests_total", "Proof requests answered, by circuit and outcome.", (*circuit, "status")
         )
-        self.generation_seconds = Histogram(
+        self.generation_seconds = histogram(
             "prover_proof_generation_duration_seconds",
             "Time from a granted permit to a verified proof.",
             circuit,
             buckets=DURATION_BUCKETS,
-            registry=registry,
         )
-        self.generation_errors = Counter(
+        self.generation_errors = counter(
             "prover_proof_generation_errors_total",
             "Proof requests that ended without a proof, by circuit and error code.",
             (*circuit, "error_type"),
-            registry=registry,
         )
-        self.panics = Counter(
-            "prover_proof_panics_total",
-            "Unexpected exceptions; each is a defect.",
-            circuit,
-            registry=registry,
-        )
-        self.active_jobs = Gauge("prover_active_jobs", "Proofs being computed now.", registry=registry)
-        self.active_threads = Gauge(
+        self.panics = counter("prover_proof_panics_total", "Unexpected exceptions; each is a defect.", circuit)
+        self.active_jobs = gauge("prover_active_jobs", "Proofs being computed now.")
+        self.active_threads = gauge(
             "prover_active_threads",
             "Kernel threads that proofs may use at once.",
-            registry=registry,
         )
-        self.input_bytes = Histogram(
-            "prover_circuit_input_size_bytes",
-            "Size of request bodies.",
-            circuit,
-            buckets=INPUT_SIZE_BUCKETS,
-            registry=registry,
+        self.input_bytes = histogram(
+            "prover_circuit_input_size_bytes", "Size of request bodies.", circuit, buckets=INPUT_SIZE_BUCKETS
         )
-        self.proof_bytes = Histogram(
-            "prover_circuit_proof_size_bytes",
-            "Size of proof bodies.",
-            circuit,
-            buckets=PROOF_SIZE_BUCKETS,
-            registry=registry,
+        self.proof_bytes = histogram(
+            "prover_circuit_proof_size_bytes", "Size of proof bodies.", circuit, buckets=PROOF_SIZE_BUCKETS
         )
-        self.memory_bytes = Histogram(
-            "prover_proof_memory_usage_bytes",
-            "Working memory of proofs.",
-            circuit,
-            buckets=MEMORY_BUCKETS,
-            registry=registry,
+        self.memory_bytes = histogram(
+            "prover_proof_memory_usage_bytes", "Working memory of proofs.", circuit, buckets=MEMORY_BUCKETS
         )
-        self.peak_memory_bytes = Gauge(
-            "prover_proof_peak_memory_bytes",
-            "Maximum working memory of a proof since the start.",
-            circuit,
-            registry=registry,
+        self.peak_memory_bytes = gauge(
+            "prover_proof_peak_memory_bytes", "Maximum working memory of a proof since the start.", circuit
         )
-        self.stage_seconds = Histogram(
+        self.stage_seconds = histogram(
             "prover_proof_stage_seconds",
             "Time of each stage of a proof, summed over threads; elapsed time for the witness.",
             (*circuit, "stage"),
             buckets=STAGE_BUCKETS,
-            registry=registry,
         )
-        self.admission_wait_seconds = Histogram(
-            "prover_admission_wait_seconds",
-            "Time a proof waited for a permit.",
-            circuit,
-            buckets=DURATION_BUCKETS,
-            registry=registry,
+        self.admission_wait_seconds = histogram(
+            "prover_admission_wait_seconds", "Time a proof waited for a permit.", circuit, buckets=DURATION_BUCKETS
         )
-        self.waiting = Gauge("prover_admission_waiting", "Proofs waiting for a permit.", registry=registry)
-        self.working_memory_bytes = Gauge(
+        self.waiting = gauge("prover_admission_waiting", "Proofs waiting for a permit.")
+        self.working_memory_bytes = gauge(
             "prover_admission_memory_bytes",
             "Working memory of proofs in progress (lent), and its limit (budget).",
             ("part",),
-            registry=registry,
         )
-        self.rejected = Counter(
+        self.rejected = counter(
             "prover_rejected_requests_total",
             "Requests refused because of load or configuration, by error code.",
             ("reason",),
-            registry=registry,
         )
-        self.shared_proofs = Counter(
+        self.shared_proofs = counter(
             "prover_shared_proofs_total",
             "Requests answered by the proof of an identical request, in progress (joined) or earlier (replayed).",
             ("way",),
-            registry=registry,
         )
-        self.responses = Counter(
+        self.responses = counter(
             "prover_http_responses_total",
             "Responses of the API address, by status; 0 is a client that disconnected.",
             ("status",),
-            registry=registry,
         )
-        self.connections = Gauge("prover_http_connections", "Open connections of the API address.", registry=registry)
-        self.closed_connections = Counter(
+        self.connections = gauge("prover_http_connections", "Open connections of the API address.")
+        self.closed_connections = counter(
             "prover_http_connections_closed_total",
             "Connections of the API address closed for a limit, by the setting of the limit.",
             ("reason",),
-            registry=registry,
         )
-        self.suppressed_log_lines = Counter(
+        self.suppressed_log_lines = counter(
             "prover_log_lines_suppressed_total",
             "Log lines about refused requests that were suppressed, by reason.",
             ("reason",),
-            registry=registry,
         )
-        self.key_load_seconds = Histogram(
+        self.key_load_seconds = histogram(
             "prover_key_load_duration_seconds",
             "Time to load and check a proving key.",
             circuit,
             buckets=DURATION_BUCKETS,
-            registry=registry,
         )
-        self.keys_loaded = Gauge("prover_keys_loaded", "Proving keys in memory.", registry=registry)
-        self.key_bytes = Gauge("prover_key_store_bytes", "Memory of loaded proving keys.", registry=registry)
-        self.build_info = Gauge(
+        self.keys_loaded = gauge("prover_keys_loaded", "Proving keys in memory.")
+        self.key_bytes = gauge("prover_key_store_bytes", "Memory of loaded proving keys.")
+        self.build_info = gauge(
             "prover_build_info",
             "Always 1; the labels are versions and the backend of the kernel.",
             ("version", "interface", "kernel", "backend"),
-            registry=registry,
         )
-        self._declare_queue(registry)
-        self._declare_devices(registry)
-        self.key_budget_bytes = Gauge(
-            "prover_key_store_budget_bytes",
-            "Limit of the memory of all loaded proving keys; 0 without a limit.",
-            registry=registry,
+        self._declare_queue(counter, gauge, histogram)
+        self._declare_devices(counter, gauge, histogram)
+        self.key_budget_bytes = gauge(
+            "prover_key_store_budget_bytes", "Limit of the memory of all loaded proving keys; 0 without a limit."
         )
-        self.key_evictions = Counter(
-            "prover_key_evictions_total",
-            "Proving keys unloaded to free memory for others.",
-            circuit,
-            registry=registry,
+        self.key_evictions = counter(
+            "prover_key_evictions_total", "Proving keys unloaded to free memory for others.", circuit
         )
         for kind in CIRCUIT_TYPES:
             for status in STATUSES:
@@ -187,126 +148,89 @@ class Metrics:
         self.sweeps.labels(kind).inc()
         self.swept_jobs.labels(kind).inc(jobs)
 
-    def _declare_devices(self, registry: CollectorRegistry) -> None:
+    def _declare_devices(self, counter: partial[Counter], gauge: partial[Gauge], histogram: partial[Histogram]) -> None:
         """Declare the metrics of devices; the label ``device`` is cpu, or cuda:0 and so on."""
         device = ("device",)
-        self.device_info = Gauge(
+        self.device_info = gauge(
             "prover_device_info",
             "Always 1; the labels are the requested policy (cpu, cuda, auto), the device (cpu, cuda) and the cause.",
             ("asked", "chosen", "cause"),
-            registry=registry,
         )
-        self.device_up = Gauge("prover_device_up", "1 if a GPU is open, else 0.", device, registry=registry)
-        self.device_keys = Gauge("prover_device_keys", "Proving keys on a GPU.", device, registry=registry)
-        self.device_memory_bytes = Gauge(
+        self.device_up = gauge("prover_device_up", "1 if a GPU is open, else 0.", device)
+        self.device_keys = gauge("prover_device_keys", "Proving keys on a GPU.", device)
+        self.device_memory_bytes = gauge(
             "prover_device_memory_bytes",
             "Memory of a GPU: that of keys, the budget of this process, and the total.",
             (*device, "part"),
-            registry=registry,
         )
-        self.device_proofs = Counter(
-            "prover_device_proofs_total", "Proofs made and verified, by device.", device, registry=registry
+        self.device_proofs = counter("prover_device_proofs_total", "Proofs made and verified, by device.", device)
+        self.device_launch_proofs = histogram(
+            "prover_device_launch_proofs", "Proofs made by one call of a GPU.", device, buckets=LAUNCH_BUCKETS
         )
-        self.device_launch_proofs = Histogram(
-            "prover_device_launch_proofs",
-            "Proofs made by one call of a GPU.",
-            device,
-            buckets=LAUNCH_BUCKETS,
-            registry=registry,
+        self.device_faults = counter(
+            "prover_device_faults_total", "Proofs that a GPU could not make, by reason.", (*device, "reason")
         )
-        self.device_faults = Counter(
-            "prover_device_faults_total",
-            "Proofs that a GPU could not make, by reason.",
-            (*device, "reason"),
-            registry=registry,
-        )
-        self.device_fallbacks = Counter(
+        self.device_fallbacks = counter(
             "prover_device_fallbacks_total",
             "Proofs made on the CPU because no GPU could make them, by reason.",
             ("reason",),
-            registry=registry,
         )
         self.device_proofs.labels(CPU)
         for reason in DEVICE_FAILURES:
             self.device_fallbacks.labels(reason)
 
-    def _declare_queue(self, registry: CollectorRegistry) -> None:
+    def _declare_queue(self, counter: partial[Counter], gauge: partial[Gauge], histogram: partial[Histogram]) -> None:
         """Declare the metrics of jobs, zero without a queue. Gauges count all instances, counters this one."""
         by_queue = ("queue",)
-        self.queue_depth = Gauge(
-            "prover_queue_depth", "Jobs waiting in the queue.", ("circuit_type",), registry=registry
+        self.queue_depth = gauge("prover_queue_depth", "Jobs waiting in the queue.", ("circuit_type",))
+        self.queue_processing = gauge("prover_queue_processing_jobs", "Jobs running on any instance.", by_queue)
+        self.queue_oldest_age_seconds = gauge(
+            "prover_queue_oldest_age_seconds", "Age of the oldest waiting job.", by_queue
         )
-        self.queue_processing = Gauge(
-            "prover_queue_processing_jobs", "Jobs running on any instance.", by_queue, registry=registry
+        self.queue_trees = gauge("prover_queue_trees", "Trees with waiting jobs.", by_queue)
+        self.queue_bytes = gauge("prover_queue_payload_bytes", "Bodies of waiting and running jobs.", by_queue)
+        self.queue_stuck = gauge("prover_queue_stuck_jobs", "Jobs running for more than two minutes.")
+        self.queue_kept = gauge(
+            "prover_queue_kept_jobs", "Ended jobs whose outcome is stored, by outcome.", ("status",)
         )
-        self.queue_oldest_age_seconds = Gauge(
-            "prover_queue_oldest_age_seconds", "Age of the oldest waiting job.", by_queue, registry=registry
-        )
-        self.queue_trees = Gauge("prover_queue_trees", "Trees with waiting jobs.", by_queue, registry=registry)
-        self.queue_bytes = Gauge(
-            "prover_queue_payload_bytes", "Bodies of waiting and running jobs.", by_queue, registry=registry
-        )
-        self.queue_stuck = Gauge(
-            "prover_queue_stuck_jobs", "Jobs running for more than two minutes.", registry=registry
-        )
-        self.queue_kept = Gauge(
-            "prover_queue_kept_jobs", "Ended jobs whose outcome is stored, by outcome.", ("status",), registry=registry
-        )
-        self.queue_wait_seconds = Histogram(
+        self.queue_wait_seconds = histogram(
             "prover_queue_wait_time_seconds",
             "Time from the submission of a job to its start.",
             ("circuit_type",),
             buckets=QUEUE_WAIT_BUCKETS,
-            registry=registry,
         )
-        self.jobs_submitted = Counter(
+        self.jobs_submitted = counter(
             "prover_jobs_submitted_total",
             "Submissions to the queue: new jobs, duplicates of known jobs, and refusals.",
             (*by_queue, "outcome"),
-            registry=registry,
         )
-        self.jobs_processed = Counter(
-            "prover_jobs_processed_total", "Jobs that ended, by outcome.", ("status",), registry=registry
+        self.jobs_processed = counter("prover_jobs_processed_total", "Jobs that ended, by outcome.", ("status",))
+        self.expired_jobs = counter(
+            "prover_expired_jobs_total", "Jobs that expired before they were started.", by_queue
         )
-        self.expired_jobs = Counter(
-            "prover_expired_jobs_total", "Jobs that expired before they were started.", by_queue, registry=registry
+        self.job_retries = counter("prover_job_retries_total", "Jobs requeued, by reason.", ("reason",))
+        self.quarantined_jobs = counter(
+            "prover_quarantined_jobs_total", "Jobs that failed after the maximum of attempts."
         )
-        self.job_retries = Counter(
-            "prover_job_retries_total", "Jobs requeued, by reason.", ("reason",), registry=registry
-        )
-        self.quarantined_jobs = Counter(
-            "prover_quarantined_jobs_total", "Jobs that failed after the maximum of attempts.", registry=registry
-        )
-        self.lease_losses = Counter(
+        self.lease_losses = counter(
             "prover_lease_losses_total",
             "Leases that this instance lost because it sent no heartbeat in time.",
             by_queue,
-            registry=registry,
         )
-        self.sweeps = Counter("prover_queue_sweeps_total", "Sweeps of the queue.", ("kind",), registry=registry)
-        self.swept_jobs = Counter(
-            "prover_queue_swept_jobs_total", "Jobs requeued or removed by sweeps.", ("kind",), registry=registry
+        self.sweeps = counter("prover_queue_sweeps_total", "Sweeps of the queue.", ("kind",))
+        self.swept_jobs = counter("prover_queue_swept_jobs_total", "Jobs requeued or removed by sweeps.", ("kind",))
+        self.sweeps_here = gauge("prover_queue_sweeper", "1 on the instance that ran the latest sweep of a timer.")
+        self.redis_up = gauge("prover_redis_up", "1 if Redis answered the last request, else 0; 0 without a queue.")
+        self.worker_restarts = counter(
+            "prover_queue_worker_restarts_total", "Workers restarted after a failure.", by_queue
         )
-        self.sweeps_here = Gauge(
-            "prover_queue_sweeper", "1 on the instance that ran the latest sweep of a timer.", registry=registry
-        )
-        self.redis_up = Gauge(
-            "prover_redis_up", "1 if Redis answered the last request, else 0; 0 without a queue.", registry=registry
-        )
-        self.worker_restarts = Counter(
-            "prover_queue_worker_restarts_total", "Workers restarted after a failure.", by_queue, registry=registry
-        )
-        self.stored_results = Counter(
+        self.stored_results = counter(
             "prover_stored_results_total",
             "Proofs from Redis verified before they were answered, by outcome.",
             ("outcome",),
-            registry=registry,
         )
-        self.queue_removals = Counter(
-            "prover_queue_removals_total",
-            "Invalid jobs and wake-ups removed from Redis.",
-            ("kind",),
-            registry=registry,
+        self.queue_removals = counter(
+            "prover_queue_removals_total", "Invalid jobs and wake-ups removed from Redis.", ("kind",)
         )
         for outcome in STORED_RESULTS:
             self.stored_results.labels(outcome)
@@ -325,9 +249,9 @@ class Metrics:
             self.sweeps.labels(kind)
             self.swept_jobs.labels(kind)
         for queue in QUEUES:
-            for gauge in (self.queue_processing, self.queue_oldest_age_seconds, self.queue_trees, self.queue_bytes):
-                gauge.labels(queue)
-            for counter in (self.expired_jobs, self.lease_losses, self.worker_restarts):
-                counter.labels(queue)
+            for state in (self.queue_processing, self.queue_oldest_age_seconds, self.queue_trees, self.queue_bytes):
+                state.labels(queue)
+            for events in (self.expired_jobs, self.lease_losses, self.worker_restarts):
+                events.labels(queue)
             for outcome in SUBMISSIONS:
                 self.jobs_submitted.labels(queue, outcome)

@@ -62,7 +62,7 @@ async def run_server(settings: Settings) -> int:
         preloader = Preloader(keys, required, fetch, on_loaded=devices.preload)
         queue = _open_queue(settings, metrics)
         store = queue.store if queue else None
-        state = ServerState.build(settings, keys, metrics, selection, preloader.missing_required, store, devices)
+        state = ServerState(settings, keys, metrics, selection, preloader.missing_required, store, devices)
         _log.info(
             "starting",
             kernel=kernel_version(),

@@ -293,10 +293,9 @@ class Gpu:
             if isinstance(error, DeviceLost):
                 self.disable(error.detail)
             return
-        witness = "gpu" if copy.witness.on_device else copy.witness.reason
         slot.copy.set_result(copy)
         seconds = round(time.perf_counter() - started, 3)
-        _log.info("gpu_key_loaded", device=self.name, bytes=slot.bytes, load_s=seconds, witness=witness)
+        _log.info("gpu_key_loaded", device=self.name, bytes=slot.bytes, load_s=seconds, witness=copy.witness_solver)
         if slot.key not in self._watched:
             self._watched.add(slot.key)
             key = slot.key
