@@ -13,7 +13,7 @@ from prover.errors import SettingsInvalid
 from prover.http.middleware.authentication import authenticate
 from prover.http.middleware.cors import cross_origin
 from prover.http.middleware.error_answers import error_answers
-from prover.http.middleware.request_log import canonical_line
+from prover.http.middleware.request_log import log_request
 from prover.http.routes.about import OPENAPI_DOCUMENT
 from prover.http.routes.probes import probes
 from prover.http.routes.table import ROUTES
@@ -38,7 +38,7 @@ _METRICS_OPTION = "--metrics-address"
 def create_app(state: ServerState) -> web.Application:
     """Compose the application; the caller owns ``state`` and closes it."""
     cors = [cross_origin] if state.settings.http.cors_origins else []
-    app = web.Application(middlewares=[canonical_line, *cors, error_answers, authenticate])
+    app = web.Application(middlewares=[log_request, *cors, error_answers, authenticate])
     app[STATE] = state
     app[OPENAPI_DOCUMENT] = _openapi_document
     for route in ROUTES:

@@ -1,4 +1,4 @@
-"""GPUs that make proofs and points of keys, opened through a separate, optional library.
+"""GPUs that make proofs, opened through a separate, optional library.
 
 A key is copied to a device once, for any number of proofs, several in one call or one at a time. Calls block, release
 the interpreter lock, and may run concurrently. Proofs are not verified here.
@@ -98,11 +98,6 @@ class Device(Owner):
         error = new_error()
         check(lib.g16_device_open(out, os.fsencode(library), index, budget_bytes, error), error)
         self._handle = Handle("device", out[0], lib.g16_device_close)
-
-    @property
-    def handle(self) -> Handle:
-        """The C handle, for calls that compute points of a key on the device."""
-        return self._handle
 
     def describe(self) -> DeviceInfo:
         """Return its properties and its memory in use. Raises DeviceLost."""

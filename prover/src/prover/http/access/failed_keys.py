@@ -20,7 +20,7 @@ class FailedKeys:
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
         self._delayed = 0
 
-    async def slow(self, network: str) -> None:
+    async def delay(self, network: str) -> None:
         """Count a wrong key of a network, and wait a second when it has sent many."""
         bucket = self._buckets.pop(network, None) or TokenBucket(_FAILURES_PER_S, _BURST)
         self._buckets[network] = bucket

@@ -54,6 +54,6 @@ async def _key_of(request: web.Request) -> ApiKey:
     state = request.app[STATE]
     key = state.api_keys.find(given)
     if key is None:
-        await state.failed_keys.slow(network_of(request.remote or ""))
+        await state.failed_keys.delay(network_of(request.remote or ""))
         raise Unauthorized
     return key

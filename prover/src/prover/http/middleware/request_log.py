@@ -17,7 +17,7 @@ _QUIET_PATHS = frozenset({"/", "/health"})
 
 
 @web.middleware
-async def canonical_line(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def log_request(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Set the ids of a request, and log one line about it when it ends."""
     identity = request[REQUEST_ID] = request_id(request.headers.get(REQUEST_ID_HEADER, ""))
     started = time.perf_counter()
