@@ -308,3 +308,15 @@ def test_address__of_a_listener__is_split(address: str, parts: tuple[str, int]) 
 def test_address__of_no_listener__is_refused(address: str) -> None:
     with pytest.raises(SettingsInvalid, match=r"^--prover-address: .* is not an address"):
         split_address(address, "--prover-address")
+
+
+@pytest.mark.parametrize("query", ["", "?async=true"])
+async def test_request__to_a_server_without_a_queue__is_not_read_for_a_job(
+    serve: Serve, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("there is no queue")
+
+    monkeypatch.setattr("prover.http.routes.submit.read_public_inputs", fail)
+    client = await serve(published_keys)
+    assert (await client.post(f"/prove{query}", data=SMALL.body)).status == 200
