@@ -2,10 +2,14 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
+from typing import TypeVar
 
 from prover.errors import Cancelled
 from prover.kernel._native import ffi
+
+Result = TypeVar("Result")
 
 
 class CancelFlag:
@@ -34,6 +38,15 @@ class CancelFlag:
         """Raise Cancelled if the flag was raised."""
         if self.is_raised:
             raise Cancelled
+
+    def result_of(self, future: Future[Result]) -> Result:
+        """Return the result of a future, or raise its error, once there is one; raise Cancelled if the flag is."""
+        done = threading.Event()
+        future.add_done_callback(lambda _: done.set())
+        with self.watch(done.set):
+            done.wait()
+        self.check()
+        return future.result()
 
     @contextmanager
     def watch(self, watcher: Callable[[], None]) -> Iterator[None]:

@@ -9,7 +9,6 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,9 +129,7 @@ class KeyStore:
         """
         slot = self._enter(circuit)
         try:
-            _wait(slot.key, cancel)
-            cancel.check()
-            yield slot.key.result()
+            yield cancel.result_of(slot.key)
         finally:
             self._leave(slot)
 
@@ -143,9 +140,7 @@ class KeyStore:
         """
         slot = self._enter(circuit, pin=True)
         try:
-            _wait(slot.key, cancel)
-            cancel.check()
-            return slot.key.result()
+            return cancel.result_of(slot.key)
         finally:
             self._leave(slot)
 
@@ -331,12 +326,3 @@ def load_key_file(
 ) -> LoadedKey:
     """Load a key file without its prepared key; errors name the file."""
     return prepared_keys.load_source(engine, path, cancel, accepted)
-
-
-def _wait(key: Future[LoadedKey], cancel: CancelFlag) -> None:
-    """Wait until the load ends or the flag is raised."""
-    done = threading.Event()
-    wake: Callable[[object], None] = lambda _: done.set()  # noqa: E731
-    key.add_done_callback(wake)
-    with cancel.watch(done.set):
-        done.wait()

@@ -7,7 +7,6 @@ also released when its key is closed.
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from weakref import WeakSet
 
@@ -128,7 +127,7 @@ class Gpu:
         try:
             if leads:
                 self._fill(slot)
-            yield _awaited(slot.copy, cancel)
+            yield cancel.result_of(slot.copy)
         finally:
             self._leave(slot)
 
@@ -343,13 +342,3 @@ class Gpu:
         self._metrics.device_keys.labels(self.name).set(keys)
         for part, size in (("keys", used), ("budget", self.info.budget_bytes), ("total", self.info.memory_bytes)):
             self._metrics.device_memory_bytes.labels(self.name, part).set(size)
-
-
-def _awaited(copy: Future[DeviceKey], cancel: CancelFlag) -> DeviceKey:
-    """Return a copy once it is made. Raises Cancelled if the flag is raised first."""
-    done = threading.Event()
-    copy.add_done_callback(lambda _: done.set())
-    with cancel.watch(done.set):
-        done.wait()
-    cancel.check()
-    return copy.result()
