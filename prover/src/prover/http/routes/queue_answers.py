@@ -15,11 +15,11 @@ _MESSAGES = {
 }
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """Base class. Members that equal their default are omitted."""
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Base of the answers about jobs; members that equal their default are omitted."""
 
 
-class QueuedJob(Answer, frozen=True, kw_only=True, omit_defaults=True):
+class QueuedJob(Answer, frozen=True, kw_only=True):
     """The job of a request: a new one (``queued``), or that of an earlier equal body (``already_queued``)."""
 
     circuit_type: str
@@ -39,7 +39,7 @@ class JobResult(msgspec.Struct, frozen=True):
     proof_duration_ms: int
 
 
-class Job(Answer, frozen=True, kw_only=True, omit_defaults=True):
+class Job(Answer, frozen=True, kw_only=True):
     """State of a job. Times are RFC 3339; ``created_at`` of a running job is its start, as in the reference."""
 
     circuit_type: str
@@ -52,7 +52,7 @@ class Job(Answer, frozen=True, kw_only=True, omit_defaults=True):
     status: Literal["queued", "processing", "completed", "failed"]
 
 
-class QueueCounts(Answer, frozen=True, kw_only=True, omit_defaults=True):
+class QueueCounts(Answer, frozen=True, kw_only=True):
     """Numbers of jobs. A queue counts waiting jobs without a tree, ``<queue>_tree_subqueues`` those with one."""
 
     queues: dict[str, int]
@@ -62,7 +62,7 @@ class QueueCounts(Answer, frozen=True, kw_only=True, omit_defaults=True):
     total_pending: int
 
 
-class QueueHealth(Answer, frozen=True, kw_only=True, omit_defaults=True):
+class QueueHealth(Answer, frozen=True, kw_only=True):
     """Numbers of jobs and a verdict; ``stuck_jobs`` have been running for more than two minutes."""
 
     queue_lengths: dict[str, int]
@@ -75,14 +75,14 @@ class QueueHealth(Answer, frozen=True, kw_only=True, omit_defaults=True):
     total_results: int
 
 
-class SweepOutcome(Answer, frozen=True, kw_only=True, omit_defaults=True):
+class SweepOutcome(Answer, frozen=True, kw_only=True):
     """Outcome of one sweep."""
 
     error: str = ""
     success: bool
 
 
-class CleanupOutcome(Answer, frozen=True, kw_only=True, omit_defaults=True):
+class CleanupOutcome(Answer, frozen=True, kw_only=True):
     """Outcomes of the four sweeps."""
 
     old_failed_cleanup: SweepOutcome
