@@ -158,14 +158,9 @@ class DeviceKey(Owner):
         self.batch_limit = batch_limit
         """Maximum proofs of one call; 1 for keys of which one proof fills the device."""
 
-    @property
-    def scratch_bytes(self) -> int:
-        """Working memory of one proof on the host, in bytes."""
-        return self._key.scratch_by(_CALLS.scratch_bytes, self._handle)
-
     def scratch_bytes_of(self, proofs: int) -> int:
         """Return the working memory on the host, in bytes, of a call that makes ``proofs`` proofs."""
-        return self.scratch_bytes if proofs == 1 else self._key.scratch_by(_size_of(proofs), self._handle)
+        return self._key.scratch_by(_CALLS.scratch_bytes if proofs == 1 else _size_of(proofs), self._handle)
 
     @property
     def witness_solver(self) -> str:
