@@ -71,7 +71,7 @@ class FakeCopy:
         self.witness_solver = "this device is none"
 
     def scratch_bytes_of(self, proofs: int) -> int:
-        """As much as for each alone."""
+        """Return as much as for each alone."""
         return 64 * proofs
 
     def prove_many(self, inputs: Sequence[bytes], cancel: CancelFlag) -> list[KernelProof | ProverError]:

@@ -58,7 +58,7 @@ class HeldGpu:
     def submit(
         self, key: LoadedKey, inputs: bytes = INPUTS, cancel: CancelFlag | None = None
     ) -> Future[UnverifiedProof]:
-        """Ask for a proof; it is in a call or among those that wait when this returns."""
+        """Request a proof; it is in a call, or waits, when this returns."""
         flag = cancel or CancelFlag()
         return self._submitted(lambda: self.prove(key, inputs, flag))
 
@@ -71,7 +71,7 @@ class HeldGpu:
             return self.gpu.launches.prove(permit)
 
     def submit_by(self, devices: Devices, key: LoadedKey) -> Future[Proof]:
-        """The same, by devices to which this GPU belongs."""
+        """Request a proof of devices to which this GPU belongs."""
         return self._submitted(lambda: prove_tiny(devices, key, self.admission))
 
     def _submitted(self, ask: Callable[[], Result]) -> Future[Result]:

@@ -66,7 +66,7 @@ async def waiting(state: ServerState, requests: int) -> None:
 
 
 async def gathered(client: Client, bodies: list[bytes]) -> list[tuple[int, Any]]:
-    """Answers to requests that one call of the GPU proves. The server has one permit."""
+    """Return answers to requests that one call of the GPU proves. The server has one permit."""
     state = state_of(client)
     with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
         asked = []

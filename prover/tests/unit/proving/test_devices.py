@@ -1,4 +1,4 @@
-"""How long the failure of a device is a problem."""
+"""Duration for which the failure of a device is a problem."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prover.proving.devices import Devices
 
 
 def failed(engine: Engine) -> Devices:
-    """The CPU after a proof for which the system gave no random bytes, and after an invalid request."""
+    """Return the CPU after a proof for which the system gave no random bytes, and after an invalid request."""
     devices = Devices(Metrics(CollectorRegistry()))
     with tiny_key(engine) as key:
         for error in (DeviceUnavailable("no random bytes"), WitnessRejected("constraint #1 is not satisfied")):

@@ -1,4 +1,4 @@
-"""What is done about GPUs that fail: the processor takes over under auto, requests are refused under cuda."""
+"""Failing GPUs: under auto the CPU computes the proof, under cuda requests are refused."""
 
 from __future__ import annotations
 
