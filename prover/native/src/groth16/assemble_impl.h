@@ -114,7 +114,7 @@ static g16_status prove_read_blinding(fr blinding[2], g16_blinding method, const
     if (!fr_from_bytes(&blinding[0], first) || !fr_from_bytes(&blinding[1], second)) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a blinding value is not below the scalar field order");
     }
-    if (form != G16_BLINDING_CLASSICAL && (form != G16_BLINDING_RERANDOMISED || fr_is_zero(&blinding[0]))) {
+    if (method != G16_BLINDING_CLASSICAL && (method != G16_BLINDING_RERANDOMISED || fr_is_zero(&blinding[0]))) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "the blinding method is unknown or rho is zero");
     }
     return G16_OK;
