@@ -173,7 +173,7 @@ CASES: tuple[Case, ...] = (
     Case("prover: away", at_proxy("prover", fault=fault_proxy.cut), hold_s=60.0),
     Case("prover: 503", at_proxy("prover", fault=fault_proxy.unavailable), hold_s=60.0),
     Case("prover: 429", at_proxy("prover", fault=fault_proxy.too_many())),
-    Case("process: stands still", frozen),
+    Case("process: stopped", frozen),
     Case("clock: host a day ahead", host_is_ahead),
     Case("registration vanishes", registration_vanishes, hold_s=0.0, recover_s=180.0),
     Case("clock: over an epoch", jumps_over_an_epoch, hold_s=0.0),

@@ -6,7 +6,7 @@ read from the balance on the chain itself. Exit status 1 if a bound is missed:
 
   - all lies together cost at most the budget of an hour
   - the forester works before the lies begin, and the process is the one that was started
-  - with `--exhaust`, the forester stops sending, and says so in its log and as a condition of its health
+- with `--exhaust`, the forester stops sending, and reports it in its log and as a condition of its health
 """
 
 from __future__ import annotations

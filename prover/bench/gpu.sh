@@ -60,7 +60,7 @@ stage_kernel() {
     read -ra level <<<"${GPU_KERNEL_OPTIONS:--O3 -DNDEBUG}"
     options+=("${level[@]}")
     mkdir -p "$build/kernel"
-    # backend <name> <options...>: minutes of one processor each.
+    # backend <name> <options...>: takes minutes of one CPU.
     backend() {
         objects+=("$build/kernel/backend_$1.o")
         compile "$build/kernel/backend_$1.o" "${options[@]}" "${@:2}" "-DG16_COMPILE_${1^^}" -c "$native/src/backend.c" &
@@ -232,7 +232,7 @@ stage_bench() {
     end_pieces
 }
 
-# compare <group or transform> <log2>: numbers and times of ours, then those of the other program, in turn.
+# compare <group or transform> <log2>: numbers and times of ours and of the other program, alternately.
 compare() {
     piece "peer_$1_$2.jsonl" "$python" shared/bench/bench.py gpu peer --rounds "$PEER_ROUNDS" "$build/gpu_bench" "$PEER" "$1" "$2"
 }

@@ -67,7 +67,7 @@ class Program:
         source, sink = self._process.stdout, self._process.stdin
         if source is None or sink is None:
             raise ValueError("the program has no pipes")
-        with contextlib.suppress(BrokenPipeError):  # it has ended: reading says so
+        with contextlib.suppress(BrokenPipeError):  # it has ended: the next read fails
             sink.write("\n")
             sink.flush()
         found: Round = {}

@@ -81,7 +81,7 @@ def judge(case: Case, answer: Answer) -> Row:
 
 
 def compare(case: Case, answer: Answer, other_url: str) -> Row:
-    """Compare an answer with that of a reference of version 0.27.0 beside it."""
+    """Compare an answer with that of a running reference of version 0.27.0."""
     if case.kills_old:
         return Row(case.name, Outcome.MEANT, str(answer), "not sent", "the reference dies of this request")
     theirs = _ask(other_url, case)

@@ -53,7 +53,7 @@ class ReferenceUnavailable(Exception):
 
 @dataclass(frozen=True)
 class PinnedFile:
-    """One file of a package: where it lies in the cache and in the package, its size and its digest."""
+    """One file of a package: its path in the cache and in the package, its size and its digest."""
 
     name: str
     source: str

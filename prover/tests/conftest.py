@@ -87,7 +87,7 @@ def reference_batch_keys_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def reference_small_batch_key() -> Path:
-    """The reference's own key for batches of two, its text verifying key beside it."""
+    """The reference's key for batches of two, next to its text verifying key."""
     return obtain(reference_batch_keys.small_key)
 
 

@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_CODE = re.compile(r"^(?P<fence>```|~~~).*?^(?P=fence)|`[^`\n]*`|\]\([^)\n]*\)", flags=re.MULTILINE | re.DOTALL)
+_CODE = re.compile(
+    r"^(?P<fence>```|~~~).*?^(?P=fence)|``[^`\n]+``|`[^`\n]*`|\]\([^)\n]*\)", flags=re.MULTILINE | re.DOTALL
+)
 _EVENT = re.compile(r'\.(?:debug|info|warning|error|exception|critical)\(\s*"(?P<name>\w+)"')
 _DOUBLE, _SINGLE = (rf"{quote}(?:\\.|[^{quote}\\\n])*{quote}" for quote in "\"'")
 _TRIPLE = r'"""(?:\\.|.)*?"""'
@@ -36,27 +38,31 @@ _FIELD = re.compile(r"\{[^{}\n]*\}")
 
 
 def prose(text: str, suffix: str) -> str:
-    """Return a file's text with backticks in place of all that is not prose; positions stay."""
-    if suffix != ".md":
-        parts = []
-        end = 0
-        for found in _LANGUAGES[suffix].finditer(text):
-            # White space stays, so that a sentence continues from one literal or comment to the next.
-            parts += [_blank(text[end : found.start()]), _words(found[0])]
-            end = found.end()
-        text = "".join(parts) + _blank(text[end:])
-    return _CODE.sub(lambda code: _blank(code[0]), text)
+    """Return a file's text with zeros in place of all that is not prose; positions stay."""
+    if suffix == ".md":
+        return _without_code(text)
+    parts = []
+    end = 0
+    for found in _LANGUAGES[suffix].finditer(text):
+        # White space stays, so that a sentence continues from one literal or comment to the next.
+        parts += [_blank(text[end : found.start()]), _words(found[0])]
+        end = found.end()
+    return "".join(parts) + _blank(text[end:])
 
 
 def _words(token: str) -> str:
     if token[0] in "\"'" and not re.search(r"\s", token):
         return _blank(token)
-    token = _FIELD.sub(lambda field: _blank(field[0]), token)
+    token = _FIELD.sub(lambda field: _blank(field[0]), _without_code(token))
     return _MARKS.sub(lambda mark: " " * len(mark[0]), token)
 
 
+def _without_code(text: str) -> str:
+    return _CODE.sub(lambda code: _blank(code[0]), text)
+
+
 def _blank(code: str) -> str:
-    return re.sub(r"\S", "`", code)
+    return re.sub(r"\S", "\0", code)
 
 
 def compiled(say: Mapping[str, str]) -> re.Pattern[str]:

@@ -10,7 +10,7 @@ DOTENV = Path(".env")
 def variables() -> Mapping[str, str]:
     """Return all variables that are not empty; those of the process come before those of the file.
 
-    A file that cannot be read is left out: the loader of the settings reports it.
+    A file that cannot be read is skipped: the loader of the settings reports it.
     """
     try:
         if not DOTENV.is_file():

@@ -29,7 +29,7 @@ def address(number: int) -> Pubkey:
 class TreeAccount:
     """A tree; ``ready`` filled zkp batches wait in its own queue, ``ready_output`` in its output queue.
 
-    ``waiting`` cells of a V1 queue are taken.
+    ``waiting`` cells of a V1 queue are occupied.
     """
 
     kind: TreeKind

@@ -57,7 +57,7 @@ class CountingClient(RpcClient):
 
 @dataclass
 class Kit:
-    """What processors are made of."""
+    """Parts of tree processors."""
 
     net: Localnet
     key: Keypair
@@ -87,7 +87,7 @@ class Kit:
         return await task
 
     async def send(self, *work: Instruction) -> None:
-        """Send a transaction and see to it that it succeeded."""
+        """Send a transaction and require that it succeeded."""
         outcome = await self.moving(self.sender.send(work, purpose="test", subject=b"", within_s=120))
         assert outcome.fate is Fate.CONFIRMED, outcome
 

@@ -297,7 +297,7 @@ def load_settings(overrides: Mapping[str, Mapping[str, Any] | object] | None = N
     """Read the settings; ``overrides`` are groups of values from the command line, and values without a group.
 
     Raises SettingsInvalid that lists every problem with its variable. A variable of a group that means nothing is one:
-    nobody else sets such, and one that was to restrict access must not be ignored.
+    no other program sets such, and one that was meant to restrict access must not be ignored.
     """
     grouped = {name: value for name, value in os.environ.items() if _is_of_group(name)}
     if misspelt := list(unknown_names(grouped, _known_variables())):
@@ -328,7 +328,7 @@ def _explained() -> Iterator[None]:
             f"{PREFIX}{'__'.join(str(part) for part in item['loc']).upper()}: {item['msg']}" for item in error.errors()
         )
         raise SettingsInvalid(problems) from error
-    except SettingsError as error:  # tells the group only
+    except SettingsError as error:  # names only the group
         group = re.search(r'field "(\w+)"', str(error))
         raise SettingsInvalid(
             f'{PREFIX}{group[1].upper() if group else ""}…: a value is not JSON; write a list as ["a", "b"]'

@@ -60,7 +60,7 @@ def in_memory(data: bytes) -> mmap.mmap:
 
 
 def prepared_form(engine: Engine, key: LoadedKey) -> bytes:
-    """Return the prepared form of a key."""
+    """Return the prepared key."""
     out = in_memory(bytes(prepared_bytes(key)))
     write_prepared(engine, key, out, bytes(32), WriteProgress(), CancelFlag())
     return bytes(out)

@@ -156,7 +156,7 @@ class Container:
             self.process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, **options)
 
     def healthy(self) -> bool:
-        """Return whether the health check says so."""
+        """Return whether the health check succeeds."""
         check = subprocess.run(self._health_check, capture_output=True, env=environment({}), timeout=60)
         return check.returncode == 0
 

@@ -127,7 +127,7 @@ def request_vectors() -> tuple[RequestVector, ...]:
 
 
 def provable_with(circuits: frozenset[str]) -> tuple[RequestVector, ...]:
-    """Return the vectors whose circuit is among those given."""
+    """Return the vectors of the given circuits."""
     return tuple(vector for vector in request_vectors() if vector.circuit in circuits)
 
 

@@ -31,7 +31,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Hint:
-    """A call of a hint; `is_bits` tells its function."""
+    """A call of a hint; `is_bits` selects its function."""
 
     is_bits: bool
     value: Terms

@@ -148,7 +148,7 @@ def xxh64(data: bytes) -> int:
 
 @dataclass
 class Section:
-    """An entry of the directory and the bytes it stands for."""
+    """An entry of the directory and its bytes."""
 
     fields: dict[str, int]
     data: bytearray
@@ -190,7 +190,7 @@ class PreparedFile:
         return next(section for section in self.sections if section.type == {**TYPES, **TABLES, **FOLDS}[name])
 
     def write(self, **entries: int) -> bytes:
-        """Return the whole file, placed and sealed anew.
+        """Return the whole file, with new offsets and checksums.
 
         ``entries`` then overwrite header fields, under a right checksum.
         """

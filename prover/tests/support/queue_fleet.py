@@ -112,7 +112,7 @@ class Member:
             time.sleep(0.05)
 
     def events(self, *, of_all_starts: bool = True) -> list[dict[str, Any]]:
-        """Return its log lines; one that a kill cut off is left out."""
+        """Return its log lines; one that a kill cut off is skipped."""
         found = []
         written = self.log.read_bytes() if self.log.exists() else b""
         for line in written[0 if of_all_starts else self._log_start :].splitlines():

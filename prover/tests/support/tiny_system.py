@@ -23,7 +23,7 @@ from gnark_conversion import (
 from golden_vectors import load
 
 BASE = 5000
-"""Where the section lies in its key file."""
+"""Position of the section in its key file."""
 System = dict[str, Any]
 
 

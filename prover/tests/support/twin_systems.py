@@ -27,7 +27,7 @@ INPUTS = ("zeros", "ones", "largest", "one value", "edges", "random")
 
 _COEFFICIENTS = (0, 1, 1, -1, 2, -2, 7)
 _SIGNS = ((1, 1), (1, -1), (-1, 1), (-1, -1), (1, 0), (0, 1), (-1, 0))
-"""Of a twin's columns in A and B, beside those of its original."""
+"""Signs of a twin's columns in A and B, relative to those of its original."""
 _EDGES = (0, 1, 2, R - 1, R - 2, CUBE_ROOT, R - CUBE_ROOT, 2**127, 2**253)
 
 

@@ -110,7 +110,7 @@ def test_address_tree__with_a_forester_of_its_own__is_served_without_an_epoch(ne
     forest.insert_addresses(addresses_from(1000, 10))
     instruction = forest.address_instruction()
     accounts = instruction.accounts
-    # An optional account that is left out is the program's own address.
+    # An omitted optional account is the program's own address.
     accounts[0] = type(accounts[0])(addresses.REGISTRY, False, False)
     done = forest.work(Instruction(addresses.REGISTRY, bytes(instruction.data), accounts))
     assert done.err is None, done.logs

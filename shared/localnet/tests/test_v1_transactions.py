@@ -28,7 +28,7 @@ def current_root(network: Network, tree: Pubkey) -> str:
 
 @pytest.fixture
 def network() -> Network:
-    """A network whose forester is that of the recordings, active in epoch 0 beside the one of the fixtures."""
+    """A network whose forester is that of the recordings, active in epoch 0 together with the one of the fixtures."""
     network = funded(simulated_artefacts(), check_blockhash=False, first_slot=50)
     me = FORESTER.pubkey()
     admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), me)

@@ -112,7 +112,7 @@ class MerkleTree:
             message = f"a frontier of height {height} has {height} hashes and an index of at most 2^{height}"
             raise ValueError(message)
         if next_index == tree.capacity:
-            raise TreeFull("the frontier of a full tree does not tell its root")
+            raise TreeFull("the frontier of a full tree does not determine its root")
         tree.next_index = tree._hidden = next_index
         current = None
         for level, subtree in enumerate(subtrees):
@@ -184,7 +184,7 @@ class MerkleTree:
     def learn_many(self, leaves: Mapping[int, bytes], sibling: Callable[[int, int], bytes]) -> None:
         """Add leaves as ``learn`` does, hashing every node above them once.
 
-        ``sibling(level, position)`` gives the nodes beside their ways up that no leaf here is below.
+        ``sibling(level, position)`` returns siblings on their ways to the root that are above none of the leaves.
         """
         row = {self._number(index): require_element(leaf) for index, leaf in leaves.items()}
         learned = dict(row)
@@ -198,7 +198,7 @@ class MerkleTree:
             row = dict(zip(parents, _elements(hash_many(pairs, 2)), strict=True))
             learned |= row
         if row and row[1] != self._settled_root():
-            raise ProofWrong(f"{len(leaves)} leaves and the nodes beside their ways up do not lead to the root")
+            raise ProofWrong(f"{len(leaves)} leaves and their siblings do not lead to the root")
         self._take_in(learned)
 
     def set(self, index: int, leaf: bytes) -> None:
@@ -241,9 +241,9 @@ class MerkleTree:
     def set_proved(self, writes: Iterable[tuple[int, bytes]]) -> list[Write]:
         """Write leaves one after the other; return the writes with the path at the time of each.
 
-        An index may occur more than once. The work goes level by level, each level in one batch of hashes. Nodes that
-        no later write has beside its way up and that do not stay are never hashed: of 500 consecutive leaves 1000
-        nodes are, not 500 times the height.
+        An index may occur more than once. The work is done level by level, each level in one batch of hashes. A node is
+        not hashed if a later write replaces it before any write has it as a sibling: 500 consecutive leaves take about
+        1000 hashes, not 500 times the height.
         """
         orders = list(writes)
         numbers = [self._number(index) for index, _ in orders]

@@ -1,6 +1,6 @@
 """Error bodies of both services: RFC 9457 members in addition to the reference's ``code`` and ``message``.
 
-Clients of the reference read ``code`` and ``message``; everybody else reads the standard members.
+Clients of the reference read ``code`` and ``message``; other clients read the standard members.
 ``code`` values are stable; ``message`` equals ``detail``.
 """
 

@@ -83,7 +83,7 @@ def update_input_hash(old_root: bytes, new_root: bytes, nullifiers: bytes) -> by
 def public_inputs(request: ProofRequest) -> list[bytes]:
     """Return the public inputs of a request, computed from its other members. Raises ValueError for an empty one.
 
-    Chains are computed anew; roots are taken as the request states them.
+    Chains are computed again; roots are those of the request.
     """
     match request:
         case BatchUpdateRequest():

@@ -48,6 +48,7 @@ def report(tree: Path, page: str, text: str, *paths: str) -> tuple[int, str]:
         ("src/comment.py", "x = 1\n# It will\n# do.\n"),
         ("src/docstring.py", '"""Sizes.\nIt will do."""\n'),
         ("src/message.py", 'raise E(\n    f"{size} will " "do it"\n)\n'),
+        ("src/call.py", 'a = 1\nassert f(1, "it will do") == f(2)\n'),
         ("src/a.c", "int x;\n/* It will\n * do. */\n"),
         ("src/message.h", 'void f(void)\n{ fail("it will do"); }\n'),
         ("src/a.cu", "int x = '\"';\n// It will do.\n"),
@@ -65,7 +66,7 @@ def test_word__in_prose__is_reported_with_line_and_a_better_one(tree: Path, page
     ("page", "text"),
     [
         ("docs/a.md", "`will do`, [a page](will do), goodwill done\n\n```\nwill do\n```\n"),
-        ("src/code.py", 'will, do = f("will", "do"), "will_do"  # `will do`\n'),
+        ("src/code.py", 'will, do = f("will", "do"), "will_do"  # `will do` ``will do``\n'),
         ("src/field.py", "text = f\"a {x['will do']} b\"\n"),
         ("src/code.c", 'int will; int done = f("will_do");\n'),
         ("src/data.json", '"it will do"\n'),

@@ -386,7 +386,7 @@ def test_learn_many__nodes_that_lead_elsewhere__changes_nothing() -> None:
     whole.append([leaf(value) for value in range(1, 6)])
     part = MerkleTree.from_root(3, 5, whole.root)
     held = {0: whole.leaf(0), 3: whole.leaf(3)}
-    with pytest.raises(ProofWrong, match="2 leaves and the nodes beside"):
+    with pytest.raises(ProofWrong, match="2 leaves and their siblings"):
         part.learn_many(held, lambda _level, _position: ZERO)
     with pytest.raises(ProofWrong):
         part.learn_many(held | {0: leaf(9)}, lambda level, position: node_of(whole, level, position))

@@ -54,7 +54,7 @@ any_backend = pytest.mark.parametrize("backend", ["portable", "adx", "avx512", "
 def hash_with(backend: str, values: list[int], width: int) -> bytes:
     """Return groups of ``width`` elements hashed by one backend."""
     if backend not in BACKENDS:
-        pytest.skip(f"the {backend} backend does not run on this processor")
+        pytest.skip(f"the {backend} backend does not run on this CPU")
     out = ffi.new("uint8_t[]", len(values) // width * 32)
     place = lib.poseidon_hash_many(BACKENDS[backend], out, to_bytes(values), width, len(values) // width)
     if place:

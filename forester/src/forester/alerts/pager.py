@@ -1,7 +1,8 @@
 """Reports problems and their ends to an incident service, without delaying any other task.
 
 One entry per condition holds the state that the service must learn, not the history: a problem that returns or ends
-replaces the entry that waits. So there are at most as many entries as conditions, however long the service is away.
+replaces the entry that waits. So there are at most as many entries as conditions, however long the service is
+unreachable.
 """
 
 import asyncio

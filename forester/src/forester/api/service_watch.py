@@ -1,6 +1,6 @@
 """Periodic checks of indexer and provers while a forester runs, reported to its health board.
 
-A round that needs them waits for them, so nothing else reports early that they are away
+A round that needs them waits for them, so nothing else reports early that they do not answer
 (forester/docs/reference/behaviour.md, "Service checks").
 """
 

@@ -304,7 +304,7 @@ class RpcClient:
     async def signatures_for(
         self, address: Pubkey, *, limit: int, until: Signature | None = None
     ) -> list[AddressSignature]:
-        """Return the newest transactions that name an account, newest first, back to ``until``, which is left out."""
+        """Return the newest transactions that name an account, newest first, back to ``until`` exclusive."""
         options: dict[str, Any] = {"commitment": self._commitment, "limit": limit}
         if until is not None:
             options["until"] = str(until)

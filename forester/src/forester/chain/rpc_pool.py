@@ -222,9 +222,9 @@ class RpcPool:
         return self._decoded(endpoint, method, await endpoint.call(method, params, timeout_s=timeout_s), result)
 
     async def _ask_both(self, endpoint: RpcEndpoint, ask: Callable[[RpcEndpoint], Awaitable[Result]]) -> Result:
-        """Call a node, and the other one at once if the first refuses for reasons of its own.
+        """Call a node, and the other one at once if only the first would refuse.
 
-        Raises the refusal if the other one is away: the call is not retried because of it.
+        Raise the refusal if the other one does not answer: the call is not retried because of it.
         """
         try:
             return await ask(endpoint)

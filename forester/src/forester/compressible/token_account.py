@@ -31,7 +31,7 @@ _ACCOUNT = "compressible token account"
 class TokenAccount:
     """A compressible token account.
 
-    ``compressed_owner`` owns the compressed account: the owner, or the account itself where its extension says so.
+    ``compressed_owner`` owns the compressed account: the owner, or the account itself if its extension has that flag.
     """
 
     address: Pubkey

@@ -80,7 +80,7 @@ class DispatchParts:
 
 
 class TreeDispatcher:
-    """Dispatcher of one tree. ``run`` may be called again after a crash: it creates a new processor."""
+    """Dispatcher of one tree. ``run`` may be called again after a crash: it creates a new tree processor."""
 
     def __init__(self, tree: TreeMetadata, parts: DispatchParts) -> None:
         self.tree = tree

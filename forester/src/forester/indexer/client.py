@@ -275,7 +275,7 @@ class IndexerClient:
                 answer = await self._exchanged(other, call)
             except EndpointError as another:
                 if isinstance(error, AnswerWrong) or (is_away(another) and not error.retryable):
-                    # The request may be at fault, which callers handle; no caller waits for an indexer that is away.
+                    # The request may be at fault, which callers handle; no caller waits for an unreachable indexer.
                     raise error from None
                 raise
             if isinstance(error, AnswerWrong):

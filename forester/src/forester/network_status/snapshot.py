@@ -28,7 +28,7 @@ _log = get_logger(__name__)
 CONDITION = "snapshot"
 REFRESH_EVERY_S = 30.0
 FIRST_WITHIN_S = 40.0
-"""A node that is away from the start is reported earlier than one that answered before."""
+"""A node that never answered is reported earlier than one that answered before."""
 
 V1_QUEUES_PER_REFRESH = 8
 """Some 15 MB as JSON; with more V1 trees their counts are a few refreshes old."""

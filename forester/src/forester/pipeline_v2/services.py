@@ -32,7 +32,7 @@ class ProofPermits:
 
 @dataclass(frozen=True)
 class V2Services:
-    """Services that all V2 processors share; all are open and belong to the caller.
+    """Services that all V2 tree processors share; all are open and belong to the caller.
 
     ``permits`` bounds the proofs under way of all trees together. ``derivation`` is the key that the forester is
     registered under.

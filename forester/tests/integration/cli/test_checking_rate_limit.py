@@ -19,7 +19,7 @@ ANSWERS = {"getHealth": "ok", "getGenesisHash": "1" * 32, "getAccountInfo": {"co
 
 
 async def asked_by(node: Network, *words: str, **environment: str) -> int:
-    """Run a command beside its node; how many calls it made."""
+    """Run a command with its node; return the number of its calls."""
     nothing: dict[str, str | None] = {variable(name): None for name in Settings.model_fields}
 
     def run() -> None:

@@ -78,7 +78,7 @@ async def test_tree_discovery_interval__of_a_second_or_never__is_how_often_trees
 
 
 class WebSocket:
-    """Accepts every subscription, and tells nothing."""
+    """Accepts every subscription, and sends nothing."""
 
     def __init__(self) -> None:
         self.subscribed: Counter[str] = Counter()

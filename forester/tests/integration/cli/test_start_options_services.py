@@ -37,7 +37,7 @@ REQUESTS: dict[str, BatchRequest] = {
 
 @dataclass
 class Service:
-    """Remembers requests; a prover that queues, or answers at once, or never; an indexer that tells ``slot``."""
+    """Remembers requests; a prover that queues, or answers at once, or never; an indexer at ``slot``."""
 
     slot: int = 1
     broken: bool = False

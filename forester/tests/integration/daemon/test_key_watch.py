@@ -205,7 +205,7 @@ async def test_watch__twin_at_work__is_told_until_it_has_been_quiet(tmp_path: Pa
         await it.send()
         assert await it.watch.check()
         assert it.board.healthy
-        assert chain.counted["getTransaction"] == 0, "ours are known without a look at them"
+        assert chain.counted["getTransaction"] == 0, "ours are known without a query"
         twin = signed(work(), price=7)
         chain.landed.append((LATER + 1, twin))
         assert await it.watch.check()

@@ -1,4 +1,4 @@
-"""``forester start`` as a process: through epochs of the published programs, a signal, and a start that goes on."""
+"""``forester start`` as a process: through epochs of the published programs, a signal, and a start that resumes."""
 
 from __future__ import annotations
 

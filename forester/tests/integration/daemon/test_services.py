@@ -1,4 +1,4 @@
-"""What settings come to: clients, places, and what is left out when it cannot be had."""
+"""Services from the settings: clients, paths, and omitted services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGTERM while a proof and a transaction are in flight: both end well, and the next process goes on from there."""
+"""SIGTERM while a proof and a transaction are in flight: both end well, and the next process continues from there."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ async def test_wait_for_slot__first_indexer_stands_and_second_is_ahead__leaves_t
         assert await client.wait_for_slot(4990, WAIT_S) == 5000
         assert await client.slot() == 5000
         now += PROBE_S
-        assert await client.slot() == 5000, "it stands still, and calls do not go back to it"
+        assert await client.slot() == 5000, "its slot does not advance, and calls do not return to it"
         assert await client.wait_for_slot(4990, WAIT_S) == 5000
         now += PROBE_S
         first.slot = 4990 - SLOTS_APART

@@ -29,7 +29,7 @@ def test_metrics__declared__are_those_of_the_contracts() -> None:
     found = {}
     for metric in declared:
         name = metric._name + ("_total" if isinstance(metric, Counter) else "")
-        # What is exposed counts, which the next test looks at.
+        # Exposed metrics count; the next test checks them.
         kind = "counter" if name == "forester_indexer_proof_count" else metric._type
         entry = {"type": kind, "labels": list(metric._labelnames)}
         if isinstance(metric, Histogram):

@@ -86,7 +86,7 @@ class Purse(RpcClient):
 
 
 class Setting:
-    """Trees with their dispatchers, and all that they look at."""
+    """Trees with their dispatchers, and all that they read."""
 
     def __init__(self, slot: int = 1300, **options: Any) -> None:
         self.clock = SlotClock(silence_s=1, now=lambda: 0.0)
@@ -269,7 +269,7 @@ async def test_dispatch__share_is_refused__tells_at_once_and_works_with_the_new_
 
 async def test_dispatch__one_tree_fails_and_crashes__is_tried_again_and_touches_no_other() -> None:
     setting, bad, good = Setting(), tree(1), tree(2, TreeKind.STATE_V1)
-    away: list[ForesterError] = [EndpointUnreachable("the prover is away") for _ in range(5)]
+    away: list[ForesterError] = [EndpointUnreachable("the prover is unreachable") for _ in range(5)]
     setting.scripts[bad.address] = [
         *(ProcessingResult(failure=error) for error in away),
         ZeroDivisionError("a bug"),
@@ -433,7 +433,7 @@ async def test_roll_over__window_begins_and_tree_has_changed__is_checked_and_its
 
     async def check(_: TreeMetadata, eligibility: EligibilityWindow) -> ForesterError | None:
         checked.append(eligibility.slot())
-        return EndpointUnreachable("the node is away") if len(checked) == 1 else None
+        return EndpointUnreachable("the node is unreachable") if len(checked) == 1 else None
 
     setting, item = Setting(roll_over=check), tree()
     setting.scripts[item.address] = [ProcessingResult(3, 1, more=True), ProcessingResult()]

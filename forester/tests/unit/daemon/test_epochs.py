@@ -64,7 +64,7 @@ class World:
         self.read.add(epoch)
         if self.unreadable:
             self.unreadable -= 1
-            raise EndpointUnreachable("the node is away")
+            raise EndpointUnreachable("the node is unreachable")
         if epoch != EPOCH:
             return EpochOnChain(self.slot, None, None, limit)
         who = bytes(derivation).decode().rstrip("-")
@@ -93,7 +93,7 @@ class SenderOfOne:
     async def send(self, work: Sequence[Instruction], **facts: Any) -> Outcome:
         if self.world.unsendable:
             self.world.unsendable -= 1
-            raise EndpointUnreachable("the node is away")
+            raise EndpointUnreachable("the node is unreachable")
         (instruction,) = work
         assert instruction.program_id == REGISTRY
         action = Action(facts["purpose"])
@@ -274,7 +274,7 @@ async def test_registration__fails_again_and_again__pages_once_and_takes_it_back
     await world.go(1290)
     assert [action for _, action in world.sent] == [Action.REGISTER]
     assert [(epoch, bool(reason)) for epoch, reason in forester.pages] == [(EPOCH, True), (EPOCH, False)]
-    assert "the node is away" in forester.pages[0][1]
+    assert "the node is unreachable" in forester.pages[0][1]
     task.cancel()
     await asyncio.wait([task])
 

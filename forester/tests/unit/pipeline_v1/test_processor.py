@@ -68,7 +68,7 @@ async def test_queue__is_read_per_window_on_change_and_when_used_up() -> None:
     assert world.queue_reads == 3, "another window: somebody else may have worked on it"
     await processor.work(world.window(first=60))
     assert not (await processor.work(world.window(first=60))).more
-    assert world.queue_reads == 4, "whoever asks when nothing is known may know of a change"
+    assert world.queue_reads == 4, "a caller that asks when nothing is known may know of a change"
 
 
 async def test_window__with_too_few_slots__is_not_begun_and_sends_end_with_it() -> None:

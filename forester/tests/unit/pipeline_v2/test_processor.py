@@ -279,7 +279,7 @@ async def test_work__own_window_in_the_term_of_another__sends_what_is_kept_and_b
     bench.world.slot_now = 300
     done = await processor.work(shared_turn(bench, (22, 30), 30))
     assert (done.elements, done.more) == (2 * ZKP, False)
-    assert bench.world.begun == [0, 1], "what was queued since is for whoever holds the term"
+    assert bench.world.begun == [0, 1], "later elements are for the holder of the term"
 
 
 async def test_work__before_its_window__sends_nothing(bench: Bench) -> None:

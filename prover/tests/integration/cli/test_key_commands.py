@@ -246,7 +246,7 @@ def test_verify__against_lists__tells_wrong_sizes_digests_and_missing_keys(insta
 
 
 def test_verify__deep_of_a_key_with_another_point__finds_the_wrong_proof(installed: Prover) -> None:
-    """Byte 1000 is inside a point; changed, it is another valid point, which only a proof can tell."""
+    """Byte 1000 is inside a point; changed, it is another valid point, which only a proof detects."""
     path = installed.keys / SMALL.key_file
     data = bytearray(path.read_bytes())
     data[1000] ^= 1

@@ -1,4 +1,4 @@
-"""Broken HTTP: the server answers with a problem or hangs up, and goes on serving."""
+"""Broken HTTP: the server answers with a problem or hangs up, and continues serving."""
 
 from __future__ import annotations
 

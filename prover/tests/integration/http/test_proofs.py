@@ -41,7 +41,7 @@ BATCHES = [parameter(vector) for vector in PROVED if vector.circuit in BATCH]
 
 
 def test_vectors__all_but_one__have_a_key_here() -> None:
-    """Nothing is left out silently: one circuit has no published key."""
+    """Nothing is omitted silently: one circuit has no published key."""
     missing = {vector.name for vector in request_vectors() if vector.circuit not in PUBLISHED | BATCH}
     assert missing == {"circuits/v2_non-inclusion_40_3"}
 

@@ -1,4 +1,4 @@
-"""What HTTP answers while Redis is away, slow or full, and when it is back."""
+"""Answers over HTTP while Redis is unreachable, slow or full, and when it is back."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ async def test_deadline__in_a_long_proof__ends_it_long_before_its_end(serve: Ser
 
     whole_s = await seconds(client, 200)
     hurried = await serve(batch_keys, proving={"batch_deadline_s": whole_s / 10})
-    # Neighbours may take the processors away for a while: one try of several must show it.
+    # Other load may occupy the CPUs for a while: one try of several must show it.
     assert min([await seconds(hurried, 408) for _ in range(5)]) < whole_s * 0.7
 
 

@@ -201,7 +201,7 @@ def test_key__that_cannot_be_fetched__is_not_tried_again_at_once(open_store: Ope
 
     def fetch(wanted: Sequence[CircuitId], _: CancelFlag) -> None:
         tried.extend(wanted)
-        raise KeyDownloadFailed("the server is away")
+        raise KeyDownloadFailed("the server is unreachable")
 
     store = open_store(fetch=fetch)
     for _ in range(3):

@@ -190,7 +190,7 @@ def test_keys_prepare__folder_file_and_selection__prepares_each_once(reference_k
 
 
 def is_folded(key: Path) -> bool:
-    """Return whether the prepared form of a key is, as a prover would map it."""
+    """Return whether the prepared key is folded, as a prover would map it."""
     with Engine() as engine, prepared_keys.load(engine, key, key.parent / prepared_keys.FOLDER) as found:
         assert found.is_prepared
         return found.info.fold_bytes > 0

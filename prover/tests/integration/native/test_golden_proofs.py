@@ -146,7 +146,7 @@ def test_prove__rho_zero__is_refused(reference_keys_dir: Path) -> None:
 def test_prove__other_thread_counts__give_the_same_proof_and_quotient(
     reference_keys_dir: Path, backend: Backend, threads: int
 ) -> None:
-    """More threads than processors do: how work is cut follows from their number."""
+    """More threads than CPUs also work: the division of the work follows from their number."""
     vector = load("gnark/inclusion_32_1.json")
     proof = vector["proof"]
     blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))

@@ -211,7 +211,7 @@ async def test_store__whose_master_is_replaced_by_a_sentinel__goes_on_with_its_j
         while not leads(replica):
             assert time.monotonic() < deadline, replica.log
             await asyncio.sleep(0.1)
-        master.kill()  # until it is told, it would take writes that get lost
+        master.kill()  # until it learns of the new master, it would accept writes that get lost
         finished = False
         while not finished:
             with contextlib.suppress(QueueUnavailable):

@@ -1,4 +1,4 @@
-"""Wake-ups that no instance wrote: removed and counted, while the queue goes on."""
+"""Wake-ups that no instance wrote: removed and counted, while the queue continues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GOOD: dict[str, Any] = {"t": 1, "f": "claim", "a": [CircuitQueue.UPDATE.value], 
 
 
 class Payload:
-    """Tells by a file that pickle made it."""
+    """Creates a file if pickle makes it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (exec, ("raise SystemExit('unpickled')",))

@@ -31,7 +31,7 @@ SLOW_MACHINE_S = 15
 
 
 class Queue:
-    """The queue as a test looks at it: each call has a connection of its own."""
+    """The queue as a test reads it: each call has a separate connection."""
 
     def __init__(self, server: RedisServer) -> None:
         self._url = server.url

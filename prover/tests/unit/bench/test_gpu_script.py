@@ -26,7 +26,7 @@ def cmake_options() -> dict[str, list[str]]:
     return options
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have the portable backend alone")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other CPUs have only the portable backend")
 def test_kernel__compiled_by_gpu_sh__has_every_backend_with_its_options(tmp_path: Path) -> None:
     compiler, calls = tmp_path / "cc", tmp_path / "calls"
     compiler.write_text(

@@ -56,7 +56,7 @@ def test_request__of_any_shape__satisfies_its_circuit_and_a_changed_one_does_not
     compiled = compile_circuit(circuit)
     inputs = circuit_inputs(made_up(circuit, "any"))
     solve(compiled, inputs)
-    for place in (0, len(compiled.public_names) - 1):  # the constant one is among the names
+    for place in (0, len(compiled.public_names) - 1):  # the names include the constant one
         changed = [*inputs[:place], inputs[place] + 1, *inputs[place + 1 :]]
         with pytest.raises(ConstraintBroken):
             solve(compiled, changed)
@@ -66,7 +66,7 @@ def test_request__of_any_shape__satisfies_its_circuit_and_a_changed_one_does_not
 def test_request__of_any_shape__is_read_by_the_service(circuit: CircuitId) -> None:
     body = encode_request(MadeUpRequests("any").make(circuit))
     task = read_task(read_envelope(body), known=None)
-    # The service tells versions by heights; the smaller trees of version 2 count as version 1 there.
+    # The service derives versions from heights; the smaller trees of version 2 count as version 1 there.
     assert (task.circuit.kind, task.circuit.heights, task.circuit.sizes) == (
         circuit.kind,
         circuit.heights,

@@ -51,7 +51,7 @@ def single(engine: Engine) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def sources(engine: Engine) -> dict[str, bytes]:
-    """Keys whose quotient is taken at all of the coset (512 places), and at 736 of 1,024 points in four parts."""
+    """Keys whose quotient is evaluated on the whole coset (512 points), and at 736 of 1,024 points in four parts."""
     return {"tiny": TINY, "whole": inclusion_key(engine, 1), "pruned": inclusion_key(engine, 2)}
 
 
@@ -136,7 +136,7 @@ def test_fold__newest_state_torn__goes_on_from_the_one_before(engine: Engine, ti
     Checkpoint(data).flip(6, POINTS_AT + 3)
     with pytest.raises(Cancelled):
         folded(engine, tiny, data, stop_after_next_state(data, 6))
-    assert Checkpoint(data).newest() == 6  # written anew, after 5
+    assert Checkpoint(data).newest() == 6  # written again, after 5
     assert folded(engine, tiny, data) == folded(engine, tiny)
 
 

@@ -1,4 +1,4 @@
-"""Which prepared keys are folded: if that is asked for, if it is not wanted, and if nobody says. On the tiny key."""
+"""Choice of the prepared keys that are folded: on request, against it, and by default. On the tiny key."""
 
 from __future__ import annotations
 

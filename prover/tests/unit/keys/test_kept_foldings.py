@@ -217,7 +217,7 @@ def test_prepare__key_replaced_by_another__does_not_take_its_checkpoint(
 def test_prepare__checkpoint_under_the_name_of_another_key__is_removed(
     engine: Engine, source: Path, folder: Path, expected: bytes
 ) -> None:
-    """Same size and shape; only the digest inside tells them apart."""
+    """Same size and shape; only the digest inside differs."""
     left = stopped(engine, source, folder)
     source.write_bytes(OTHER)
     (foreign,) = {stopped(engine, source, folder, 1)} - {left}

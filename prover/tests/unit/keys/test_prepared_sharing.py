@@ -52,7 +52,7 @@ def of_another_version(path: Path) -> None:
 def test_prepared_keys__form_that_is_not_for_this_process__is_left_to_those_whose_it_is(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
-    """Two versions, or two users, of a rolling update would else write it in turns, and what was folded be lost."""
+    """Two versions, or two users, of a rolling update would else overwrite each other's, and lose what was folded."""
     path = prepared_form(engine, source, folder)
     if reason == "version":
         of_another_version(path)

@@ -47,7 +47,7 @@ def on_device(device: Device, key: Key) -> Iterator[DeviceKey]:
 
 @pytest.fixture(scope="module")
 def expected(key: Key) -> dict[int, list[bytes]]:
-    """The processor's proofs, by form of blinding."""
+    """The CPU's proofs, by kind of blinding."""
     return {form: [on_processor(key, i, form) for i in range(len(INPUTS))] for form in (CLASSICAL, RERANDOMISED)}
 
 

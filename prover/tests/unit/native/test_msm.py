@@ -304,7 +304,7 @@ def scaled(hooks: Any, backend: str, exponents: list[int], scalars: list[int]) -
 
 
 def test_scale__edge_scalars_of_any_points__equals_py_ecc(hooks: Any, backend: str) -> None:
-    """Infinity among them, and fewer than fill a block of lanes; small ones make equal and opposite points meet."""
+    """Also infinity, and fewer than fill a block of lanes; small ones make equal and opposite points meet."""
     scalars = [*EDGE_SCALARS, 3, 7, 8, 9, 15, 16, LAMBDA + 1, LAMBDA - 1, R - 3, 2**126]
     for exponent in (1, R - 1, LAMBDA, 5, 0):
         exponents = [exponent] * len(scalars)

@@ -36,7 +36,7 @@ def test_pool_for__cancelled_half_way__starts_nothing_more(hooks: Any, threads: 
     runs = ffi.new("uint32_t[]", count)
     assert hooks.t_pool_for(threads, count, 20, runs) == CANCELLED
     started = sum(runs)
-    # Tasks start in order; those in flight beside number 20 may still end, no later ones begin.
+    # Tasks start in order; those in flight together with number 20 may still end, no later ones begin.
     assert 21 <= started <= 21 + 3 * threads + 200
     assert max(runs) == 1
 

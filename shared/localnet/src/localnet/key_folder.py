@@ -47,7 +47,7 @@ def _read(path: Path, proving_key: Path) -> VerifyingKey:
             _export(proving_key, path)
         return parse_verifying_key(path.read_bytes())
     except (OSError, VerifyingKeyInvalid) as error:
-        message = f"{path}: {error}; remove it to have it made anew"
+        message = f"{path}: {error}; remove it, and it is made again"
         raise KeyFolderUnusable(message) from error
 
 

@@ -51,7 +51,7 @@ def setup(
     """Make the proving key of a circuit in gnark's format, and its verifying key as text.
 
     Secrets come from the operating system and are wiped. A person who runs a setup alone could have kept them, so use
-    such keys for development, tests and closed networks only. A record next to the key (FILE.json) says so, and
+    such keys for development, tests and closed networks only. A record next to the key (FILE.json) states that, and
     `prover inspect` shows it. All files appear together at the end; a stopped setup leaves none.
     """
     circuit = circuit_from(kind, legacy, **options)

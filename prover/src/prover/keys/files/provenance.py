@@ -127,7 +127,7 @@ def read_manifest(folder: Path, *, lenient: bool = False) -> dict[str, KeyRecord
 def write_manifest(folder: Path, records: Mapping[str, KeyRecord]) -> None:
     """Write the manifest of a folder atomically."""
     keys = [asdict(record) for _, record in sorted(records.items())]
-    value = {"development": True, "note": "made locally: whoever made them could forge proofs", "keys": keys}
+    value = {"development": True, "note": "made locally: the maker of these keys could forge proofs", "keys": keys}
     with atomic_file(folder / MANIFEST, force=True) as file:
         file.write((json.dumps(value, indent=2) + "\n").encode())
 

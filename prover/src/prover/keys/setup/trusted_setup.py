@@ -1,7 +1,7 @@
 """Creation of key files from a compiled constraint system.
 
 A person who runs a setup could keep its secrets and forge proofs with them: these keys are for development, tests and
-closed networks. A record next to each key says so (see provenance.py); the key itself has the format of gnark.
+closed networks. A record next to each key states that (see provenance.py); the key itself has the format of gnark.
 """
 
 import contextlib

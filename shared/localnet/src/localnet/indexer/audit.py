@@ -32,7 +32,7 @@ class Audit:
     def run(self) -> list[str]:
         """Compare changed trees and mark those that differ broken; returns what was found.
 
-        Store and chain must stand at the same transaction, and the caller keeps both there.
+        Store and chain must be at the same transaction, and the caller keeps both there.
         """
         with self._store.read() as connection:
             trees = [tree for tree in all_trees(connection) if self._seen.get(tree.key) != _counters(tree)]

@@ -109,7 +109,7 @@ class Follower:
         block = self._reader.block(known_slot) if known_slot else None
         continues = await self._in_thread(self._engine.continues, convert_block(block) if block else None)
         if not continues:
-            _log.warning("the store is of another fork or chain: it is derived anew")
+            _log.warning("the store is of another fork or chain: it is derived again")
             await self._in_thread(self._store.wipe)
         self._fork = self._reader.fork
         self._stopped = None

@@ -84,8 +84,8 @@ def _classify(instruction: Instruction) -> _Class:
 def _units(group: Group) -> list[tuple[Instruction | None, Instruction]]:
     """Return pairs of the executing instruction of the Light system program and its insertion into the queues.
 
-    Instructions before the executing one that only filled a CPI context add nothing that the insertion does not tell.
-    A program that is registered with account compression may insert by itself; such a pair has no first part.
+    Instructions before the executing one that only filled a CPI context add nothing that the insertion lacks.
+    A program that is registered with account compression may insert directly; such a pair has no first part.
     """
     known = [instruction for instruction in group if len(instruction.data) >= _SHORTEST]
     pairs: list[tuple[Instruction | None, Instruction]] = []

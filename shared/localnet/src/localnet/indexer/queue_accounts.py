@@ -33,7 +33,7 @@ class QueueAccount:
     def chain_of(self, index: int) -> bytes | None:
         """Return the hash chain that contains the element of an index; None if a later batch has overwritten its batch.
 
-        Batches are filled in turns and to the end, so that element i came into batch i // batch_size.
+        Batches are filled alternately and to the end, so that element i came into batch i // batch_size.
         """
         batch, place = divmod(index, self.batch_size)
         newest = (self.next_index - 1) // self.batch_size

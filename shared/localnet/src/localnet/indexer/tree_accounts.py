@@ -24,7 +24,7 @@ _HASH_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class TreeAccount:
-    """A tree as its account tells it; ``queue`` of a V2 address tree is the tree itself."""
+    """A tree from its account; ``queue`` of a V2 address tree is the tree itself."""
 
     key: bytes
     tree_type: TreeType

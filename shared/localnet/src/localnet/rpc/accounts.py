@@ -87,7 +87,7 @@ def _filter(entry: object) -> AccountFilter:
 
 
 def _comparison(memcmp: dict[str, Any]) -> bytes:
-    """Return the bytes of a memcmp: base58, base64 if it says so, or a list of numbers; at most 128."""
+    """Return the bytes of a memcmp: base58, base64 if named as encoding, or a list of numbers; at most 128."""
     value, encoding = memcmp.get("bytes"), memcmp.get("encoding", "base58")
     try:
         if isinstance(value, list):

@@ -14,7 +14,7 @@ from localnet.rpc.params import Config, Params
 
 MAX_BLOCK_RANGE = 500_000
 VERSION = {"solana-core": "2.2.0", "feature-set": 3294202862}
-"""What clients read to tell features apart; the chain behind it is LiteSVM."""
+"""Version by which clients select features; the chain is LiteSVM."""
 IDENTITY = FAUCET.pubkey()
 
 

@@ -30,7 +30,7 @@ OUTBOX = 4096
 
 MAX_SUBSCRIPTIONS = 1000
 _NO_ACCOUNT = Account(0, b"", Pubkey.default())
-"""What is told of an account that has gone."""
+"""Notification of a removed account."""
 
 _ids = itertools.count(1)
 

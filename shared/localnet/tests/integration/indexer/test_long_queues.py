@@ -1,4 +1,4 @@
-"""Pages of queues that would be too long: they are cut, and the next page goes on there."""
+"""Pages of queues that would be too long: they are cut, and the next page continues there."""
 
 from __future__ import annotations
 

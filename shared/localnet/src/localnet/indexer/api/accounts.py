@@ -61,7 +61,7 @@ def get_accounts(snapshot: Snapshot, params: HashesOrAddresses, shape: AccountSh
 def get_accounts_by_owner(snapshot: Snapshot, params: AccountsByOwner, shape: AccountShape) -> Json:
     """Answer getCompressedAccountsByOwner and its newer form: ordered by leaf index, then hash.
 
-    The cursor is the last hash, as the reference's is; the page goes on behind the place of that account, so that no
+    The cursor is the last hash, as in the reference; the page continues after the position of that account, so that no
     account is skipped.
     """
     limit = DEFAULT_PAGE if params.limit is None else params.limit
