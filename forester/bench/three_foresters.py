@@ -77,7 +77,7 @@ class Run:
     over: bool = False
     troubles: list[Span] = field(default_factory=list)
     seen: list[tuple[float, int]] = field(default_factory=list)
-    """When slots were seen, Unix seconds."""
+    """Times of slots, Unix seconds."""
 
     async def traffic(self) -> None:
         """Send users' traffic until cancelled."""

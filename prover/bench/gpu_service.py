@@ -79,7 +79,7 @@ def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
 
 
 class Counters:
-    """What a server counted so far."""
+    """Counts of a server so far."""
 
     def __init__(self, server: ServerProcess) -> None:
         text = ask(server.metrics_port, "GET", "/metrics").decode()

@@ -83,20 +83,29 @@ def unwelcome_words(text: str, suffix: str, words: re.Pattern[str], better: Sequ
 
 
 def unwelcome_beginnings(text: str, begin: Mapping[str, str], nouns: Mapping[str, str]) -> Iterator[tuple[int, str]]:
-    """Yield line and description of each docstring of a Python function that begins with an unwelcome word.
+    """Yield line and description of each docstring that begins with an unwelcome word.
 
-    Docstrings of properties, fixtures and context managers may begin with ``nouns``: readers use them as values. Those
-    of tests are free.
+    ``nouns`` apply to functions that are called: not to modules, classes, properties, fixtures and context managers.
+    Docstrings of tests are free.
     """
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (docstring := ast.get_docstring(node)):
-            if node.name.startswith("test_"):
-                continue
-            names = {re.sub(r"\(.*|.*\.", "", ast.unparse(decorator)) for decorator in node.decorator_list}
-            patterns = begin if names & _VALUES else {**begin, **nouns}
-            for pattern, better in patterns.items():
-                if found := re.match(rf"(?:{pattern})\b", docstring):
-                    yield node.body[0].lineno, f'docstring of {node.name} begins with "{found[0]}"; say: {better}'
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        name = getattr(node, "name", "the module")
+        docstring = ast.get_docstring(node)
+        if docstring is None or name.startswith("test_"):
+            continue
+        patterns = begin if _is_value(node) else {**begin, **nouns}
+        for pattern, better in patterns.items():
+            if found := re.match(rf"(?:{pattern})\b", docstring):
+                yield node.body[0].lineno, f'docstring of {name} begins with "{found[0]}"; say: {better}'
+
+
+def _is_value(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    if isinstance(node, ast.Module | ast.ClassDef):
+        return True
+    names = {re.sub(r"\(.*|.*\.", "", ast.unparse(decorator)) for decorator in node.decorator_list}
+    return bool(names & _VALUES)
 
 
 def main() -> int:

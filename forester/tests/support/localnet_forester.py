@@ -45,7 +45,7 @@ IDLE_S = 1.0
 
 
 class CountingClient(RpcClient):
-    """Knows how much was sent to the network."""
+    """A counter of what was sent to the network."""
 
     sent = 0
 

@@ -36,7 +36,7 @@ def chosen(*words: str) -> Settings:
 
 @dataclass
 class Pauses:
-    """How long somebody slept, in seconds; ``asyncio.sleep`` returns at once, but lets others go on."""
+    """Seconds that tasks slept; ``asyncio.sleep`` returns at once, but lets other tasks run."""
 
     slept: list[float] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""What `forester status` must print of V2 queues: counters from the bytes of the accounts.
+"""Expected output of `forester status` for V2 queues: counters from the bytes of the accounts.
 
 Source: forester/docs/reference/accounts.md.
 """

@@ -59,7 +59,7 @@ def _stores(chains: Sequence[bytes]) -> bytes:
 
 @dataclass
 class World:
-    """Who plays what; ``faults`` are raised by the next calls, one each."""
+    """Simulated services of a small tree; ``faults`` are raised by the next calls, one each."""
 
     model: StateModel = field(default_factory=StateModel)
     ring: int = 3

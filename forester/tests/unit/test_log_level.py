@@ -1,4 +1,4 @@
-"""How much is logged follows -v and -q, FORESTER_LOG, and RUST_LOG as an environment of the reference has it."""
+"""Log levels by -v and -q, FORESTER_LOG, and RUST_LOG as the reference reads it."""
 
 from __future__ import annotations
 

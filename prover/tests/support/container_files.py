@@ -28,7 +28,7 @@ FIRST_PROCESS = ["tini", "-s", "--"]
 
 @dataclass
 class Stage:
-    """What one FROM begins."""
+    """A stage, which one FROM begins."""
 
     base: str
     name: str

@@ -62,7 +62,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Batch:
-    """What a call for several proofs returned: its own status, and of each proof the outcome and the bytes."""
+    """Result of a call for several proofs: its status, and the outcome and bytes of each proof."""
 
     status: str
     outcomes: list[Outcome]

@@ -178,7 +178,7 @@ def encode_column(values: list[int], width: int) -> bytes:
 
 @dataclass
 class Instructions:
-    """What generation 0.14 stores per instruction."""
+    """Columns of gnark 0.14, one entry per instruction."""
 
     blueprint: list[int]
     row_offset: list[int]

@@ -1,4 +1,4 @@
-"""What measures a prover on a GPU, as programs of their own."""
+"""The programs that measure a prover on a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things lie in a key file whose points are all compressed, for tests that change them."""
+"""Positions in a key file whose points are all compressed, for tests that change them."""
 
 from __future__ import annotations
 

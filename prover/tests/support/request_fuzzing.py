@@ -1,4 +1,4 @@
-"""What must hold for any body whatsoever: it is read within bounds, or refused by a typed error that can be sent.
+"""Requirements for any body: it is read within bounds, or refused by a typed error that can be sent.
 
 Used by the tests and by the fuzz target (fuzz_request.py).
 """

@@ -1,4 +1,4 @@
-"""What the gate samples and `make test-acceptance` does in full (ZKC_FULL=1)."""
+"""Tests that the gate samples and `make test-acceptance` runs in full (ZKC_FULL=1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several unit tests share."""
+"""Fixtures of several unit tests."""
 
 from __future__ import annotations
 

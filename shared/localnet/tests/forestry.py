@@ -39,7 +39,7 @@ LEAF_BYTES, NULLIFIER_BYTES = 33, 39
 
 @dataclass(frozen=True)
 class Inserted:
-    """What a user's transaction has put into queues."""
+    """Contents that a user's transaction has inserted into queues."""
 
     tx_hash: bytes
     leaves: list[bytes]

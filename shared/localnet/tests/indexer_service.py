@@ -32,7 +32,7 @@ PROOF = indexer_vectors("proof_compression")["cases"][0]["proof"]
 
 
 class FakeProver:
-    """Keeps requests and answers with one proof; answers nothing where ``proof`` is None."""
+    """A prover that stores requests and answers with one proof; it answers nothing if ``proof`` is None."""
 
     def __init__(self, proof: Any = PROOF) -> None:
         self.proof = proof

@@ -65,7 +65,7 @@ def _option(value: bytes | None) -> bytes:
 
 
 class Context(Enum):
-    """What a call does with the CPI context, which gathers several calls into one."""
+    """Use of the CPI context, which gathers several calls into one."""
 
     NONE = 0
     FIRST_WRITE = 1

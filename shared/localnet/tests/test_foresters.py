@@ -1,4 +1,4 @@
-"""Who may work, and what a spend leaves in a queue (forester/docs/reference/programs.md, "Eligibility")."""
+"""Eligibility, and the queue after a spend (forester/docs/reference/programs.md, "Eligibility")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the chain accepts, refuses, records and restores."""
+"""The chain: accepted and refused transactions, records, restored states."""
 
 from __future__ import annotations
 

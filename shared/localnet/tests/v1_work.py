@@ -1,4 +1,4 @@
-"""What a forester does with V1 trees: it reads their queues on the chain and asks the indexer for proofs."""
+"""Work of a forester on V1 trees: it reads queues on the chain and proofs from the indexer."""
 
 from __future__ import annotations
 

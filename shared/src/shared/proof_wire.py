@@ -59,7 +59,7 @@ class InputCompressedAccount(_Wire, frozen=True):
 
 
 class NewAddress(_Wire, frozen=True):
-    """Proof that a value is absent from an address tree: its low element and that one's path."""
+    """Proof that a value is absent from an address tree: its low element with its path."""
 
     root: str = ""
     value: str = ""

@@ -1,4 +1,4 @@
-"""What the checker of citations reports, and what it lets pass."""
+"""The checker of citations: findings, and accepted citations."""
 
 from __future__ import annotations
 

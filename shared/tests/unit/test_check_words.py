@@ -1,4 +1,4 @@
-"""What the checker of words reports in pages and in code, and what it lets pass."""
+"""The checker of words in pages and in code: findings, and accepted texts."""
 
 from __future__ import annotations
 
@@ -100,7 +100,10 @@ def test_docstring_of_a_function__begins_with_an_unwelcome_word__is_reported(tre
 @pytest.mark.parametrize(
     ("source", "status"),
     [
+        ('"""The module."""\n', 0),
+        ('"""What it does."""\n', 1),
         ('class C:\n    """The class."""\n', 0),
+        ('class C:\n    """What it does."""\n', 1),
         ('class C:\n    @property\n    def f(self):\n        """The size."""\n', 0),
         ('@pytest.fixture(scope="module")\ndef f():\n    """A server."""\n', 0),
         ('class C:\n    @property\n    def f(self):\n        """Whether it is."""\n', 1),

@@ -1,4 +1,4 @@
-"""What decoders refuse and the reference takes: halves of surrogate pairs, numbers that are null."""
+"""Texts that decoders refuse and the reference accepts: halves of surrogate pairs, numbers that are null."""
 
 import json
 

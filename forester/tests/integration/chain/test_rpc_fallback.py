@@ -131,7 +131,7 @@ async def test_pool__node_refuses_and_the_other_wants_to_be_asked_later__is_aske
 
 
 class Receiver(ScriptedNode):
-    """Keeps the transactions that it was sent."""
+    """A node that stores the transactions that it received."""
 
     def __init__(self, usual: Answer) -> None:
         super().__init__(usual=self._keep)

@@ -135,7 +135,7 @@ async def test_daemon__round_that_moved_elements_and_failed__counts_what_it_move
 
 
 class Log:
-    """Keeps lines."""
+    """A log that stores lines."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []

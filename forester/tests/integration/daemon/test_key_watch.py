@@ -138,7 +138,7 @@ def test_works_with__bytes_that_are_no_transaction__are_no_work(data: bytes | tu
 
 
 class Chain(Network):
-    """Knows what landed, newest first, besides what its users send: that lands in ``slot``."""
+    """A chain with landed transactions, newest first; those that its users send land in ``slot``."""
 
     def __init__(self) -> None:
         super().__init__(height=50)

@@ -24,7 +24,7 @@ Answer = tuple[int, str]
 
 
 class Indexer:
-    """Says a slot, or ``instead``: that it is out of order while ``broken``."""
+    """An indexer at a slot, or with ``instead``, which fails while ``broken``."""
 
     def __init__(self, slot: int, instead: Answer | None = None) -> None:
         self.slot = slot

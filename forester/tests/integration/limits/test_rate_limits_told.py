@@ -23,7 +23,7 @@ FAST = Backoff(0.001, 0.002)
 
 
 class Log:
-    """Keeps warnings."""
+    """A log that stores warnings."""
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []

@@ -21,7 +21,7 @@ PROOF = shared_vectors("indexer/proof_compression")["cases"][0]["proof"]
 
 @dataclass
 class QueueingProver:
-    """Makes a job of every request; jobs of circuits in ``failing`` fail."""
+    """A prover that makes a job of every request; jobs of circuits in ``failing`` fail."""
 
     failing: set[str] = field(default_factory=set)
     jobs: list[dict[str, Any]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Which trees are found, chosen, and dropped."""
+"""Discovery of trees: found, chosen, and dropped ones."""
 
 from __future__ import annotations
 

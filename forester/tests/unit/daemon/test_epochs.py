@@ -48,7 +48,7 @@ def whose(who: str) -> Pubkey:
 
 @dataclass
 class World:
-    """What all foresters see: the chain, the time, and what is wrong with the node."""
+    """Environment of all foresters: the chain, the time, and faults of the node."""
 
     chain: Chain = field(default_factory=Chain)
     slot: int = 0

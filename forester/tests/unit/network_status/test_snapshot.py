@@ -39,7 +39,7 @@ def samples(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
 
 
 class Network:
-    """What a keeper reads: a state, an error, or nothing for ever."""
+    """Reading of a snapshot: a state, an error, or nothing for ever."""
 
     def __init__(self) -> None:
         self.state: NetworkState | Exception | None = network()

@@ -1,4 +1,4 @@
-"""When a tree needs a successor, who pays for it, and the keys that are kept meanwhile."""
+"""Readiness of trees for a rollover, its payer, and the keys that are stored meanwhile."""
 
 from __future__ import annotations
 

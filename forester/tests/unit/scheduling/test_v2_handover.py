@@ -1,4 +1,4 @@
-"""Who begins a proof when several foresters share a tree: one at a time, and always somebody in the end."""
+"""Choice of the forester that begins a proof when several share a tree: one at a time, and always one in the end."""
 
 from __future__ import annotations
 

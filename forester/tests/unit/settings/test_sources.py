@@ -1,4 +1,4 @@
-"""Where settings come from, and how keys are written."""
+"""Sources of settings, and formats of keys."""
 
 from __future__ import annotations
 

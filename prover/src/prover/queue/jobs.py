@@ -53,7 +53,7 @@ class SubmissionResult:
     job_id: str
     """Random UUID, lower-case with dashes."""
     duplicate: bool
-    """Whether the job existed before: an equal body is live, finished, or failed by its own fault."""
+    """True if the job existed before: an equal body is live, finished, or failed by its own fault."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class JobStatus:
     circuit_type: str
     queue: CircuitQueue
     created_at: float
-    """When the job was submitted."""
+    """Time of the submission."""
     started_at: float | None
-    """When its last attempt started; None while waiting."""
+    """Time at which its last attempt started; None while waiting."""
     error: str | None
     """Text for the client; None unless failed."""
     failed_at: float | None
@@ -79,7 +79,7 @@ class JobStatus:
     """Started attempts that count: 0 before the first."""
     completed_at: float | None = None
     cancelling: bool = False
-    """Whether cancellation was requested while the job is being proved."""
+    """True if cancellation was requested while the job is being proved."""
     statement: Statement | None = None
     """Statement to prove; None if the record does not agree with the id, and for a request without a statement."""
 

@@ -18,7 +18,7 @@ class RedisFacts:
     version: str
     answer_ms: float
     appends: bool | None
-    """Whether it writes an append-only file: jobs survive its restart."""
+    """True if it writes an append-only file: jobs survive its restart."""
     eviction: str | None
     """Its policy when its memory is full."""
     is_cluster: bool = False

@@ -1,4 +1,4 @@
-"""What measures a prover on a GPU gives no time of one that fails, and has the keys that it needs."""
+"""Measurements of a prover on a GPU: no time of a failing one, and the keys that they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What image builds are sent, by .dockerignore, and what the Dockerfiles copy of it."""
+"""Files that image builds receive, by .dockerignore, and that the Dockerfiles copy of them."""
 
 from __future__ import annotations
 

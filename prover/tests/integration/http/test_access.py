@@ -1,4 +1,4 @@
-"""Who may call what: API keys, roles, rates, and pages of other origins."""
+"""Access: API keys, roles, rates, and pages of other origins."""
 
 from __future__ import annotations
 

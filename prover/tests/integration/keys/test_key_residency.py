@@ -1,4 +1,4 @@
-"""Which keys stay in memory: leases, the budget, eviction, and preloading."""
+"""Keys in memory: leases, the budget, eviction, and preloading."""
 
 from __future__ import annotations
 

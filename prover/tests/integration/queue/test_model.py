@@ -36,7 +36,7 @@ TYPES = ("update", "inclusion", "append", "foo")
 
 @dataclass
 class Job:
-    """What the model knows of a job."""
+    """A job in the model."""
 
     job_id: str
     queue: CircuitQueue
@@ -103,7 +103,7 @@ class Model:
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Does to the store and to the model the same."""
+    """The store and the model, with the same operations on both."""
 
     server: RedisServer
 

@@ -1,4 +1,4 @@
-"""What a process that writes to Redis can make an API answer: no proof but one of the request, whatever it writes."""
+"""Answers of an API with untrusted contents of Redis: no proof but one of the request."""
 
 from __future__ import annotations
 

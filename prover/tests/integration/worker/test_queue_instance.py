@@ -1,4 +1,4 @@
-"""What an instance makes of jobs: outcomes, retries, cancelling, draining, sweeps. Redis is real, proofs are not."""
+"""Jobs of an instance: outcomes, retries, cancelling, draining, sweeps. Redis is real, proofs are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What gpu.sh compiles with a C compiler alone is the kernel that prover/CMakeLists.txt builds."""
+"""The kernel that gpu.sh compiles with a C compiler alone, which prover/CMakeLists.txt also builds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of a download: lines where nobody watches, bars on a terminal."""
+"""Display of a download: lines without a terminal, bars on one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `prove` and `verify` make of the reference's options: spellings, key folders, flags that repeat a request."""
+"""The reference's options of `prove` and `verify`: spellings, key folders, flags that repeat a request."""
 
 from __future__ import annotations
 

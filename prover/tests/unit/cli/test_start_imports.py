@@ -1,4 +1,4 @@
-"""What a server without a queue leaves out at its start: it is there sooner and is smaller."""
+"""Imports that a server without a queue omits at its start, to start sooner and be smaller."""
 
 import os
 import subprocess

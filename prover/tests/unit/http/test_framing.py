@@ -1,4 +1,4 @@
-"""What is said of broken HTTP: a fitting code, and none of the client's bytes."""
+"""Answers to broken HTTP: a fitting code, and none of the client's bytes."""
 
 from __future__ import annotations
 

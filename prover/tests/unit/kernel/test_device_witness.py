@@ -1,4 +1,4 @@
-"""What a key on a GPU, played by the host, says of who solves its witnesses."""
+"""Solver of the witnesses of a key on a GPU, which the host simulates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another user who may write to a folder of keys plants there: nothing is written outside, and nobody waits."""
+"""Files that another user plants in a folder of keys: nothing is written outside, and no process waits."""
 
 from __future__ import annotations
 

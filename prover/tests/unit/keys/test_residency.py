@@ -1,4 +1,4 @@
-"""Which keys leave memory: the longest unused, as few as needed, none that must stay."""
+"""Keys that leave memory: the longest unused, as few as needed, none that must stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done about a GPU that fails in the middle of proofs that it makes together."""
+"""Failure of a GPU in the middle of proofs that it makes together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which proofs a GPU makes together, in which order, and what becomes of the others when one fails or leaves."""
+"""Proofs that a GPU makes together, their order, and the others when one fails or leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which circuit a request selects, and what is said when there is none."""
+"""The circuit that a request selects, and the errors if there is none."""
 
 import json
 from typing import Any

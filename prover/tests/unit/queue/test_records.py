@@ -1,4 +1,4 @@
-"""What is read from Redis is untrusted: every parser gives a value or the one error that its callers expect."""
+"""Untrusted values from Redis: every parser returns a value or raises the one error that its callers expect."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ PER_TRANSACTION = 10
 COMPUTE_UNITS = 600_000
 INSERT_INTO_QUEUES = bytes.fromhex("b48f9f99232ef8a3")
 _LEAVES = 12 + 38
-"""Where the leaves begin in the data of insert_into_queues: discriminator, length, header, transaction hash."""
+"""Offset of the leaves in the data of insert_into_queues: discriminator, length, header, transaction hash."""
 
 
 class TrafficStopped(Exception):
@@ -40,7 +40,7 @@ class TrafficStopped(Exception):
 
 
 class TrafficImpossible(ValueError):
-    """What was asked for needs accounts that are not there."""
+    """The traffic needs accounts that do not exist."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Unspent:
 
 @dataclass
 class Traffic:
-    """Makes transactions of one user in the open slot; remembers what the user may spend."""
+    """Sender of one user's transactions in the open slot, with what the user may spend."""
 
     network: Network
     proofs: Proofs

@@ -50,7 +50,7 @@ class PartialFile:
         self._shared_name = f".{expected.name}.{expected.sha256[:_DIGEST_DIGITS]}.partial"
         self._path = folder / self._shared_name
         self._is_private = False
-        """Whether its name is private to this process."""
+        """True if its name is private to this process."""
         self._descriptor: int | None = None
         self._digest = hashlib.sha256()
         self._interrupted = False

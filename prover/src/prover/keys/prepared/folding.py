@@ -32,7 +32,7 @@ _STEPS = 32
 
 @dataclass(frozen=True)
 class PreparationOutcome:
-    """Whether a prepared key was written, and the reason if the default left it unfolded."""
+    """Outcome of a preparation: True if the key was written, and the reason if the default left it unfolded."""
 
     was_made: bool
     unfolded_reason: str | None = None

@@ -16,7 +16,7 @@ class Slot:
     key: Future[LoadedKey] = field(default_factory=Future)
     users: int = 0
     pinned: bool = False
-    """Whether it stays until the store is closed."""
+    """True if it stays until the store is closed."""
     last_use: int = 0
     bytes: int = 0
 

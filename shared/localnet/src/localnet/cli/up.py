@@ -38,7 +38,7 @@ FAILURES = (ArtefactsMissing, KeyFolderUnusable, NetworkUnusable, SnapshotInvali
 
 @dataclass(frozen=True)
 class Options:
-    """What ``up`` was asked for."""
+    """Options of ``up``."""
 
     host: str
     rpc_port: int

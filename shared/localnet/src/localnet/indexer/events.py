@@ -105,7 +105,7 @@ class IndexedEvent:
 
 
 class BatchKind(Enum):
-    """What a batch does to a V2 tree; the value is the tag of the event."""
+    """Effect of a batch on a V2 tree; the value is the tag of the event."""
 
     APPEND = 3
     NULLIFY = 4

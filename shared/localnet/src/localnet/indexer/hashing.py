@@ -27,7 +27,7 @@ class AccountData:
 
 @dataclass(frozen=True, slots=True)
 class CompressedAccount:
-    """What the owner's program sees of a compressed account; ``lamports`` is a 64-bit number."""
+    """A compressed account as the owner's program sees it; ``lamports`` is a 64-bit number."""
 
     owner: bytes
     lamports: int

@@ -12,7 +12,7 @@ from localnet.indexer.state import LinkKind
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How a method reads its parameters and what answers it."""
+    """A method: the type of its parameters, and its answer."""
 
     params: Any
     answer: Callable[[Snapshot, Any], Any]

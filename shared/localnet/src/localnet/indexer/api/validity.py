@@ -38,7 +38,7 @@ _COMBINED = {(26, 26): (4, 2), (32, 40): (4, 4)}
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What one validity proof says: leaves and absent addresses, in the order of the request."""
+    """Statement of a validity proof: leaves and absent addresses, in the order of the request."""
 
     slot: int
     leaves: list[LeafProof]
