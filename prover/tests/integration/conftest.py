@@ -83,7 +83,7 @@ def batch_keys(published_keys: KeyStore, keys_dir: Path, reference_batch_keys_di
 
 @pytest.fixture(scope="session")
 def later_generation_dir(reference_keys_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one published key converted to generation 0.14, under its current name."""
+    """A folder with one published key converted to gnark 0.14, under its current name."""
     folder = tmp_path_factory.mktemp("generation-0.14")
     names = circuit(CONVERTED)
     published = reference_keys_dir / names.earlier_key_file

@@ -1,6 +1,6 @@
-"""Writes generation 0.14 proving keys from generation 0.8 ones, for tests.
+"""Writes proving keys of gnark 0.14 from those of gnark 0.8, for tests.
 
-No key of generation 0.14 is published, so tests of that format make their own from the published 0.8 keys:
+No key of gnark 0.14 is published, so tests of that format make their own from the published 0.8 keys:
 the points stay, the framing changes and the constraint system is written again
 (prover/docs/reference/gnark-keys.md, "Conversion between format versions").
 The encoders here are independent of the kernel's decoders and serve to test those, too.
@@ -20,7 +20,7 @@ HINT_NAMES: Final = {
     2224041163: (4115454955, "github.com/consensys/gnark/std/math/bits.nBits"),
     2162097565: (2534161455, "github.com/consensys/gnark/constraint/solver.InvZeroHint"),
 }
-"""Hint ids of generation 0.8 with id and name in generation 0.14."""
+"""Hint ids of gnark 0.8 with id and name in gnark 0.14."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class _Emitter:
 
 
 def instructions_of(system: dict[str, Any]) -> Instructions:
-    """Return the instructions of generation 0.14 for a decoded 0.8 constraint system."""
+    """Return the instructions of gnark 0.14 for a decoded 0.8 constraint system."""
     emitter = _Emitter(system)
     for raw in system["Constraints"]:
         emitter.row(raw)
@@ -287,7 +287,7 @@ def frame(sections: list[bytes], table: bytes, version: tuple[int, int, int] = (
 
 
 def sections_014(system: dict[str, Any]) -> tuple[list[bytes], bytes]:
-    """Return the four sections and the coefficient table of generation 0.14 for a decoded 0.8 system."""
+    """Return the four sections and the coefficient table of gnark 0.14 for a decoded 0.8 system."""
     out = instructions_of(system)
     levels = levels_of(out)
     sections = [
@@ -304,7 +304,7 @@ def sections_014(system: dict[str, Any]) -> tuple[list[bytes], bytes]:
 
 
 def convert_constraint_system(data: bytes) -> bytes:
-    """Return a constraint system of generation 0.8 in the form of generation 0.14."""
+    """Return a constraint system of gnark 0.8 in the format of gnark 0.14."""
     system, end = decode_cbor(data)
     if end != len(data):
         message = f"{len(data) - end} bytes follow the constraint system"
@@ -317,7 +317,7 @@ def convert_constraint_system(data: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class KeySections:
-    """Byte offsets inside a key file of generation 0.8 or 0.14."""
+    """Byte offsets inside a key file of gnark 0.8 or 0.14."""
 
     domain_end: int
     z_count: int

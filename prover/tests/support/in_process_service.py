@@ -40,7 +40,7 @@ StoreFor = Callable[[RequestVector], KeyStore]
 VerifyingKeyOf = Callable[[KeyStore, str], IndependentKey]
 
 CONVERTED = "v2_inclusion_32_1"
-"""The circuit whose published key is also there in generation 0.14."""
+"""The circuit whose published key is also there in gnark 0.14."""
 
 
 def state_of(client: Client) -> ServerState:

@@ -16,7 +16,7 @@ def vectors(name: str) -> Any:
 
 
 def tiny_key(generation: str) -> bytes:
-    """Return the 11-constraint key in generation "0.8" or "0.14"."""
+    """Return the 11-constraint key of gnark "0.8" or "0.14"."""
     return bytes.fromhex(vectors("tiny.json")[f"key_v{generation.replace('.', '_')}_hex"])
 
 

@@ -1,4 +1,4 @@
-"""Small constraint systems made for a test, in both generations, with a solver in Python integers."""
+"""Small constraint systems made for a test, in both format versions, with a solver in Python integers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class System:
         return first
 
     def decoded(self) -> dict[str, Any]:
-        """Return the system as generation 0.8's CBOR map says it."""
+        """Return the system as gnark 0.8's CBOR map says it."""
         raw = [[[{"CID": c, "VID": w} for c, w in side] for side in row] for row in self.rows]
         records = {}
         for kind, terms, first, outputs in self.hints:
@@ -118,7 +118,7 @@ class System:
 
 
 def row_levels(decoded: dict[str, Any]) -> list[list[int]]:
-    """Return row numbers per level: generation 0.8 leaves hints out."""
+    """Return row numbers per level: gnark 0.8 leaves hints out."""
     if any(hint["ID"] not in (BITS, INVERSE_OR_ZERO) for hint in decoded["MHints"].values()):
         return [list(range(len(decoded["Constraints"])))]
     out = instructions_of(copy.deepcopy(decoded))

@@ -55,7 +55,7 @@ def test_export_vk__published_key__is_the_one_in_the_program(tmp_path: Path, fil
     output = tmp_path / "exported.vkey"
     run_prover("export-vk", "--key", str(PUBLISHED / f"{file}.key"), "--output", str(output))
     assert parse_verifying_key(output.read_bytes()) == published_keys()[name]
-    assert parse_verifying_key(output.read_bytes() + bytes(8)) == published_keys()[name]  # as generation 0.14 ends
+    assert parse_verifying_key(output.read_bytes() + bytes(8)) == published_keys()[name]  # as gnark 0.14 ends
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Names of circuits and key files, both generations."""
+"""Names of circuits and key files, both format versions."""
 
 import pytest
 

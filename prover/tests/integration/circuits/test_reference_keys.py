@@ -67,13 +67,13 @@ def assert_same_system(reference: ConstraintSystem, ours: CompiledCircuit) -> No
 
 
 def input_names(key: bytes) -> tuple[list[str], list[str]]:
-    """Return names of public and secret inputs in a key of generation 0.8."""
+    """Return names of public and secret inputs in a key of gnark 0.8."""
     public, _ = decode_cbor(key, key.index(b"\x66Public") + 7)
     secret, _ = decode_cbor(key, key.index(b"\x66Secret") + 7)
     return public, secret
 
 
-# ---- keys of generation 0.8 ------------------------------------------------------------------
+# ---- keys of gnark 0.8 ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", KEY_FILES)

@@ -1,6 +1,6 @@
 """The reference prover loads constraint systems written here and proves with them.
 
-The points of a key stay the reference's own and the constraint system is replaced, in generation 0.8, which is the one
+The points of a key stay the reference's own and the constraint system is replaced, in gnark 0.8, which is the one
 that the published binary reads. A wrong constraint, wire or order would give a proof that does not hold.
 """
 

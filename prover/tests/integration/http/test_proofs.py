@@ -154,7 +154,7 @@ def test_witness__of_a_golden_request__has_the_digests_of_the_reference(
     witness = key.solve(task.assignment.inputs)
     assert hashlib.sha256(witness.wires).hexdigest() == vector.witness_sha256
     if vector.circuit == "batch_append_32_10":
-        return  # its sides are those of generation 0.14, which has ten constraints fewer
+        return  # its sides are those of gnark 0.14, which has ten constraints fewer
     for side, digest in ((witness.a, vector.a_sha256), (witness.b, vector.b_sha256), (witness.c, vector.c_sha256)):
         assert digest is None or hashlib.sha256(side).hexdigest() == digest
 

@@ -23,7 +23,7 @@ def chosen_circuits() -> list[str]:
 
 
 def make_key(name: str, key: Path) -> IndependentKey:
-    """Make a key of a circuit in generation 0.8; its verifying key as independent code reads it."""
+    """Make a key of a circuit in gnark 0.8; its verifying key as independent code reads it."""
     text = key.with_suffix(".vkey")
     make_gnark_08_key(circuit(name), key, text)
     raw = bytes(map(int, text.read_text()[1:-1].split(" ")))

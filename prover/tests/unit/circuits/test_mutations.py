@@ -1,7 +1,7 @@
 """Every constraint is needed: without it, inputs pass that the circuit rejects.
 
 Of each gadget at least 200 constraints are dropped, one at a time; test_mutations_whole.py does the same
-inside circuits. No constraint of generation 0.14 is redundant. In generation 0.8 one is: the result of is_zero is
+inside circuits. No constraint of gnark 0.14 is redundant. In gnark 0.8 one is: the result of is_zero is
 asserted to be boolean when it chooses, although its own two constraints leave no other value.
 """
 

@@ -1,4 +1,4 @@
-"""Constraint systems in the bytes of generation 0.14, against golden bytes and encoders written independently."""
+"""Constraint systems in the bytes of gnark 0.14, against golden bytes and encoders written independently."""
 
 from __future__ import annotations
 

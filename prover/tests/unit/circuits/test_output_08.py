@@ -1,4 +1,4 @@
-"""Constraint systems in the form of generation 0.8."""
+"""Constraint systems in the format of gnark 0.8."""
 
 from __future__ import annotations
 

@@ -276,5 +276,5 @@ def test_read__batch_key__has_the_known_counts_and_digest(
     assert_counts(cs, key_row(f"{circuit}.key", "0.8.0"))
     assert cs.counts.batch_kind == kind
     golden = {entry["name"]: entry["r1cs_digest"] for entry in load("gnark/circuits.json")["circuits"]}
-    # Generation 0.14 compiles append without one row per element.
+    # gnark 0.14 compiles append without one row per element.
     assert (cs.digest() == golden[circuit]) == (circuit != "batch_append_32_10")

@@ -37,7 +37,7 @@ def _without(key: str) -> Callable[[System], None]:
 
 def _hint_id(system: System) -> None:
     for wire in (5, 6, 7, 8):
-        system["MHints"][wire] = system["MHints"][wire] | {"ID": 4115454955}  # the name of generation 0.14
+        system["MHints"][wire] = system["MHints"][wire] | {"ID": 4115454955}  # the name of gnark 0.14
 
 
 def _hint_copy_differs(system: System) -> None:

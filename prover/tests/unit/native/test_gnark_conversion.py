@@ -1,4 +1,4 @@
-"""Keys of generation 0.14 made from 0.8 ones: the writer against known bytes, the kernel against the writer."""
+"""Keys of gnark 0.14 made from 0.8 ones: the writer against known bytes, the kernel against the writer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from constraint_system_hooks import GENERATION_014, Hooks
 from gnark_conversion import convert_key, decode_cbor, encode_cbor, instructions_of, key_sections, levels_of
 from golden_vectors import load, request_vectors
 
-# Converted files have the size of genuine ones where both generations name the inputs alike.
+# Converted files have the size of genuine ones where both format versions name the inputs alike.
 SAME_NAMES = {"v2_inclusion_32_1"}
 
 

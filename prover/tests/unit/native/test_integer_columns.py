@@ -1,4 +1,4 @@
-"""Integer columns and variable-length words of generation 0.14 against encoders written from the specification."""
+"""Integer columns and variable-length words of gnark 0.14 against encoders written from the specification."""
 
 from __future__ import annotations
 

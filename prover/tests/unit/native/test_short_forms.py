@@ -107,7 +107,7 @@ class Rounds:
 
 
 def assert_solved_as_by_python(hooks: Hooks, system: System, inputs: list[int]) -> list[ConstraintSystem]:
-    """Return the systems as both generations state them."""
+    """Return the systems as both format versions state them."""
     expected = [b"".join(value.to_bytes(32, "big") for value in column) for column in system.solve(inputs)]
     read = [hooks.read(system.encode(generation), generation) for generation in (GENERATION_08, GENERATION_014)]
     for cs in read:

@@ -237,7 +237,7 @@ def test_solve__golden_batch_request__gives_the_golden_wires(
 
 
 def extra_boolean_rows(cs: ConstraintSystem) -> list[int]:
-    """Return the rows of batch append that generation 0.14 does not have.
+    """Return the rows of batch append that gnark 0.14 does not have.
 
     They say w * (1 - w) = 0 for the result of IsZero, which a row solves and not a bit hint.
     """
