@@ -84,7 +84,7 @@ def steps() -> list[Step]:
 
 
 def _family(step: Step) -> str:
-    """Return what steps with the same body have in common: the flow that repeats a request repeats the first one."""
+    """Return the common name of steps with the same body: the flow that repeats a request repeats the first one."""
     flow = step.name.partition(", ")[0]
     return "batch goes to the queue even with X-Sync" if flow.startswith("same bytes again") else flow
 
@@ -119,7 +119,7 @@ def _recorded(flow: Json) -> Iterator[Step]:
 
 
 def _old(flow: Json, expected: Json) -> Expectation:
-    """Return what version 0.27.0 answers: it knows no duplicates, and a result is a bare proof."""
+    """Return the answer of version 0.27.0: it knows no duplicates, and a result is a bare proof."""
     if "head only" in flow["name"]:
         return {"status": 202, "fields": {"status": "queued", "circuit_type": "update"}, "job_id": "uuid"}
     return {key: value for key, value in expected.items() if key != "result_shape_head"}

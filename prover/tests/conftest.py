@@ -224,7 +224,7 @@ skipped: list[str] = []
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Yield marks the reports of tests that asked for the reference or for Redis; a mark travels between processes."""
+    """Mark the reports of tests that use the reference or Redis; processes exchange the mark."""
     report = yield
     if any(name.startswith(PREFIXES) for name in getattr(item, "fixturenames", ())):
         report.user_properties.append(NEEDS_REFERENCE)

@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 def obtain(fetch: Callable[[], _T]) -> _T:
-    """Return what `fetch` gives; skips, or fails where the reference is required."""
+    """Return the result of `fetch`; skip the test, or fail if the reference is required."""
     try:
         if missing := redis_server.missing():
             raise reference_fixtures.ReferenceUnavailable(missing)

@@ -86,7 +86,7 @@ def field_element(numbers: random.Random) -> Hash32:
 
 
 def state_world(seed: int, next_index: int, zkp_batch_size: int, appends: int, nullifies: int) -> World:
-    """Return so many batches of both queues; spent accounts lie anywhere in the tree."""
+    """Return a world with batches of both queues; spent accounts are anywhere in the tree."""
     numbers = random.Random(seed)
     count = appends * zkp_batch_size
     places = range(next_index, next_index + count)
@@ -136,7 +136,7 @@ def state_world(seed: int, next_index: int, zkp_batch_size: int, appends: int, n
 
 
 def address_world(seed: int, next_index: int, zkp_batch_size: int, batches: int) -> World:
-    """Return so many batches of addresses, each over a low element of its own anywhere in the tree."""
+    """Return a world with batches of addresses, each with another low element anywhere in the tree."""
     numbers = random.Random(seed)
     count = batches * zkp_batch_size
     addresses = tuple(Hash32(numbers.randrange(1 << 240, 1 << 248).to_bytes(32, "big")) for _ in range(count))

@@ -28,7 +28,7 @@ _sleep = asyncio.sleep
 
 
 def chosen(*words: str) -> Settings:
-    """Return what a command line of `forester start` comes to, without an environment."""
+    """Return the settings of a command line of `forester start`, without an environment."""
     flags = start.make_context("start", list(words)).params
     known = {name: value for name, value in flags.items() if name in Settings.model_fields}
     return load_settings(known, environment={}, dotenv=Path("/nonexistent")).settings

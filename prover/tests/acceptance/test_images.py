@@ -21,7 +21,7 @@ PATIENCE_S = 90
 
 
 def docker(*words: str, status: int | None = 0) -> subprocess.CompletedProcess[str]:
-    """Return what the engine's client answers; ``status`` is what it must end with, None for anything."""
+    """Return the output of the engine's client; ``status`` is its required exit status, None for any."""
     answer = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=PATIENCE_S * 2)
     assert status is None or answer.returncode == status, (
         f"{words}: {answer.returncode}\n{answer.stdout}{answer.stderr}"
@@ -30,7 +30,7 @@ def docker(*words: str, status: int | None = 0) -> subprocess.CompletedProcess[s
 
 
 def run(image: str, *command: str, options: Sequence[str] = (), status: int | None = 0) -> str:
-    """Return what a container of an image wrote until it ended."""
+    """Return the output of a container of an image until its end."""
     answer = docker("run", "--rm", *CONFINED, *options, image, *command, status=status)
     return answer.stdout + answer.stderr
 
@@ -75,12 +75,12 @@ class Container:
         self.identity = identity
 
     def state(self) -> dict[str, Any]:
-        """Return what the engine knows of it."""
+        """Return the engine's description of it."""
         state: dict[str, Any] = json.loads(docker("inspect", "--format={{json .State}}", self.identity).stdout)
         return state
 
     def log(self) -> str:
-        """Return what it wrote."""
+        """Return its output."""
         answer = docker("logs", self.identity)
         return answer.stdout + answer.stderr
 

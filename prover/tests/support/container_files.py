@@ -88,7 +88,7 @@ def in_context(path: str) -> bool:
 
 
 def copied_into(stage: Stage) -> list[str]:
-    """Return what a stage copies from the workspace: files, and folders without the slash."""
+    """Return the paths that a stage copies from the workspace: files, and folders without the slash."""
     return [
         source.rstrip("/")
         for copied in stage.all("COPY")
@@ -98,7 +98,7 @@ def copied_into(stage: Stage) -> list[str]:
 
 
 def compose() -> dict[str, Any]:
-    """Return what compose.yaml says, anchors resolved."""
+    """Return compose.yaml with resolved anchors."""
     everything: dict[str, Any] = yaml.safe_load((WORKSPACE / "compose.yaml").read_text())
     return everything
 
@@ -109,7 +109,7 @@ def services(profile: str) -> dict[str, dict[str, Any]]:
 
 
 def command_of(service: Mapping[str, Any]) -> list[str]:
-    """Return what the container of a service runs: the entry point of our image, if it is one, and the command."""
+    """Return the words of a service's container: the entry point of our image, if it is one, and the command."""
     entry: list[str] = service.get("entrypoint", [])
     if "build" in service:
         entry = stages(WORKSPACE / service["build"]["dockerfile"])[-1].program
@@ -169,7 +169,7 @@ class Container:
             time.sleep(0.2)
 
     def stop(self) -> int:
-        """Return what `compose down` does; the exit status."""
+        """Stop as `compose down` does; return the exit status."""
         self.process.send_signal(self.stop_signal)
         try:
             return self.process.wait(PATIENCE_S)

@@ -32,7 +32,7 @@ def tiny_key(engine: Engine) -> LoadedKey:
 
 
 def tiny_task(name: str = "z6") -> ProofTask:
-    """Return what the tiny key proves, a case of tiny.json under the name of some circuit."""
+    """Return the statement of the tiny key, a case of tiny.json under the name of some circuit."""
     case = TINY["cases"][name]
     public, secret = (
         b"".join(int(text, 16).to_bytes(32, "big") for text in case[part]) for part in ("public", "secret")
@@ -41,7 +41,7 @@ def tiny_task(name: str = "z6") -> ProofTask:
 
 
 def wrong(proof: KernelProof) -> KernelProof:
-    """Return a proof of well-formed points that does not hold: the last point is the first."""
+    """Return an invalid proof of well-formed points: the last point is the first."""
     return KernelProof(proof.points[:192] + proof.points[:64], proof.stage_seconds)
 
 

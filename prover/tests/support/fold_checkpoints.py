@@ -33,7 +33,7 @@ class Checkpoint:
     data: mmap.mmap
 
     def half_at(self, generation: int) -> int:
-        """Return where the half of a generation begins."""
+        """Return the offset of the half of a generation."""
         return generation % 2 * (len(self.data) // 2)
 
     def word(self, generation: int, at: int) -> int:

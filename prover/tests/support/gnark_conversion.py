@@ -331,7 +331,7 @@ def _skip_points(data: bytes, offset: int, size: int) -> int:
 
 
 def key_sections(data: bytes, *, generation_014: bool = False, wrapper: int = 16) -> KeySections:
-    """Return where the parts of a key lie; points must be compressed. Batch keys have an eight-byte wrapper."""
+    """Return the positions of the parts of a key; points must be compressed. Batch keys have an eight-byte wrapper."""
     domain_end = wrapper + 168 + generation_014
     z_count = _skip_points(data, _skip_points(data, domain_end + 3 * 32, 32), 32)
     z_end = _skip_points(data, z_count, 32)

@@ -21,7 +21,7 @@ class GpuScript:
         self._variables = {"GPU_BUILD": str(folder), "GPU_LIBRARY": str(self.library)}
 
     def run(self, *words: str, **variables: str) -> str:
-        """Return what a stage said on standard error; it must pass."""
+        """Return the standard error of a stage, which must pass."""
         environment = {name: value for name, value in os.environ.items() if name not in ("AGAIN", "PEER")}
         environment |= self._variables | variables
         answer = subprocess.run([SCRIPT, *words], env=environment, capture_output=True, text=True, timeout=1200)

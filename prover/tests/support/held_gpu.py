@@ -100,7 +100,7 @@ class HeldGpu:
 
 
 def batches(limit: int = 64, **sizes: int) -> FakeDevice:
-    """Return a device that makes so many proofs in one call."""
+    """Return a device with this maximum of proofs in one call."""
     return FakeDevice(batch_limit=limit, **sizes)
 
 

@@ -38,7 +38,7 @@ def run(net: Localnet, *words: str, **environment: str | None) -> tuple[int, str
 
 
 def planned(net: Localnet, *words: str, **environment: str | None) -> dict[str, Any]:
-    """Return what `forester start` would do; log lines come before."""
+    """Return the plan of `forester start`; log lines come before."""
     _, text = run(net, "start", "--dry-run", "--output", "json", *words, **environment)
     plan: dict[str, Any] = json.loads(text[text.index("{\n") :])
     return plan

@@ -47,7 +47,7 @@ def environment_of(net: Localnet, echo: Echo, folder: Path) -> dict[str, str]:
 
 
 async def _seen(process: asyncio.subprocess.Process, echo: Echo) -> str:
-    """Return what the process writes and its API answers, until its work has failed at the indexer."""
+    """Return the output of the process and the answers of its API, until its work has failed at the indexer."""
     assert process.stderr is not None
     lines: list[str] = []
     url = None

@@ -113,7 +113,7 @@ def told(folder: Path, event: str, **facts: object) -> bool:
 
 
 def rows(folder: Path, query: str) -> int:
-    """Return what a query counts in the journal of a process that runs."""
+    """Return the count of a query in the journal of a running process."""
     with contextlib.closing(sqlite3.connect(f"file:{folder / 'journal'}?mode=ro", uri=True)) as journal:
         return int(journal.execute(query).fetchone()[0])
 

@@ -61,7 +61,7 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Localnet]:
 
 
 def made(kit: Kit) -> Rollovers:
-    """Return what a forester has after a restart: nothing but the journal."""
+    """Return the state of a forester after a restart: nothing but the journal."""
     return Rollovers(kit.rpc, kit.sender, RolloverStore(kit.journal), derivation=kit.pubkey)
 
 

@@ -109,7 +109,7 @@ FREE = {"rollover_index", "close_threshold", "root_index", "min_weight", "fee", 
 
 
 def largest_number(value: object, name: str = "") -> int:
-    """Return the largest number in what was decoded, but for those that are free."""
+    """Return the largest decoded number, except the unbounded ones."""
     if isinstance(value, int):
         return 0 if name in FREE else value
     if isinstance(value, tuple):

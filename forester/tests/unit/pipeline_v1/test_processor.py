@@ -433,11 +433,11 @@ async def _drained(fates: list[list[str]], pauses: list[float]) -> None:
 
 
 def _past(fates: list[list[str]], world: World, value: bytes) -> list[str]:
-    """Return what became of the transactions of an element."""
+    """Return the outcomes of the transactions of an element."""
     names = fates[int.from_bytes(value, "big") - 1]
     return names[: world.values_sent.count(value)]
 
 
 def _told(fates: list[list[str]], world: World, value: bytes) -> list[str]:
-    """Return what became of its last one."""
+    """Return the outcome of its last one."""
     return _past(fates, world, value)[world.values_sent.count(value) - 1 :]

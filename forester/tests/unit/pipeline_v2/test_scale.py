@@ -19,7 +19,7 @@ SMALL, LARGE = 2_000, 10**8
 
 
 def staged(kind: TreeKind, world: World) -> tuple[list[CircuitKind], int]:
-    """Return what is staged, and the most memory meanwhile."""
+    """Return the staged batches, and the peak of memory."""
     result = json.dumps(json.loads(world.answer)["result"])
     answer = msgspec.json.decode(result, type=QueueElements, dec_hook=decode_base58)
     snapshot = answer.state_queue or answer.address_queue

@@ -265,7 +265,7 @@ def test_compose__localnet__becomes_healthy_from_an_environment_that_is_there(
 
 
 def redis_cli(port: str, *words: str) -> str:
-    """Return what Redis answers to a command."""
+    """Return the answer of Redis to a command."""
     return subprocess.run(["redis-cli", "-p", port, *words], capture_output=True, text=True, check=True).stdout
 
 

@@ -33,7 +33,7 @@ async def connection(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asy
 
 
 async def ask(port: int, raw: bytes = GET_HEALTH, *, half_close: bool = False) -> bytes:
-    """Return what comes back for raw bytes until the server closes or the answer to a health check is whole."""
+    """Return the answer to raw bytes until the server closes or the answer to a health check is complete."""
     async with connection(port) as (reader, writer):
         answer = b""
         with contextlib.suppress(OSError):

@@ -34,7 +34,7 @@ DEADLINES = {"merkle_deadline_s": 120, "batch_deadline_s": 120}
 
 
 def read(rows: list[Row], path: Path) -> str:
-    """Return what is to be said about rows."""
+    """Return the complaints about rows."""
     with path.open("w") as out:
         report(rows, Console(file=out, width=200))
     return path.read_text()

@@ -22,7 +22,7 @@ REQUESTS += [("GET", "/queue/stats"), ("GET", "/queue/health")]
 
 
 async def readiness(client: Client) -> tuple[bool, str]:
-    """Return what ``/readyz`` says."""
+    """Return the answer of ``/readyz``."""
     return await asyncio.to_thread(probes(state_of(client))["/readyz"])
 
 

@@ -66,7 +66,7 @@ def loaded(store: KeyStore) -> set[CircuitId]:
 
 
 def estimate(folder: Path, *circuits: CircuitId) -> int:
-    """Return what the store reserves for keys before it has read them, and a little more."""
+    """Return the reservation of the store for keys that it has not read, and a little more."""
     return sum(int((folder / wanted.earlier_key_file).stat().st_size * 1.01) for wanted in circuits)
 
 

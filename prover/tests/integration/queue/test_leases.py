@@ -133,7 +133,7 @@ async def test_calls__whose_first_answer_was_lost__change_nothing_twice(
     once = queue._scripts.call
 
     async def twice(name: str, arguments: dict[str, Any], blob: bytes = b"") -> Any:
-        """Return what redis-py does when a connection breaks before the answer."""
+        """Call twice, as redis-py does when a connection breaks before the answer."""
         await once(name, arguments, blob)
         return await once(name, arguments, blob)
 

@@ -152,7 +152,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def waiters(queue: Queue, job_id: str, number: int) -> list[asyncio.Task[JobStatus | None]]:
-    """Return so many clients that have seen the job as it is and wait for a change."""
+    """Return clients that have seen the present job and wait for a change."""
     queue.client.config_resetstat()
     tasks = [asyncio.create_task(queue.wait(job_id, 300)) for _ in range(number)]
     await until(lambda: queue.client.info("commandstats").get("cmdstat_hmget", {"calls": 0})["calls"] >= number)

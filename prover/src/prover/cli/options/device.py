@@ -75,7 +75,7 @@ def device_options(command: Function) -> Function:
 
 
 def device_overrides(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the options say, by the names of the settings."""
+    """Return the values of the options, by the names of the settings."""
     return {setting: options[option] for option, setting in _SETTINGS.items() if options.get(option) is not None}
 
 

@@ -78,7 +78,7 @@ def http_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def http_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) -> Overrides:
-    """Return what the options and the reference's variables say; raises SettingsInvalid for a bad variable.
+    """Return the values of the options and the reference's variables; raises SettingsInvalid for a bad variable.
 
     The variables count where neither an option nor our own variable of the same meaning is given.
     """

@@ -109,5 +109,5 @@ download_url_option = click.option(
 
 
 def selection_from(run_mode: str | None, circuits: tuple[str, ...], key_set: str) -> CircuitSelection:
-    """Return what the options select; everything if none is given."""
+    """Return the selection of the options; everything if none is given."""
     return CircuitSelection.of(RunMode(run_mode) if run_mode else None, circuits, KeySet(key_set))

@@ -38,7 +38,7 @@ def queue_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def queue_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) -> Overrides:
-    """Return what the options and the reference's variables say; raises SettingsInvalid where they contradict.
+    """Return the values of the options and the reference's variables; raises SettingsInvalid where they contradict.
 
     QUEUE_MODE and SERVER_MODE count where no option says which parts run.
     """
