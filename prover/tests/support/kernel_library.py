@@ -141,7 +141,7 @@ def runs(library: Path, backend: str) -> bool:
 
 
 class Kernel:
-    """An engine of the public API. One thread unless told; close() frees it."""
+    """An engine of the public API. One thread by default; close() frees it."""
 
     def __init__(self, library: Path, backend: str = "portable", threads: int = 1) -> None:
         self._ffi = cffi.FFI()

@@ -167,7 +167,7 @@ class Section:
 
 @dataclass
 class PreparedFile:
-    """A prepared file in parts. ``write`` puts offsets, counts and all checksums right unless told otherwise."""
+    """A prepared file in parts. ``write`` corrects offsets, counts and all checksums by default."""
 
     header: dict[str, Any]
     sections: list[Section]

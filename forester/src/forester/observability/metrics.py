@@ -50,7 +50,7 @@ class Metrics:
         self.failed = Counter(
             "forester_transactions_failed_total", "Transactions that failed", ("reason",), registry=self.registry
         )
-        self.epoch_detected = Gauge("forester_epoch_detected", "Latest epoch seen", registry=self.registry)
+        self.epoch_detected = Gauge("forester_epoch_detected", "Latest known epoch", registry=self.registry)
         self.epoch_registered = Gauge(
             "forester_epoch_registered", "Latest epoch registered for", registry=self.registry
         )
@@ -83,12 +83,12 @@ class Metrics:
         )
         self.spent = Gauge(
             "forester_spent_lamports",
-            "Lamports that transactions of the last hour were signed for",
+            "Cost of the transactions signed in the last hour, lamports",
             registry=self.registry,
         )
         self.spending_budget = Gauge(
             "forester_spending_budget_lamports",
-            "Maximum lamports that transactions of an hour may be signed for",
+            "Maximum cost of the transactions signed within an hour, lamports",
             registry=self.registry,
         )
         self.key_used_elsewhere = Counter(

@@ -102,7 +102,7 @@ def test_watching__registers_late_and_runs_out_of_money__is_red_until_mended_and
         net.call("localnet_advance", 3)
         events = asyncio.run(_register_late(net))
     told = [(event["event_action"], event["dedup_key"].rsplit("/", 1)[1]) for event in events]
-    # The first that is found in order ends what an earlier process may have told of it.
+    # The first passed check ends incidents that an earlier process may have reported.
     in_order_at_once = {("resolve", "balance"), ("resolve", "snapshot"), ("resolve", "progress")}
     assert set(told[:3]) == in_order_at_once
     assert told[3:] == [

@@ -229,11 +229,11 @@ from solders.pubkey import Pubkey
 from forester.journal.rollovers import RolloverStore
 from forester.rollover.rollovers import Rollovers
 
-async def main(told):
-    net = Localnet(told["environment"], {"forester": Keypair.from_bytes(bytes(told["key"]))})
-    async with forester_on(net, Path(told["folder"])) as kit:
+async def main(given):
+    net = Localnet(given["environment"], {"forester": Keypair.from_bytes(bytes(given["key"]))})
+    async with forester_on(net, Path(given["folder"])) as kit:
         made = Rollovers(kit.rpc, kit.sender, RolloverStore(kit.journal), derivation=kit.pubkey)
-        await made.roll_over_if_full(await kit.tree(Pubkey.from_string(told["tree"])), kit.window)
+        await made.roll_over_if_full(await kit.tree(Pubkey.from_string(given["tree"])), kit.window)
 
 asyncio.run(main(json.load(sys.stdin)))
 """
@@ -262,7 +262,7 @@ async def test_rollover__process_killed_while_its_transaction_gets_lost__is_done
 
 def killed_when_sent(net: Localnet, folder: Path, tree: TreeMetadata) -> None:
     """Roll a tree over in another process, and kill that once it has sent its transaction."""
-    told = {
+    given = {
         "environment": net.environment,
         "key": list(bytes(net.keys["forester"])),
         "folder": str(folder),
@@ -273,7 +273,7 @@ def killed_when_sent(net: Localnet, folder: Path, tree: TreeMetadata) -> None:
     child = subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, env=inherited | paths, text=True)
     try:
         assert child.stdin is not None
-        child.stdin.write(json.dumps(told))
+        child.stdin.write(json.dumps(given))
         child.stdin.close()
         ends = time.monotonic() + 120
         while not journaled(folder) and time.monotonic() < ends:

@@ -144,7 +144,7 @@ async def test_discovery__notified__looks_at_new_and_replaced_trees_only() -> No
     discovery.notice(address(99), b"short")
     for _ in range(10):
         await asyncio.sleep(0)
-    assert node.looked == looked, "an interval of 0 looks only when told"
+    assert node.looked == looked, "an interval of 0 searches only on demand"
     node.trees = (STATE, ADDRESSES)
     (new,) = ADDRESSES.accounts()
     discovery.notice(new.address, new.data)

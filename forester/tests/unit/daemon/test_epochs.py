@@ -236,7 +236,7 @@ async def test_epoch__work_is_refused__looks_at_once_and_finalises_if_the_weight
     await world.go(1310)
     world.chain.execute("late", Action.REGISTER, 1311)
     await world.go(1325)
-    assert forester.live.share == Share(0, 1, 1), "nobody told that the weight has moved"
+    assert forester.live.share == Share(0, 1, 1), "no notification of the new weight"
     refusal = TransactionRefused("x", program=str(REGISTRY), code=RegistryCode.FORESTER_NOT_ELIGIBLE)
     forester.shares.refused(EPOCH, refusal)
     await world.go(1326)

@@ -20,11 +20,10 @@ _SPARED = {"SSL_CERT_FILE": os.devnull, "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 
 @contextlib.contextmanager
 def _quick_imports() -> Iterator[None]:
-    """Shorten imports by a quarter of their time, which goes into parts that no command needs.
+    """Shorten imports by a quarter of their time, which is spent on work that no command needs.
 
-    aiohttp reads the system's certificates, twice, for connections of later; who makes one reads them himself.
-    Pydantic looks through all installed packages for plugins. The collector looks through all that modules are made
-    of, again and again, for half a megabyte of garbage.
+    aiohttp reads the system's certificates twice; code that opens a connection reads them again. Pydantic searches all
+    installed packages for plugins. The garbage collector scans the modules repeatedly, and finds half a megabyte.
     """
     given = {name: os.environ.get(name) for name in _SPARED}
     os.environ.update(_SPARED)

@@ -1,4 +1,4 @@
-"""The proxy of the chaos test passes data on, late when told so, and cuts connections."""
+"""The proxy of the chaos test forwards data, late on demand, and cuts connections."""
 
 from __future__ import annotations
 

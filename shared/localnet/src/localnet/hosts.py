@@ -1,6 +1,6 @@
 """Names of this machine."""
 
-_ANY = ("0.0.0.0", "::")  # noqa: S104 - told apart, not chosen
+_ANY = ("0.0.0.0", "::")  # noqa: S104 - compared, not chosen
 
 
 def reachable(host: str) -> str:

@@ -168,7 +168,7 @@ def _fixed_keys(settings: HttpSettings) -> tuple[ApiKey, ...]:
     single = settings.api_key.get_secret_value()
     if not single:
         return keys
-    # The reference takes any text here, and its one key opens everything.
+    # The reference accepts any text here, and its one key has every right.
     return (_api_key(REFERENCE_NAME, Role.ADMIN, single), *keys)
 
 

@@ -129,7 +129,7 @@ def add_tree_of_account(connection: sqlite3.Connection, account: TreeAccount) ->
 
 
 def add_default_tree(connection: sqlite3.Connection, key: bytes, tree_type: TreeType, queue: bytes) -> Tree:
-    """Enter a tree of which an event told no more than this."""
+    """Insert a tree of which an event has only these values."""
     return add_tree(connection, key, tree_type, queue, HEIGHTS[tree_type], ROOT_CAPACITIES[tree_type])
 
 
