@@ -37,7 +37,7 @@ class CompressedAccount:
 
 @lru_cache(maxsize=65536)
 def hash_to_field(data: bytes) -> bytes:
-    """Map bytes into the field: their Keccak-256 with the byte 255 behind them, first byte cleared."""
+    """Map bytes into the field: their Keccak-256 followed by the byte 255, with the first byte cleared."""
     digest = keccak.new(digest_bits=256, data=data + b"\xff").digest()
     return b"\0" + digest[1:]
 

@@ -9,7 +9,7 @@ _BATCHED = b"BatchMta"
 _STATE_V1 = bytes((172, 43, 172, 186, 29, 73, 219, 84))
 _ADDRESS_V1 = bytes((11, 161, 175, 9, 212, 229, 73, 73))
 
-_QUEUE_IN_METADATA = 96 + 56  # behind access and rollover metadata
+_QUEUE_IN_METADATA = 96 + 56  # after access and rollover metadata
 _V1_METADATA = 8
 _V1_COUNTERS = 224
 _V1_ROOTS_RING = 336

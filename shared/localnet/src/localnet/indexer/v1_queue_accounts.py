@@ -8,7 +8,7 @@ from localnet.indexer.borsh import MalformedData, Reader
 _CAPACITY = 232
 _BUCKETS = 256
 _BUCKET_BYTES = 48
-_VALUE = 16  # behind tag and sequence number
+_VALUE = 16  # after tag and sequence number
 _VALUE_BYTES = 32
 _PENDING = b"\0"
 """First byte of the tag of a bucket whose value waits for a forester; others are processed or empty."""

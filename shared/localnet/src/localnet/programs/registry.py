@@ -191,7 +191,7 @@ def nullify(
 
 @dataclass(frozen=True)
 class LowElement:
-    """The element of a V1 address tree that a new value goes behind; ``siblings`` are all 26, from the leaf upwards."""
+    """The low element of a new value in a V1 address tree; ``siblings`` are all 26, from the leaf upwards."""
 
     index: int
     value: bytes

@@ -12,7 +12,7 @@ MAX_ADVANCE = 100_000
 
 
 def advance(network: Network, params: Params) -> int:
-    """Close the open slot, or as many as asked for; returns the slot that is open then."""
+    """Close the open slot, or several; return the slot that is open then."""
     count = 1 if params.get(0) is None else params.number(0)
     if not 1 <= count <= MAX_ADVANCE:
         raise invalid(f"Invalid params: between 1 and {MAX_ADVANCE} slots; use localnet_warp to skip more.")
