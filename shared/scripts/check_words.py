@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Report unwelcome words and first words of `unwelcome_words.toml`: `check_words.py [PATH …]`.
 
-It searches pages, comments, docstrings, string literals and names of log events, in all files but those that the list
-excludes, or in those below the paths. Code is not searched: blocks and spans of code in pages, and string literals of
-one word. Prints one line for each finding; exits 1 if there are any.
+It searches pages, YAML, comments, docstrings, string literals and names of log events, in all files but those that the
+list excludes, or in those below the paths. Code is not searched: blocks and spans of code in pages, and string literals
+of one word. Prints one line for each finding; exits 1 if there are any.
 """
 
 import ast
@@ -26,11 +26,12 @@ _PYTHON = re.compile(rf"#[^\n]*|{_TRIPLE}|{_DOUBLE}|{_SINGLE}", flags=re.DOTALL)
 _C = re.compile(rf"//[^\n]*|/\*.*?\*/|{_DOUBLE}|{_SINGLE}", flags=re.DOTALL)
 _LUA = re.compile(rf"--[^\n]*|{_DOUBLE}|{_SINGLE}")
 _SHELL = re.compile(r"(?<!\S)#[^\n]*")
+_PAGES = {".md", ".yaml", ".yml", ".tpl"}
 _LANGUAGES = {
     ".py": _PYTHON,
     **dict.fromkeys((".c", ".h", ".cu", ".cuh"), _C),
     ".lua": _LUA,
-    **dict.fromkeys((".bash", ".sh", ".toml", ".yaml", ".yml", ".awk", ""), _SHELL),
+    **dict.fromkeys((".bash", ".sh", ".toml", ".awk", ""), _SHELL),
 }
 _VALUES = {"property", "cached_property", "fixture", "contextmanager", "asynccontextmanager"}
 _MARKS = re.compile(r"\\n|^--|[\"'#*]|//")
@@ -39,7 +40,7 @@ _FIELD = re.compile(r"\{[^{}\n]*\}")
 
 def prose(text: str, suffix: str) -> str:
     """Return a file's text with zeros in place of all that is not prose; positions stay."""
-    if suffix == ".md":
+    if suffix in _PAGES:
         return _without_code(text)
     parts = []
     end = 0
@@ -118,7 +119,7 @@ def main() -> int:
     lines = []
     for name in sorted(set(listing)):
         file = ROOT / name
-        if file.suffix not in {".md", *_LANGUAGES} or not file.is_file():
+        if file.suffix not in {*_PAGES, *_LANGUAGES} or not file.is_file():
             continue
         try:
             text = file.read_text()

@@ -45,6 +45,7 @@ def report(tree: Path, page: str, text: str, *paths: str) -> tuple[int, str]:
     ("page", "text"),
     [
         ("docs/a.md", "# Sizes\nWill\ndo.\n"),
+        ("src/alerts.yaml", "annotations:\n  summary: It will do.\n"),
         ("src/comment.py", "x = 1\n# It will\n# do.\n"),
         ("src/docstring.py", '"""Sizes.\nIt will do."""\n'),
         ("src/message.py", 'raise E(\n    f"{size} will " "do it"\n)\n'),
