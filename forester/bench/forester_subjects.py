@@ -1,4 +1,4 @@
-"""What a forester sustains and survives: load, faults, lies, kills, a day.
+"""Measurements of a forester: load, faults, lies, kills, a day.
 
 All but `scale` run whole `forester start` processes on a local network with the published programs, judge bounds, and
 end with status 1 if one is missed. SUBJECT --help lists the bounds and the options of a subject.

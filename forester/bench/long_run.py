@@ -119,7 +119,7 @@ class Day:
                 self.scraped += 1
 
     async def until(self, is_so: Callable[[NetworkState], bool], within_s: float) -> NetworkState:
-        """Wait for a state, or give it up; the clock goes on slowly."""
+        """Wait for a state for a limited time; the clock advances slowly."""
         ends = time.monotonic() + within_s
         while True:
             state = await self.network.state()

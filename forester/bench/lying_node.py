@@ -136,7 +136,7 @@ class LyingRun:
         self._signed: set[str] = set()
 
     async def report(self) -> Report:
-        """Tell all lies, and compare what happened with what must be."""
+        """Inject all lies, and check the outcome."""
         report, options, before = Report(), self._options, await self._balance()
         for counts in (BEGINNING, *TRAFFIC):
             await self._stage.network.seed(counts)
@@ -154,7 +154,7 @@ class LyingRun:
             costs.append(await self._exhausted())
             red = any(line["condition"] == "budget" for line in self._events("unhealthy"))
             stopped = self._stopped() and red and bool(self._events("spending_budget_exceeded"))
-            report.require("the forester stops sending, and says so", stopped, stopped)
+            report.require("the forester stops sending, and reports it", stopped, stopped)
         total = sol(before - await self._balance())
         report.require(f"at most the budget of {options.budget:g} SOL is spent", total <= options.budget, f"{total:g}")
         _ = self._stage.member.pid  # the process that was started

@@ -128,7 +128,7 @@ class Run:
                 self.troubles.append((began, time.time()))
 
     async def reach(self, slot: int) -> None:
-        """Wait for a slot; a process that ended by itself ends the run."""
+        """Wait for a slot; a process that ended unexpectedly ends the run."""
         while True:
             now = await self.network.rpc.slot()
             self.seen.append((time.time(), now))

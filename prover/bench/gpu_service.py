@@ -149,7 +149,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("what", choices=("latency", "throughput"))
     parser.add_argument(
-        "key", type=Path, metavar="KEY", help="a key file, with its prepared forms in `prepared` beside it"
+        "key", type=Path, metavar="KEY", help="a key file; its prepared keys are in `prepared` next to it"
     )
     parser.add_argument("request", type=Path, nargs="?", metavar="REQUEST", help="default: KEY with the ending .json")
     parser.add_argument("--cuda-library", type=Path, required=True, metavar="FILE", help="libgroth16_cuda.so")
