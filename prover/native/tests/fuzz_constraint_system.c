@@ -1,6 +1,6 @@
 /* fuzz_constraint_system.c - arbitrary bytes as a constraint system, and arbitrary inputs to what was accepted.
  *
- * Byte 0: odd for generation 0.14, even for 0.8. The rest is the constraint system. What the reader accepts must hold
+ * Byte 0: odd for gnark 0.14, even for 0.8. The rest is the constraint system. What the reader accepts must hold
  * together (program, slices, components) and be solvable without a memory error; whether the constraints hold
  * does not matter here.
  */
@@ -29,7 +29,7 @@ static void check_error(g16_status status, const g16_error *error, size_t size) 
     require(memchr(error->message, 0, sizeof error->message) != NULL && error->message[0], "a message");
     require(strchr(error->message, '\n') == NULL, "a message of one line");
     require(status == G16_OUT_OF_MEMORY || (error->offset >= 1000 && error->offset <= 1000 + size),
-            "the offset lies in the section");
+            "the offset is in the section");
 }
 
 static void check_program(const constraint_system *cs) {

@@ -4,7 +4,7 @@
  *   check   bit for bit the CPU's proofs for given blinding, with tables of bases and without; batches of several sizes, in
  *           which one proof fails; then NUMBER (4) threads at once
  *   tunings the same under each of gpu_tunings.h, and a refusal of one out of range
- *   devices the same on every GPU, alone and at once; where there is one GPU, a line that says so
+ *   devices the same on every GPU, alone and at once; where there is one GPU, a line that reports it
  *   bench   milliseconds of a proof, witness to bytes, one at a time; then proofs per second of NUMBER (8) threads
  *   rate    milliseconds of the largest batch; then proofs per second of NUMBER (3) threads that make such batches
  *   soak    NUMBER (10000) proofs in a row, the second half in batches, each of them verified

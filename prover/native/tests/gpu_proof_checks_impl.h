@@ -17,7 +17,7 @@ static void expect_proofs(const setting *s, uint8_t proofs[BLINDING_COUNT][G16_P
         uint8_t first[32] = {0}, second[32] = {0};
         first[31] = BLINDINGS[i][1];
         second[31] = BLINDINGS[i][2];
-        must("proof on the processor", g16_prove_with_blinding(s->engine, s->key, proofs[i], BLINDINGS[i][0], first, second,
+        must("proof on the CPU", g16_prove_with_blinding(s->engine, s->key, proofs[i], BLINDINGS[i][0], first, second,
              s->inputs.data, s->count, scratch, size, NULL, &error), &error);
     }
     free(scratch);

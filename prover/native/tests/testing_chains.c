@@ -20,7 +20,7 @@ enum { COUNTED = 11 };
 
 static const device_abi_costs FREE = {0, 1, 25}, USUAL = {300, 1.25, 25};
 
-/* Cuts a system; NULL and the reason where the processor keeps it. forced: whatever it costs. */
+/* Cuts a system; NULL and the reason where the CPU keeps it. forced: whatever it costs. */
 T_CS cs_chains *t_chains_make(const constraint_system *cs, uint32_t domain_log2, uint32_t forced, char reason[CS_CHAINS_REASON],
                               uint64_t counts[COUNTED]) {
     cs_chains *chains = NULL;
@@ -58,7 +58,7 @@ static uint64_t differing(const fr *x, const fr *y, size_t count) {
     return found;
 }
 
-/* Solves on both sides, and counts the values that differ: of wires, a and b. failed: rows that do not hold, on the processor, in a
+/* Solves on both sides, and counts the values that differ: of wires, a and b. failed: rows that do not hold, on the CPU, in a
  * part, on the device (witness_outcome). 0 when there was no memory or the inputs were refused. */
 T_CS uint32_t t_chains_differing(const constraint_system *cs, const cs_chains *chains, uint32_t domain_log2, uint32_t choice,
                                  uint32_t threads, uint32_t order, const uint8_t *inputs, size_t count, uint64_t found[3],

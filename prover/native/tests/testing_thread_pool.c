@@ -98,7 +98,7 @@ static void share_task(void *argument, uint32_t index, uint32_t worker) {
     record->inside = thread_pool_share(record->pool);
 }
 
-/* shares[0]: what a job may count on in a pool without others; shares[1]: beside one; shares[2]: after it. */
+/* shares[0]: what a job may count on in a pool without others; shares[1]: together with one; shares[2]: after it. */
 int32_t t_pool_share(uint32_t threads, uint32_t *shares) {
     share_record record = {NULL, 0};
     if (thread_pool_create(&record.pool, threads) != G16_OK) return -2;

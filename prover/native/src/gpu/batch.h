@@ -29,7 +29,7 @@ static inline void device_batch_fail(const device_batch *batch, g16_status statu
     }
 }
 
-/* Returns 1 when a status concerns one proof and its inputs, and not the whole batch. */
+/* Returns 1 when a status affects one proof and its inputs, and not the whole batch. */
 static inline int device_batch_is_own(g16_status status) {
     return status == G16_INVALID_ARGUMENT || status == G16_UNSATISFIED_CONSTRAINT || status == G16_UNSUPPORTED_KEY;
 }

@@ -34,7 +34,7 @@ static int pays_off(const chains_builder *m, uint64_t products, uint64_t longest
     const double gained = (double)products * costs->processor_ns + saved, lost = (double)longest * costs->chain_ns;
     if (gained > lost) return 1;
     snprintf(m->reason, CS_CHAINS_REASON,
-             "%llu chains of up to %llu steps take %.2f ms on the device, and the processor and the bus no more than %.2f",
+             "%llu chains of up to %llu steps take %.2f ms on the device, and the CPU and the bus no more than %.2f",
              (unsigned long long)chains, (unsigned long long)longest, 1e-6 * lost, 1e-6 * gained);
     return 0;
 }

@@ -192,7 +192,7 @@ static inline __attribute__((always_inline)) void C(msm_sort)(C(msm_scratch) *s,
     /* Index 0 and digit 0 contribute nothing: their entries get no position. */
     starts[1] = 0;
     for (uint32_t b = 1; b <= buckets; b++) starts[b + 1] += starts[b];
-    if (!whole) starts[0] = starts[buckets + 1]; /* a dummy position, which is overwritten; it exists if any entry is left out */
+    if (!whole) starts[0] = starts[buckets + 1]; /* a dummy position, which is overwritten; it exists if any entry is omitted */
     for (uint32_t i = 0; i < count; i++) {
         const int32_t digit = digits[i];
         uint32_t place = msm_magnitude(digit) - (whole ? 0 : first);
