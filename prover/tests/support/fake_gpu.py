@@ -113,7 +113,7 @@ class FakeDevice:
         self.may_load.set()
 
     def describe(self) -> DeviceInfo:
-        """Tell what was told."""
+        """Return the description of a GPU with twice the budget."""
         return DeviceInfo("fake", (9, 0), 12040, 2 * self.budget, self.budget, 0)
 
     def key_bytes(self, key: LoadedKey) -> int:

@@ -35,7 +35,7 @@ def batch(sequence: int, kind: CircuitKind = CircuitKind.BATCH_APPEND) -> Staged
 
 @dataclass
 class Services:
-    """A prover that finishes a batch when the test says so, and a journal."""
+    """A prover that finishes a batch on demand of the test, and a journal."""
 
     gates: dict[int, asyncio.Event] = field(default_factory=dict)
     failures: dict[int, list[Exception]] = field(default_factory=dict)

@@ -51,7 +51,7 @@ typedef struct prove_state {
     int folded; /* the quotient is evaluated at the points of `shape`, and c is not needed */
     fold_shape shape;
     quotient_cut cut;
-    fr product_scale; /* 1 / n^2, when the quotient is divided among tasks and not folded */
+    fr product_scale; /* 1 / n^2, when the quotient is divided between tasks and not folded */
     g16_blinding method;
     const g16_cancel *cancel;
     uint64_t *stage_ns; /* G16_STAGE_COUNT, or NULL */

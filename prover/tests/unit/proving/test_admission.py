@@ -220,7 +220,7 @@ class Together(Demand):
 
 
 class Sharer:
-    """A thread that holds or waits for a permit until it is told to leave."""
+    """A thread that holds or waits for a permit until the test releases it."""
 
     def __init__(self, subject: Admission, cancel: CancelFlag | None = None) -> None:
         self.begins: bool | None = None

@@ -73,7 +73,7 @@ class Launches:
         return proof.outcome.result()
 
     def _launch(self, key: DeviceKey, permit: Permit) -> None:
-        """Make the proofs of a launch and set their outcomes; those that were cancelled before are left out."""
+        """Make the proofs of a launch and set their outcomes; those that were cancelled before are skipped."""
         pending: list[_PendingProof] = []
         flags: list[CancelFlag] = []
         for sharer in permit.sharers:
