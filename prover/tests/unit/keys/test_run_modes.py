@@ -73,6 +73,11 @@ def test_selection__of_names__includes_groups_and_single_keys() -> None:
     assert not selection.includes(APPEND_TEST)
 
 
+def test_selection__of_names_that_the_launcher_of_0_27_passes__is_that_of_current_names() -> None:
+    assert CircuitSelection.of(names=("append-with-proofs",)).published() == [APPEND]
+    assert CircuitSelection.of(names=("append-with-proofs-test",)).published() == [APPEND_TEST]
+
+
 def test_selection__of_mode_and_names__is_their_union() -> None:
     selection = CircuitSelection.of(RunMode.FORESTER, ("inclusion",))
     assert len(selection.published()) == 3 + 25

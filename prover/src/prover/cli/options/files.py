@@ -7,16 +7,13 @@ from typing import Any, TypeVar
 import click
 
 from prover.errors import SettingsInvalid
-from prover.keys.catalogue.circuits import CIRCUIT_GROUPS, PUBLISHED_CIRCUITS
+from prover.keys.catalogue.circuits import CIRCUIT_GROUPS, PUBLISHED_CIRCUITS, group_named
 from prover.keys.files.atomic_file import require_free
 from shared.circuit_id import KEY_SUFFIX, CircuitId
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
-
-_EARLIER_GROUPS = {"append-with-proofs": "append", "append-with-proofs-test": "append-test"}
-"""Groups of circuits as the reference called them up to 0.27."""
 
 
 def key_option(what: str, *, required: bool = True) -> Callable[[Function], Function]:
@@ -29,7 +26,7 @@ def _circuit_names(_: click.Context, __: click.Parameter, value: tuple[str, ...]
     """Split names at commas and check them. Keys need not be published ones."""
     names = tuple(name.strip() for word in value for name in word.split(",") if name.strip())
     for name in names:
-        if _group(name) is None and _single(name) is None:
+        if group_named(name) is None and _single(name) is None:
             groups = ", ".join(CIRCUIT_GROUPS)
             raise click.BadParameter(f"unknown circuit {name!r}; choose from {groups}, or name a key")
     return names
@@ -47,14 +44,10 @@ def is_named(circuit: CircuitId, name: str) -> bool:
 
     Circuits of sizes that nobody published are in each group of their kind.
     """
-    group = _group(name)
+    group = group_named(name)
     if group is None:
         return _single(name) == circuit
     return circuit in group or (circuit not in PUBLISHED_CIRCUITS and any(one.kind is circuit.kind for one in group))
-
-
-def _group(name: str) -> frozenset[CircuitId] | None:
-    return CIRCUIT_GROUPS.get(_EARLIER_GROUPS.get(name, name))
 
 
 def _single(name: str) -> CircuitId | None:

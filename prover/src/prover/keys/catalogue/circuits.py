@@ -53,6 +53,15 @@ CIRCUIT_GROUPS: Mapping[str, frozenset[CircuitId]] = _groups()
 """Circuits by the names that select them: kinds at production size, and ``-test`` for batches of size 10."""
 
 
+_EARLIER_GROUPS = {"append-with-proofs": "append", "append-with-proofs-test": "append-test"}
+"""Names of groups in the reference's releases up to 0.27, which its launcher still passes."""
+
+
+def group_named(name: str) -> frozenset[CircuitId] | None:
+    """Return the circuits of a group by its current or earlier name, None if there is no such group."""
+    return CIRCUIT_GROUPS.get(_EARLIER_GROUPS.get(name, name))
+
+
 class UnknownCircuit(ValueError):
     """A name that is neither a group of circuits nor a published key."""
 
@@ -65,8 +74,9 @@ def circuits_named(names: Iterable[str]) -> frozenset[CircuitId]:
     chosen: set[CircuitId] = set()
     for name in names:
         single = CircuitId.from_key_file(name.removesuffix(KEY_SUFFIX) + KEY_SUFFIX)
-        if name in CIRCUIT_GROUPS:
-            chosen |= CIRCUIT_GROUPS[name]
+        group = group_named(name)
+        if group is not None:
+            chosen |= group
         elif single in PUBLISHED_CIRCUITS:
             chosen.add(single)
         else:
