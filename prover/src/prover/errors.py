@@ -139,6 +139,14 @@ class KeyDownloadFailed(KeyUnavailable, code="key_download_failed", exit_code=69
     """A proving key cannot be downloaded."""
 
 
+class KeyListUnavailable(KeyDownloadFailed, code="key_not_found", exit_code=69):
+    """The list of published keys cannot be downloaded, so that no key can; ``cause`` is the reason without a key."""
+
+    def __init__(self, missing: str, cause: str) -> None:
+        super().__init__(f"proving key file not found: {missing}; {cause}")
+        self.cause = cause
+
+
 class MalformedKey(KeyUnavailable):
     """The key file is malformed."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prover.errors import KeyMissing, ProverError
+from prover.errors import KeyListUnavailable, KeyMissing, ProverError
 from shared.problem import TITLES
 
 CONTRACTS = Path(__file__).resolve().parents[2] / "contracts"
@@ -23,7 +23,9 @@ CLASSES = tuple(tree())
 
 
 def make(error: type[ProverError]) -> ProverError:
-    return KeyMissing("a.key", "put it there") if error is KeyMissing else error()
+    if error in (KeyMissing, KeyListUnavailable):
+        return error("a.key", "put it there")
+    return error()
 
 
 @pytest.mark.parametrize("error", CLASSES, ids=lambda error: error.__name__)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -134,6 +136,20 @@ def test_start__with_a_failing_download__answers_503_and_says_why(start: Start, 
                 assert str(folder) not in message
             assert server.gets[OTHER.key_file] == 1
             assert service.ask("POST", "/prove", SMALL_BODY)[0] == 200
+
+
+def test_start__without_a_network__answers_503_for_all_keys_within_the_deadline(start: Start) -> None:
+    with start("--auto-download", "--download-url", "http://127.0.0.1:1/keys") as service:
+        began = time.monotonic()
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda _: problem(service.ask("POST", "/prove", OTHER_BODY)), range(4)))
+        for code, name, message in answers:
+            assert (code, name) == (503, "key_not_found")
+            assert message.startswith(f"proving key file not found: {OTHER.key_file}; downloading CHECKSUM from ")
+            assert "check --download-url and the network" in message
+        assert time.monotonic() - began < 30
+        assert [line["event"] for line in service.lines()].count("key_download_failed") == 1
+        assert service.ask("POST", "/prove", SMALL_BODY)[0] == 200
 
 
 def test_start__with_too_little_memory_for_a_key__says_need_budget_and_remedies(start: Start) -> None:

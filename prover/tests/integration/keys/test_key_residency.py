@@ -205,7 +205,7 @@ def test_key__that_cannot_be_fetched__is_not_tried_again_at_once(open_store: Ope
 
     store = open_store(fetch=fetch)
     for _ in range(3):
-        with pytest.raises(KeyDownloadFailed, match="away"):
+        with pytest.raises(KeyDownloadFailed, match="unreachable"):
             use(store, FIRST)
     assert tried == [FIRST]
 

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
+_LIST_WITHIN_S = 5.0
+"""Maximum seconds for the list of published keys while a request waits: without a network it gets the reason."""
+
 _NO_KEYS_REMEDY = (
     "every proof is answered 503 until there are keys: run `prover download`, start with --auto-download, "
     "or put keys into that folder (--keys-dir)"
@@ -166,6 +169,7 @@ def fetch_of(settings: KeySettings) -> Fetch | None:
         attempts=settings.download_max_retries,
         parallel=settings.download_parallel,
         manifest=settings.manifest,
+        list_within_s=_LIST_WITHIN_S,
     )
     source.base()
     return lambda circuits, cancel: download_keys(settings.directory, circuits, source, cancel, LogLines())

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import aiohttp
 from yarl import URL
 
-from prover.errors import Cancelled, KeyDownloadFailed, KeyMissing, KeyUnavailable, SettingsInvalid
+from prover.errors import Cancelled, KeyDownloadFailed, KeyListUnavailable, KeyMissing, KeyUnavailable, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue.published_digests import (
     CHECKSUM_LIST,
@@ -57,6 +57,7 @@ _MAX_SUPERSEDED = 5
 _NOTABLE_PROGRESS_BYTES = 2**24
 """Bytes after which an interrupted attempt does not count as failed."""
 _LONGEST_LIST_BYTES = 2**20
+_LATER = "try again later, or check --download-url and the network"
 _UNENCRYPTED = "over http:// an attacker in the network can change a key together with its digest in the CHECKSUM list"
 _UNENCRYPTED_REMEDY = "use https://, or pin the digests with --manifest"
 
@@ -75,6 +76,8 @@ class DownloadSource:
     """File with pinned names, sizes and digests; replaces the CHECKSUM list and the built-in digests."""
     silence_s: float = 60.0
     """Maximum time without data from the server."""
+    list_within_s: float | None = None
+    """Maximum time of the CHECKSUM list with all its attempts; None for no limit."""
     backoff_s: float = 1.0
     """First pause between attempts; each later one is twice as long, up to a minute."""
 
@@ -163,6 +166,7 @@ class _Download:
         self._transfer_slots = asyncio.Semaphore(source.parallel)
         self._missing = ""
         self._list_failure: KeyDownloadFailed | None = None
+        self._interruption = ""
 
     async def run(self, circuits: Sequence[CircuitId], pinned: Expectations | None) -> None:
         first = circuits[0].key_file
@@ -230,7 +234,12 @@ class _Download:
                 raise TransferFailed("the CHECKSUM list is implausibly long", "check --download-url")
             return content.decode("ascii", "replace")
 
-        text = await self._retry(CHECKSUM_LIST, fetch)
+        try:
+            async with asyncio.timeout(self._source.list_within_s):
+                text = await self._retry(CHECKSUM_LIST, fetch)
+        except TimeoutError:
+            reason = self._interruption or f"no answer within {self._source.list_within_s:g} s"
+            raise self._failed(CHECKSUM_LIST, reason, _LATER) from None
         try:
             known = parse_checksum_list(text)
         except ValueError as error:
@@ -359,12 +368,13 @@ class _Download:
                 raise self._failed(name, str(error), error.remedy) from error
             except TransferInterrupted as error:
                 reason, wait_s = str(error), error.wait_s
+                self._interruption = reason
                 wrong += isinstance(error, WrongContent)
                 received = partial.size - before if partial else 0
                 failed = 1 if received >= _NOTABLE_PROGRESS_BYTES else failed + 1
                 if failed >= self._source.attempts or wrong >= _MAX_WRONG_CONTENTS:
                     tries = "1 attempt" if failed == 1 else f"{failed} attempts"
-                    remedy = "try again later, or check --download-url and the network"
+                    remedy = _LATER
                     if partial is None or partial.is_kept:
                         remedy += "; received bytes are kept"
                     raise self._failed(name, f"{reason} ({tries})", remedy) from error
@@ -378,9 +388,10 @@ class _Download:
         return stat.f_bavail * stat.f_frsize
 
     def _failed(self, name: str, reason: str, remedy: str) -> KeyDownloadFailed:
-        what = f"downloading {name if name == CHECKSUM_LIST else 'it'} from {self._shown} failed"
-        missing = self._missing if name == CHECKSUM_LIST else name
-        return KeyDownloadFailed(f"proving key file not found: {missing}; {what}: {reason}: {remedy}")
+        failure = f"from {self._shown} failed: {reason}: {remedy}"
+        if name == CHECKSUM_LIST:
+            return KeyListUnavailable(self._missing, f"downloading {CHECKSUM_LIST} {failure}")
+        return KeyDownloadFailed(f"proving key file not found: {name}; downloading it {failure}")
 
 
 def _listed(circuit: CircuitId, known: Expectations) -> ExpectedFile | None:

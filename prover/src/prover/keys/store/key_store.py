@@ -16,6 +16,7 @@ from pathlib import Path
 from prover.errors import (
     Cancelled,
     KeyDownloadFailed,
+    KeyListUnavailable,
     KeyLoading,
     KeyMissing,
     KeyUnavailable,
@@ -97,7 +98,7 @@ class KeyStore:
         self._accepted_digests = accepted_digests
         self._changed = threading.Condition()
         self._failures: dict[CircuitId, _Failure] = {}
-        self._fetch_failures: dict[CircuitId, tuple[float, KeyUnavailable]] = {}
+        self._fetch_failures: dict[CircuitId | None, tuple[float, KeyUnavailable]] = {}
         self._stopping = CancelFlag()
         metrics.key_budget_bytes.set(budget_bytes or 0)
 
@@ -257,13 +258,18 @@ class KeyStore:
         except KeyMissing:
             if self._fetch is None:
                 raise
-        until, failure = self._fetch_failures.get(circuit, (0.0, None))
-        if failure is not None and time.monotonic() < until:
-            raise failure.with_traceback(None)
+        for known in (circuit, None):
+            until, failure = self._fetch_failures.get(known, (0.0, None))
+            if failure is not None and time.monotonic() < until:
+                if isinstance(failure, KeyListUnavailable):
+                    raise KeyListUnavailable(circuit.key_file, failure.cause)
+                raise failure.with_traceback(None)
         try:
             self._fetch([circuit], self._stopping)
         except (KeyMissing, KeyDownloadFailed) as error:
-            self._fetch_failures[circuit] = (time.monotonic() + _FETCH_RETRY_S, error)
+            # Without the list no key can be downloaded: all circuits wait together.
+            failed = None if isinstance(error, KeyListUnavailable) else circuit
+            self._fetch_failures[failed] = (time.monotonic() + _FETCH_RETRY_S, error)
             _log.error("key_download_failed", circuit=circuit.name, error=error.detail)
             raise
         return self.find(circuit)
