@@ -43,10 +43,10 @@ def test_forester__unknown_command__is_a_usage_error() -> None:
 
 
 def test_config_show__urls_of_foresters__are_shown_without_credentials() -> None:
-    urls = "http://user:secret@one:8080,http://two:8080"
+    urls = "http://user:pass-of-one@one:8080,http://two:8080"
     code, text = run("config", "show", "--output", "json", FORESTER_API_URLS=urls)
     assert code == 0, text
-    assert "secret" not in text
+    assert "pass-of-one" not in text
     shown = json.loads(text)["forester_api_urls"]
     assert [url.split("@")[-1] for url in shown["value"]] == ["one:8080", "http://two:8080"]
 
