@@ -30,6 +30,8 @@ def test_folder_of_secrets__all_that_health_needs__is_enough_for_it_and_shows_th
     answer = CliRunner().invoke(cli, ["health", "--timeout", "0.5"], env=environment)
     assert answer.exit_code == 1
     assert "missing" not in answer.output
-    assert answer.output.count("127.0.0.1:1") + answer.output.count("no result within") == 2
+    failed = [line for line in answer.output.splitlines() if " FAIL: " in line]
+    assert len(failed) == 2
+    assert all("127.0.0.1:1" in line or "no result within" in line for line in failed)
     answer = CliRunner().invoke(cli, ["config", "show"], env=environment)
     assert f"{PUBKEY}  ({secrets / 'derivation_pubkey'})" in answer.output
