@@ -231,8 +231,8 @@ forester-check: setup ## Check everything that a forester needs (OPTIONS=)
 manifests: setup ## Write what the charts' presets render to */deploy/manifests, for clusters without Helm (NAMESPACE=default)
 	@$(PYTHON_BIN) shared/scripts/render_manifests.py --namespace $(or $(NAMESPACE),default)
 
-docs: ## Build the documentation (not built yet)
-	$(not_built) "the documentation site"
+docs: .state/environment ## Build the documentation site from the pages of the workspace into shared/build/docs
+	@shared/scripts/build-docs shared/build/docs
 
 changelog: ## Collect changelog fragments (not built yet)
 	$(not_built) "CHANGELOG.md from fragments"
