@@ -19,7 +19,7 @@ from fleet import Member
 from localnet_process import Localnet, running_localnet
 from solders.pubkey import Pubkey
 
-from forester.chain.latest_root import latest_root
+from forester.chain import batched_accounts, concurrent_accounts
 from forester.chain.programs.addresses import PROTOCOL_CONFIG
 from forester.chain.registry_accounts import decode_protocol_config
 from forester.chain.rpc_client import RpcClient
@@ -91,7 +91,11 @@ class Network:
     async def root(self, tree: TreeState) -> str:
         """Return the root of a tree on chain, in base58."""
         data = (await self.rpc.existing_account(tree.tree.address, "a tree")).data
-        return str(Pubkey(bytes(latest_root(tree.kind, data))))
+        if tree.kind.is_batched:
+            root = batched_accounts.latest_root(batched_accounts.decode_batched_tree(data), data)
+        else:
+            root = concurrent_accounts.latest_root(concurrent_accounts.decode_tree(data), data)
+        return str(Pubkey(bytes(root)))
 
     def _indexed_root(self, tree: TreeState) -> str | None:
         """Return the indexer's root, by any proof of it; None for a state tree without a leaf to prove."""

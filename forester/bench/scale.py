@@ -35,7 +35,7 @@ from forester.indexer.types import Hash32
 from forester.journal.database import Journal
 from forester.journal.proofs import ProofStore
 from forester.pipeline_v2.proof_ledger import stored_proof
-from forester.pipeline_v2.tree_kinds import strategy_of
+from forester.pipeline_v2.staging.tree_kinds import strategy_of
 from forester.prover_client.client import FinishedProof, encode_body
 from shared.proof_compression import CompressedProof
 

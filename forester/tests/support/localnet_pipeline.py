@@ -17,10 +17,10 @@ from solders.pubkey import Pubkey
 
 from forester.journal.proofs import ProofStore
 from forester.journal.signatures import SignatureStore
-from forester.pipeline_v2.head_reader import HeadReader
 from forester.pipeline_v2.processor import V2Processor
 from forester.pipeline_v2.services import ProofPermits, V2Limits, V2Services
-from forester.pipeline_v2.tree_head import TreeHead
+from forester.pipeline_v2.staging.head_reader import HeadReader
+from forester.pipeline_v2.staging.tree_head import TreeHead
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.scheduling.eligibility_window import ProcessingResult

@@ -25,7 +25,7 @@ from forester.indexer.types import (
     encode_base58,
 )
 from forester.indexer.validation import LEVEL_BITS
-from forester.pipeline_v2.tree_head import TreeHead
+from forester.pipeline_v2.staging.tree_head import TreeHead
 from shared.field import ZERO
 from shared.merkle_tree import zero_hash
 from shared.poseidon import hash2, hash_many

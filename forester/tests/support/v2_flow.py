@@ -21,8 +21,8 @@ from forester.observability.metrics import Metrics
 from forester.pipeline_v2.proof_ledger import ProofLedger
 from forester.pipeline_v2.proof_requests import ProofRequests
 from forester.pipeline_v2.services import ProofPermits, V2Services
-from forester.pipeline_v2.tree_head import TreeHead
-from forester.pipeline_v2.tree_kinds import strategy_of
+from forester.pipeline_v2.staging.tree_head import TreeHead
+from forester.pipeline_v2.staging.tree_kinds import strategy_of
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from shared.proof_wire import BatchRequest

@@ -1,7 +1,7 @@
 """State and address trees with their queues as plain lists: the dense truth that V2 code is tested against."""
 
 from forester.indexer.types import AddressQueue, Hash32, InputQueue, Node, OutputQueue, StateQueue
-from forester.pipeline_v2.tree_head import TreeHead
+from forester.pipeline_v2.staging.tree_head import TreeHead
 from shared.circuit_id import CircuitKind
 from shared.field import ZERO
 from shared.indexed_merkle_tree import LARGEST_VALUE

@@ -16,8 +16,8 @@ from forester.checks.services import check_indexer, check_prover, check_websocke
 from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY, Check, Connections, limit_option, run_checks
 from forester.cli.options import min_balance_option, output_option, setting_options
-from forester.daemon.discovery import TreeFilter, find_trees
 from forester.daemon.services import journal_path
+from forester.daemon.trees.discovery import TreeFilter, find_trees
 from forester.environment import variables
 from forester.settings import given, load_settings
 from forester.settings.sources import unknown_variables

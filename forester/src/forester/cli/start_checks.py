@@ -13,7 +13,7 @@ from forester.checks.result import CheckFailed, crash_of
 from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY
-from forester.daemon.discovery import TreeFilter, find_trees
+from forester.daemon.trees.discovery import TreeFilter, find_trees
 from forester.errors import AccountMissing, ForesterError
 from forester.network_status.fitness import MINIMUM_BALANCE_SOL
 from forester.settings import Settings, given

@@ -7,22 +7,22 @@ from solders.pubkey import Pubkey
 
 from forester.chain.tree_metadata import TreeKind, TreeMetadata
 from forester.compressible.view import CompressibleView
-from forester.daemon.budget_watch import BudgetWatch
-from forester.daemon.chain_events import EventListeners, watch, while_offered
 from forester.daemon.clock import SlotClock, follow_slots, poll_slots
 from forester.daemon.compression import start_compression
-from forester.daemon.discovery import Discovery, TreeFilter, Trees
-from forester.daemon.dispatch import CLOSE_S, DRAIN_S, DispatchParts, TreeDispatcher
 from forester.daemon.epochs import EpochKeeper, EpochParts
 from forester.daemon.funds import Funds
-from forester.daemon.heartbeat import Heartbeat
-from forester.daemon.key_watch import KeyWatch
 from forester.daemon.live_epochs import LiveShares
-from forester.daemon.processor_factory import ProcessorFactory
 from forester.daemon.services import Services
 from forester.daemon.supervisor import Supervisor
-from forester.daemon.trees import TreeTasks
+from forester.daemon.trees.discovery import Discovery, TreeFilter, Trees
+from forester.daemon.trees.dispatch import CLOSE_S, DRAIN_S, DispatchParts, TreeDispatcher
+from forester.daemon.trees.processor_factory import ProcessorFactory
+from forester.daemon.trees.tasks import TreeTasks
 from forester.daemon.waiting import first_of
+from forester.daemon.watches.budget_watch import BudgetWatch
+from forester.daemon.watches.chain_events import EventListeners, watch, while_offered
+from forester.daemon.watches.heartbeat import Heartbeat
+from forester.daemon.watches.key_watch import KeyWatch
 from forester.errors import ChainWentBack
 from forester.journal.rollovers import RolloverStore
 from forester.observability.health import HealthBoard

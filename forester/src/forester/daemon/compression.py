@@ -8,13 +8,13 @@ from forester.chain import subscriptions
 from forester.compressible.closing import AccountCloser, OutputTrees
 from forester.compressible.tracker import TokenAccountTracker
 from forester.compressible.view import REFRESH_EVERY_S, CompressibleView
-from forester.daemon.chain_events import while_offered
 from forester.daemon.clock import SlotClock
 from forester.daemon.funds import Funds
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.services import Services
 from forester.daemon.supervisor import RESTARTS, Supervisor
 from forester.daemon.waiting import first_of
+from forester.daemon.watches.chain_events import while_offered
 from forester.errors import InsufficientFunds, TransactionRefused
 from forester.journal.compressible import CompressibleStore
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult

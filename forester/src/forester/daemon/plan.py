@@ -8,7 +8,7 @@ from forester.chain.programs.addresses import PROTOCOL_CONFIG
 from forester.chain.registry_accounts import decode_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
-from forester.daemon.discovery import TreeFilter, find_trees
+from forester.daemon.trees.discovery import TreeFilter, find_trees
 from forester.epoch.machine import EpochOnChain, Progress, decide
 from forester.epoch.phases import EpochPhases, SlotRange
 from forester.epoch.registration import read_epoch

@@ -16,14 +16,14 @@ from forester.errors import ForesterError
 from forester.journal.proofs import StoredProof
 from forester.pipeline_v2.batch_sender import BatchSender, unfitting
 from forester.pipeline_v2.failures import HeadOutdated, TransactionLost
-from forester.pipeline_v2.head_reader import HeadReader
 from forester.pipeline_v2.machine import SOON_SLOTS, Action, RoundState, Step, next_action
 from forester.pipeline_v2.proof_ledger import ProofLedger, TrackedProof, WindowId, link_of_batch
 from forester.pipeline_v2.proof_requests import ProofRequests
 from forester.pipeline_v2.retry_pauses import Pause
 from forester.pipeline_v2.services import V2Limits, V2Services
-from forester.pipeline_v2.stager import Stager
-from forester.pipeline_v2.tree_head import TreeHead
+from forester.pipeline_v2.staging.head_reader import HeadReader
+from forester.pipeline_v2.staging.stager import Stager
+from forester.pipeline_v2.staging.tree_head import TreeHead
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.proof_assignment import ProofAssignment, needed_slots
 from forester.transactions.confirm import Fate

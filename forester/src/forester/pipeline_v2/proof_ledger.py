@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from forester.journal.proofs import StoredProof
 from forester.pipeline_v2.failures import HeadOutdated, RefusedAgain
-from forester.pipeline_v2.staging import StagedBatch
+from forester.pipeline_v2.staging.staged_batches import StagedBatch
 
 Link = tuple[int, str, bytes, bytes]
 """Statement of a proof: sequence number, circuit, old and new root."""

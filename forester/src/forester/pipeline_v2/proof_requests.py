@@ -15,7 +15,7 @@ from forester.errors import ForesterError
 from forester.pipeline_v2.proof_ledger import ProofLedger, ProofState, WindowId, link_of_batch, stored_proof
 from forester.pipeline_v2.proof_times import ProofTimes
 from forester.pipeline_v2.services import V2Services
-from forester.pipeline_v2.staging import StagedBatch
+from forester.pipeline_v2.staging.staged_batches import StagedBatch
 from forester.prover_client.client import FinishedProof
 from shared.logs import get_logger
 

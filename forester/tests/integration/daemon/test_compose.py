@@ -16,15 +16,15 @@ from start_options import Network, until
 
 from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
 from forester.daemon import compose as compose_module
-from forester.daemon import heartbeat as heartbeat_module
 from forester.daemon.clock import STUCK_S, SlotClock
 from forester.daemon.compose import Daemon
 from forester.daemon.epochs import EpochKeeper
 from forester.daemon.funds import Funds
-from forester.daemon.heartbeat import SLOT_STALE_S, Heartbeat
-from forester.daemon.key_watch import KeyWatch
 from forester.daemon.services import open_services
 from forester.daemon.supervisor import Supervisor
+from forester.daemon.watches import heartbeat as heartbeat_module
+from forester.daemon.watches.heartbeat import SLOT_STALE_S, Heartbeat
+from forester.daemon.watches.key_watch import KeyWatch
 from forester.epoch.phases import SlotRange
 from forester.errors import ChainWentBack, EndpointUnreachable
 from forester.observability.health import HealthBoard

@@ -19,7 +19,7 @@ from localnet_process import Localnet, running_localnet
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
-from forester.daemon.dispatch import CLOSE_S, DRAIN_S
+from forester.daemon.trees.dispatch import CLOSE_S, DRAIN_S
 from forester.network_status.reader import read_network
 
 SLOTS = ("--slot-ms", "150", "--first-slot", "600")

@@ -13,7 +13,7 @@ from solders.pubkey import Pubkey
 from solders.system_program import CreateAccountParams, TransferParams, create_account, transfer
 from start_options import until
 
-from forester.daemon.budget_watch import BudgetWatch
+from forester.daemon.watches.budget_watch import BudgetWatch
 from forester.journal.database import Journal
 from forester.journal.spending import WINDOW_S, SpendingStore
 from forester.observability.health import HealthBoard, Severity

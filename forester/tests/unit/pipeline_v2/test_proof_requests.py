@@ -18,7 +18,7 @@ from forester.observability.metrics import Metrics
 from forester.pipeline_v2.proof_ledger import ProofLedger, ProofState, link_of_batch
 from forester.pipeline_v2.proof_requests import ProofRequests
 from forester.pipeline_v2.services import ProofPermits, V2Services
-from forester.pipeline_v2.staging import StagedBatch
+from forester.pipeline_v2.staging.staged_batches import StagedBatch
 from forester.prover_client.client import FinishedProof
 from forester.prover_client.failures import ProofFailed
 from shared.circuit_id import CircuitKind

@@ -1,17 +1,18 @@
 """Queued elements as batches, checked before a proof is paid for; no I/O.
 
 Elements must continue at the end of the tree, and their hash chain must be the one with which the programs will check
-the proof: the one that the indexer states and, if it was read, the one in the account.
+the proof: the one that the indexer states and, if it was read, the one in the account. Source:
+forester/docs/reference/behaviour.md, "Root comparison".
 """
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from forester.indexer.types import AddressQueue, InputQueue, OutputQueue
 from forester.pipeline_v2.failures import ElementUnusable, HashChainDiffers, QueueMisaligned
-from forester.pipeline_v2.root_reconcile import Alignment, align_batch
-from forester.pipeline_v2.tree_head import TreeHead
+from forester.pipeline_v2.staging.tree_head import TreeHead
 from shared.witness_inputs import SpentAccount, chain
 
 
@@ -45,6 +46,28 @@ class AddressBatch:
     start_index: int
     values: tuple[bytes, ...]
     hash_chain: bytes
+
+
+class Alignment(enum.Enum):
+    """Position of a batch of queued elements relative to the next index of the tree."""
+
+    PROCESS = "process"
+    SKIP = "skip"
+    """The tree contains it already."""
+    STALE = "stale"
+    """The elements begin after the tree's next one: our tree is older than the indexer's queue."""
+    GAP = "gap"
+    """Elements between the tree's next one and the batch are missing."""
+
+
+def align_batch(next_index: int, data_start: int, offset: int) -> Alignment:
+    """Compare a batch ``offset`` elements into data from ``data_start`` on with the tree's next index."""
+    if data_start > next_index:
+        return Alignment.STALE
+    start = data_start + offset
+    if start == next_index:
+        return Alignment.PROCESS
+    return Alignment.SKIP if start < next_index else Alignment.GAP
 
 
 def append_batches(queue: OutputQueue | None, head: TreeHead, maximum: int) -> list[AppendBatch]:

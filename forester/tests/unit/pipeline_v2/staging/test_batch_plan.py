@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forester.chain.batched_accounts import Batch, BatchState, QueueBatches
-from forester.pipeline_v2.batch_plan import interleave, plan_counts, plan_order, provable_batches
-from forester.pipeline_v2.tree_head import upcoming_chains
+from forester.pipeline_v2.staging.batch_plan import interleave, plan_counts, plan_order, provable_batches
+from forester.pipeline_v2.staging.tree_head import upcoming_chains
 from shared.circuit_id import CircuitKind
 
 APPEND, UPDATE = CircuitKind.BATCH_APPEND, CircuitKind.BATCH_UPDATE

@@ -11,7 +11,8 @@ from functools import partial
 
 from forester.indexer.types import AddressQueue, Node, StateQueue
 from forester.indexer.validation import LEVEL_BITS
-from forester.pipeline_v2.batch_inputs import (
+from forester.pipeline_v2.failures import ElementUnusable, SnapshotContradicts
+from forester.pipeline_v2.staging.batch_inputs import (
     AddressBatch,
     AppendBatch,
     NullifyBatch,
@@ -19,9 +20,8 @@ from forester.pipeline_v2.batch_inputs import (
     append_batches,
     nullify_batches,
 )
-from forester.pipeline_v2.batch_plan import plan_order
-from forester.pipeline_v2.failures import ElementUnusable, SnapshotContradicts
-from forester.pipeline_v2.tree_head import TreeHead
+from forester.pipeline_v2.staging.batch_plan import plan_order
+from forester.pipeline_v2.staging.tree_head import TreeHead
 from shared.circuit_id import CircuitKind
 from shared.indexed_merkle_tree import Element, IndexedMerkleTree, LowElementUnknown
 from shared.merkle_tree import MerkleTree, NodeUnknown, ProofWrong, zero_hash
@@ -105,7 +105,7 @@ def stage_state(
     """Prepare up to ``max_batches`` batches of a state tree, None if there are none; raises StagingRefused.
 
     ``first`` are the kinds of the batches for which proofs exist: the order begins with them, so that they fit.
-    The snapshot must be of the head's root: the caller decides what to do about others (root_reconcile).
+    The snapshot must be of the head's root.
     """
     _require_root(queue.initial_root, head)
     appends = append_batches(queue.output_queue, head, max_batches)

@@ -18,8 +18,8 @@ from forester.pipeline_v2.failures import (
     SnapshotContradicts,
     StagingRefused,
 )
-from forester.pipeline_v2.staging import StagedBatch, Staging, stage_addresses, stage_state
-from forester.pipeline_v2.tree_head import TreeHead
+from forester.pipeline_v2.staging.staged_batches import StagedBatch, Staging, stage_addresses, stage_state
+from forester.pipeline_v2.staging.tree_head import TreeHead
 from shared.circuit_id import CircuitKind
 from shared.field import SCALAR_MODULUS, ZERO, format_number
 from shared.indexed_merkle_tree import LARGEST_VALUE

@@ -15,14 +15,14 @@ from solders.pubkey import Pubkey
 from forester.chain.programs.addresses import REGISTRY
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_tree_metadata
-from forester.daemon import dispatch as dispatch_module
 from forester.daemon import funds as funds_module
 from forester.daemon.clock import SlotClock
-from forester.daemon.dispatch import LOOKAHEAD_SLOTS, DispatchParts, TreeDispatcher
 from forester.daemon.funds import Funds
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import Supervisor
-from forester.daemon.trees import TreeTasks
+from forester.daemon.trees import dispatch as dispatch_module
+from forester.daemon.trees.dispatch import LOOKAHEAD_SLOTS, DispatchParts, TreeDispatcher
+from forester.daemon.trees.tasks import TreeTasks
 from forester.epoch.phases import SlotRange
 from forester.errors import EndpointUnreachable, ForesterError, InsufficientFunds, TransactionRefused
 from forester.observability.metrics import Metrics

@@ -15,7 +15,7 @@ from forester.chain.batched_accounts import (
     queue_hash_chains,
     tree_hash_chains,
 )
-from forester.pipeline_v2.batch_plan import provable_batches
+from forester.pipeline_v2.staging.batch_plan import provable_batches
 
 ROOT_BYTES = 32
 

@@ -15,7 +15,7 @@ from typing import Any
 from solders.signature import Signature
 
 from forester.chain.rpc_client import RpcClient
-from forester.daemon.key_use import KeyUse, works_with
+from forester.daemon.watches.key_use import KeyUse, works_with
 from forester.errors import EndpointError, RequestRefused
 from forester.observability.health import HealthBoard, Severity
 from forester.observability.metrics import Metrics

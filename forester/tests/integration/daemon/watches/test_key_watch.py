@@ -25,8 +25,8 @@ from forester.chain.programs import registry
 from forester.chain.programs.addresses import REGISTRY
 from forester.chain.rpc_client import AddressSignature, RpcClient
 from forester.chain.rpc_pool import RpcPool
-from forester.daemon.key_use import GRACE_SLOTS, KeyUse, works_with
-from forester.daemon.key_watch import CONDITION, QUIET_S, USELESS_CHECKS, KeyWatch
+from forester.daemon.watches.key_use import GRACE_SLOTS, KeyUse, works_with
+from forester.daemon.watches.key_watch import CONDITION, QUIET_S, USELESS_CHECKS, KeyWatch
 from forester.journal.database import Journal
 from forester.journal.signatures import SentTransaction, SignatureStore
 from forester.journal.spending import SpendingStore

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from solders.pubkey import Pubkey
 
 from forester.chain.tree_metadata import TreeMetadata
-from forester.daemon.discovery import Trees
-from forester.daemon.dispatch import TreeDispatcher
 from forester.daemon.supervisor import Supervisor
+from forester.daemon.trees.discovery import Trees
+from forester.daemon.trees.dispatch import TreeDispatcher
 
 
 class TreeTasks:

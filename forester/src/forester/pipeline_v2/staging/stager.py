@@ -11,11 +11,10 @@ from forester.indexer.client import IndexerClient
 from forester.indexer.types import AddressQueue, Hash32
 from forester.observability.metrics import Metrics
 from forester.pipeline_v2.failures import SnapshotOutdated
-from forester.pipeline_v2.head_reader import HeadReader
-from forester.pipeline_v2.root_reconcile import reconcile_snapshot
-from forester.pipeline_v2.staging import Staging
-from forester.pipeline_v2.tree_head import TreeHead
-from forester.pipeline_v2.tree_kinds import Snapshot, strategy_of
+from forester.pipeline_v2.staging.head_reader import HeadReader
+from forester.pipeline_v2.staging.staged_batches import Staging
+from forester.pipeline_v2.staging.tree_head import TreeHead
+from forester.pipeline_v2.staging.tree_kinds import Snapshot, strategy_of
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
 
@@ -71,11 +70,15 @@ class Stager:
         return Staged(head, staging)
 
     async def _read(self, max_batches: int) -> tuple[TreeHead, Snapshot | None]:
-        """Read the chain, then the indexer, until both are of one root; no snapshot if no batch is complete."""
+        """Read the chain, then the indexer, until both are of one root; no snapshot if no batch is complete.
+
+        The program refuses a proof from any other root. Nothing stays staged from one call to the next, so there is no
+        third root to compare.
+        """
         for look in itertools.count(1):
             head = await self._heads.head()
             snapshot = await self._snapshot(head, max_batches) if self._strategy.provable(head) else None
-            if snapshot is None or reconcile_snapshot(None, snapshot.initial_root, head.root).proceeds:
+            if snapshot is None or snapshot.initial_root == head.root:
                 return head, snapshot
             if look == _LOOKS:
                 raise SnapshotOutdated(

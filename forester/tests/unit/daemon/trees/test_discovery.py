@@ -15,8 +15,8 @@ from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTERED_PR
 from forester.chain.registry_accounts import REGISTERED_PROGRAM_DISCRIMINATOR
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import METADATA_BYTES, TreeKind
-from forester.daemon.chain_events import watched, while_offered
-from forester.daemon.discovery import Discovery, TreeFilter, Trees, find_trees
+from forester.daemon.trees.discovery import Discovery, TreeFilter, Trees, find_trees
+from forester.daemon.watches.chain_events import watched, while_offered
 from forester.errors import EndpointUnreachable, MalformedAnswer, RequestRefused
 
 STATE = TreeAccount(TreeKind.STATE_V2, 1)

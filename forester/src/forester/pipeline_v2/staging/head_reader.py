@@ -10,7 +10,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata
 from forester.errors import AccountMissing
 from forester.pipeline_v2.failures import HeadOutdated
-from forester.pipeline_v2.tree_head import TreeHead, TreeOutline, outline_bytes
+from forester.pipeline_v2.staging.tree_head import TreeHead, TreeOutline, outline_bytes
 
 _USUAL_ROOT_HISTORY = 200
 _POLL_S = 0.4

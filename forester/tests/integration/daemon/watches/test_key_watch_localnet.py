@@ -9,8 +9,8 @@ from localnet_forester import EPOCH, forester_on
 from localnet_process import running_localnet
 
 from forester.chain.programs import registry
-from forester.daemon.key_use import GRACE_SLOTS
-from forester.daemon.key_watch import KeyWatch
+from forester.daemon.watches.key_use import GRACE_SLOTS
+from forester.daemon.watches.key_watch import KeyWatch
 from forester.observability.health import HealthBoard
 
 

@@ -20,8 +20,8 @@ from forester.indexer.types import (
     decode_base58,
     parse_hash,
 )
-from forester.pipeline_v2.staging import StagedBatch, Staging, stage_addresses, stage_state
-from forester.pipeline_v2.tree_head import TreeHead
+from forester.pipeline_v2.staging.staged_batches import StagedBatch, Staging, stage_addresses, stage_state
+from forester.pipeline_v2.staging.tree_head import TreeHead
 from shared.field import ZERO, format_number, parse_scalar
 from shared.indexed_merkle_tree import IndexedMerkleTree
 from shared.merkle_tree import MerkleTree
