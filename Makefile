@@ -82,12 +82,14 @@ image-cuda: ## Build the image of the prover for GPUs (Docker; gigabytes of comp
 
 regenerate: native ## Rewrite generated files
 	@$(PYTHON_BIN) prover/scripts/regenerate_glue.py
-	@$(PYTHON_BIN) prover/scripts/regenerate_settings.py
+	@PYTHONPATH=shared/scripts $(PYTHON_BIN) prover/scripts/regenerate_reference.py
+	@PYTHONPATH=shared/scripts $(PYTHON_BIN) forester/scripts/regenerate_reference.py
 	@$(PYTHON_BIN) shared/native/tools/generate_poseidon_constants.py
 
 regenerate-check: native ## Fail when a generated file differs from its inputs
 	@$(PYTHON_BIN) prover/scripts/regenerate_glue.py --check
-	@$(PYTHON_BIN) prover/scripts/regenerate_settings.py --check
+	@PYTHONPATH=shared/scripts $(PYTHON_BIN) prover/scripts/regenerate_reference.py --check
+	@PYTHONPATH=shared/scripts $(PYTHON_BIN) forester/scripts/regenerate_reference.py --check
 
 lock: .state/environment ## Resolve requirements.lock again (UPGRADE=1 or UPGRADE=<package> updates versions)
 	@shared/scripts/lock
