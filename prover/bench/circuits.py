@@ -42,7 +42,7 @@ from prover.errors import ProverError
 from prover.kernel.engine import STAGES, Backend, Engine
 from prover.keys.prepared import prepared_keys
 
-HISTORY = Path(__file__).with_name("circuits_history.jsonl")
+HISTORY = Path(__file__).parent / "history" / "circuits.jsonl"
 SIZES = (2, 10, 50, 100)
 REQUIRED_RATIO = 50.0
 ALTERNATIONS = 3

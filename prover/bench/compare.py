@@ -47,7 +47,7 @@ from prover.keys.files.memory_budget import key_budget_bytes
 from prover.observability.memory import memory_limit_bytes
 from shared.proof_wire import encode_request
 
-HISTORY = Path(__file__).with_name("history.jsonl")
+HISTORY = Path(__file__).parent / "history" / "compare.jsonl"
 CLIENTS = (4,)
 PARTS = ("latency", "throughput", "start", "setup")
 WARM_UP_ROUNDS = 1

@@ -10,13 +10,13 @@
 #   soak      10,000 proofs in a row (SOAK_PROOFS=, SOAK_KEY=), each verified, 1,000 a piece
 #   peer      multiplications and transforms compared with another program (PEER=) on the same numbers; gpu_peer.py has its interface
 # A stage fails when one of its checks does. Pieces that passed with the same library are skipped (--again runs them), so a stopped
-# stage resumes: see gpu_pieces.bash. Order on a new machine: build keys test bench sanitize soak.
+# stage resumes: see gpu/pieces.bash. Order on a new machine: build keys test bench sanitize soak.
 # GPU_LIBRARY= names another library for whole proofs, for example libgroth16_cuda_host.so, which needs no GPU; GPU_BUILD= names
 # another folder than prover/build/cuda.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# shellcheck source=prover/bench/gpu_pieces.bash
-. prover/bench/gpu_pieces.bash
+# shellcheck source=prover/bench/gpu/pieces.bash
+. prover/bench/gpu/pieces.bash
 
 native=prover/native
 build=${GPU_BUILD:-prover/build/cuda}
@@ -37,7 +37,7 @@ compile() {
     digest=$({
         echo "$@"
         find "$native"/{cuda,include,src,tests} shared/native -name '*.[ch]*' -type f -print0 | LC_ALL=C sort -z | xargs -0 cat
-        cat prover/bench/gpu_bench*
+        cat prover/bench/gpu/*.cu prover/bench/gpu/*.h
     } | sha256sum)
     if [ -s "$file" ] && [ "$(cat "$file.digest" 2>/dev/null)" = "$digest" ]; then return; fi
     rm -f "$file.digest"
@@ -104,7 +104,7 @@ stage_build() {
     jobs+=($!)
     prover/scripts/native cuda-library "$(realpath "$build")/libgroth16_cuda.so" &
     jobs+=($!)
-    compile "$build/gpu_bench" "$nvcc" "${options[@]}" -Xptxas -v prover/bench/gpu_bench.cu &
+    compile "$build/gpu_bench" "$nvcc" "${options[@]}" -Xptxas -v prover/bench/gpu/gpu_bench.cu &
     jobs+=($!)
     stage_kernel
     wait_for "${jobs[@]}"

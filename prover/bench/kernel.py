@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.progress import track
 
 ROOT = Path(__file__).resolve().parents[2]
-HISTORY = Path(__file__).with_name("kernel_history.jsonl")
+HISTORY = Path(__file__).parent / "history" / "kernel.jsonl"
 BACKENDS = ("portable", "adx", "avx2", "avx512", "ifma")
 COLUMNS = (
     *("name", "ns", "ms", "ns_per_point", "ns_per_butterfly", "additions", "ns_per_addition", "of_bound"),

@@ -15,7 +15,7 @@ COMMANDS = {
     "r1cs": ("prover.cli.commands.r1cs", "Write the constraint system of a circuit."),
     "import-setup": ("prover.cli.commands.import_setup", "Assemble a key file from the parts of a ceremony."),
     "download": ("prover.cli.commands.download", "Download published keys."),
-    "keys": ("prover.cli.commands.keys", "List, download, verify, prepare and make keys."),
+    "keys": ("prover.cli.commands.keys.group:keys", "List, download, verify, prepare and make keys."),
     "check": ("prover.cli.commands.check", "Check machine requirements, settings, keys and addresses."),
     "gen-test-params": ("prover.cli.commands.gen_test_params", "Generate a valid request from random trees."),
     "version": ("prover.cli.commands.version", "Print the version."),

@@ -20,7 +20,7 @@ from faulty_key_server import KeyServer, running, silent, status, truncated
 from in_process_service import circuit
 from redis_server import Certificates
 
-from prover.cli.commands.keys_verify import verify_selection
+from prover.cli.commands.keys.verify import verify_selection
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.verify import Verdict
 

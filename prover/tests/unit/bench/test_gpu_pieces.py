@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PIECES = Path(__file__).resolve().parents[3] / "bench" / "gpu_pieces.bash"
+PIECES = Path(__file__).resolve().parents[3] / "bench" / "gpu" / "pieces.bash"
 NAMES = ("first", "second", "third")
 
 

@@ -53,7 +53,7 @@ def test_chart__runs_of_two_machines__draws_a_panel_per_circuit_and_joins_one_ma
 
 
 def test_chart__of_the_recorded_history__is_well_formed(chart: Any) -> None:
-    assert drawn(chart, (BENCH / "history.jsonl").read_text().splitlines()).tag == f"{SVG}svg"
+    assert drawn(chart, (BENCH / "history" / "compare.jsonl").read_text().splitlines()).tag == f"{SVG}svg"
 
 
 def test_chart__line_without_results__names_it(chart: Any) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from prover.cli.commands.keys_verify import show_reports, verify_selection
+from prover.cli.commands.keys.verify import show_reports, verify_selection
 from prover.cli.download_display import download_display
 from prover.cli.options.flag_words import FlagWords
 from prover.cli.options.keys import (

@@ -1,4 +1,4 @@
-/* gpu_bench_witness.h - time of the chains of a batch circuit, made up: as many rows and terms as the Merkle paths of the circuits have,
+/* bench_witness.h - time of the chains of a batch circuit, made up: as many rows and terms as the Merkle paths of the circuits have,
  * of random values. Included by gpu_bench.cu. */
 
 /* Code of a chain that is being written; gpu/abi.h says what it means. */

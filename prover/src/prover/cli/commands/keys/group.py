@@ -8,11 +8,11 @@ from prover.cli.command import Group
 @click.group(
     cls=Group,
     modules={
-        "list": ("prover.cli.commands.keys_list:list_keys", "List the published keys and those that are installed."),
+        "list": ("prover.cli.commands.keys.list:list_keys", "List the published keys and those that are installed."),
         "download": ("prover.cli.commands.download", "Download published keys."),
-        "verify": ("prover.cli.commands.keys_verify", "Check the keys of a directory, byte by byte."),
-        "prepare": ("prover.cli.commands.keys_prepare", "Write prepared keys, which load in milliseconds."),
-        "dev": ("prover.cli.commands.keys_dev", "Make the keys of a run mode, for development only."),
+        "verify": ("prover.cli.commands.keys.verify", "Check the keys of a directory, byte by byte."),
+        "prepare": ("prover.cli.commands.keys.prepare", "Write prepared keys, which load in milliseconds."),
+        "dev": ("prover.cli.commands.keys.dev", "Make the keys of a run mode, for development only."),
     },
     examples=(
         "prover keys list --run-mode rpc",

@@ -126,7 +126,7 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
     values[i].v[LIMBS - 1] &= 0x0fffffff;
 }
 
-#include "gpu_bench_numbers.h"
+#include "bench_numbers.h"
 
 #define MADD_STEPS 512
 #define MADD_BASES 4096
@@ -261,7 +261,7 @@ static void ntt_times(uint32_t log2, const char *folder) {
            log2, plan.passes, inverse, forward, host, bound, 2 * bound / (inverse + forward));
 }
 
-#include "gpu_bench_witness.h"
+#include "bench_witness.h"
 
 static void print_rate(const char *name, double rate, double bound) {
     printf("{\"name\": \"gpu_%s\", \"per_second\": %.6g, \"bound\": %.6g, \"fraction\": %.3f}\n", name, rate, bound,
