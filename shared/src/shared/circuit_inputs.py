@@ -1,21 +1,25 @@
 """Inputs of circuits: their order, their shapes, and the members of requests that have their values.
 
-The compiler of circuits, the reader of requests, the checks before a proof and the reference pages
+The compiler of circuits, the reader and the builders of requests, the checks before a proof and the reference pages
 (prover/docs/reference/circuits.md, "Input order") all use this table.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from math import prod
 from typing import Any, Final, Generic, TypeVar
 
+import msgspec
+
 from shared.circuit_id import CircuitId, CircuitKind
+from shared.field import format_number
 from shared.proof_wire import ProofRequest
 
 Value = TypeVar("Value")
+Request = TypeVar("Request", bound=ProofRequest)
 
 PUBLIC_INPUT_HASH: Final = "PublicInputHash"
 """Input of version 2 alone."""
@@ -111,6 +115,49 @@ class NamedValues(Generic[Value]):
         start, (rows, columns) = self._positions[name]
         return [self._values[start + row * columns : start + (row + 1) * columns] for row in range(rows)]
 
+
+def request_of(model: type[Request], circuit: CircuitId, values: Mapping[str, Any]) -> Request:
+    """Return the request of a circuit with ``values`` by the names of the inputs: 32 bytes, or numbers of an index.
+
+    ``model`` is the type of the requests of the circuit's kind. Raises ValueError for values that are missing, have
+    other names, or have another shape than their input.
+    """
+    inputs = inputs_of(circuit.kind, circuit.version)
+    if unlike := values.keys() ^ {each.name for each in inputs}:
+        raise ValueError(f"inputs of {circuit} that are missing or unknown: {', '.join(sorted(unlike))}")
+    members: dict[str, Any] = dict(zip(_HEIGHT_MEMBERS[circuit.kind], circuit.heights, strict=True))
+    if circuit.kind.is_batch:
+        members["batchSize"] = circuit.sizes[0]
+    for each in inputs:
+        written = _written(each, values[each.name], each.shape(circuit))
+        outer, *inner = each.member.replace("[]", "").split(".")
+        if not inner:
+            members[outer] = written
+            continue
+        for element, value in zip(members.setdefault(outer, [{} for _ in written]), written, strict=True):
+            element[inner[0]] = value
+    return msgspec.convert(members, model)
+
+
+def _written(each: CircuitInput, values: Any, shape: tuple[int, ...]) -> Any:
+    """Return values as a request has them."""
+    write: Callable[[Any], Any] = int if each.is_index else format_number
+    if not shape:
+        return write(values)
+    if len(values) != shape[0]:
+        raise ValueError(f"{each.name}: {len(values)} elements in place of {shape[0]}")
+    return list(map(write, values)) if len(shape) == 1 else [_written(each, row, shape[1:]) for row in values]
+
+
+_HEIGHT_MEMBERS: Final = {
+    CircuitKind.INCLUSION: ("stateTreeHeight",),
+    CircuitKind.NON_INCLUSION: ("addressTreeHeight",),
+    CircuitKind.COMBINED: ("stateTreeHeight", "addressTreeHeight"),
+    CircuitKind.BATCH_APPEND: ("height",),
+    CircuitKind.BATCH_UPDATE: ("height",),
+    CircuitKind.BATCH_ADDRESS_APPEND: ("treeHeight",),
+}
+"""Members of a request that have the heights of the circuit's trees."""
 
 _HASH = CircuitInput(PUBLIC_INPUT_HASH, "publicInputHash", is_public=True)
 _CLAIMS = frozenset({"Roots", "Leaves", "Values"})

@@ -6,10 +6,19 @@ big-endian. The builders of batch requests write to the given tree: begin a stag
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from shared.circuit_id import CircuitKind
-from shared.circuit_inputs import inputs_of
-from shared.field import FIELD_BYTES, ZERO, format_number, parse_scalar
+from shared.circuit_id import CircuitId, CircuitKind
+from shared.circuit_inputs import (
+    INCLUSION_PART,
+    NEXT_INDICES,
+    NON_INCLUSION_PART,
+    PUBLIC_INPUT_HASH,
+    Request,
+    inputs_of,
+    request_of,
+)
+from shared.field import FIELD_BYTES, ZERO, parse_scalar
 from shared.indexed_merkle_tree import Absence, IndexedMerkleTree
 from shared.merkle_tree import MerkleTree, require_element
 from shared.poseidon import hash2, hash3, hash_chain, hash_many
@@ -19,14 +28,12 @@ from shared.proof_wire import (
     BatchUpdateRequest,
     CombinedRequest,
     InclusionRequest,
-    InputCompressedAccount,
     MerkleRequest,
-    NewAddress,
     NonInclusionRequest,
     ProofRequest,
 )
 
-_MOST_PATH_INDEX = 2**32 - 1
+_MAXIMUM_PATH_INDEX = 2**32 - 1
 
 
 def chain(elements: Sequence[bytes]) -> bytes:
@@ -129,32 +136,24 @@ def membership(tree: MerkleTree, index: int) -> Membership:
 
 def inclusion_request(members: Sequence[Membership], version: int) -> InclusionRequest:
     """Return a request for memberships in trees of one height."""
-    return InclusionRequest(
-        state_tree_height=_height(members),
-        public_input_hash=format_number(_chain_of_members(members)) if version == 2 else None,
-        input_compressed_accounts=tuple(map(_account, members)),
-    )
+    circuit = CircuitId(CircuitKind.INCLUSION, version, (_height(members),), (len(members),))
+    return _merkle_request(InclusionRequest, circuit, _chain_of_members(members), _of_members(members))
 
 
 def non_inclusion_request(absences: Sequence[Absence]) -> NonInclusionRequest:
     """Return a request for absences from address trees of one version and height."""
-    return NonInclusionRequest(
-        address_tree_height=_height(absences),
-        public_input_hash=format_number(_chain_of_absences(absences)) if _version(absences) == 2 else None,
-        new_addresses=tuple(map(_address, absences)),
-    )
+    circuit = CircuitId(CircuitKind.NON_INCLUSION, _version(absences), (_height(absences),), (len(absences),))
+    return _merkle_request(NonInclusionRequest, circuit, _chain_of_absences(absences), _of_absences(absences))
 
 
 def combined_request(members: Sequence[Membership], absences: Sequence[Absence]) -> CombinedRequest:
     """Return a request for memberships and absences; the address trees determine the version."""
+    heights, sizes = (_height(members), _height(absences)), (len(members), len(absences))
+    circuit = CircuitId(CircuitKind.COMBINED, _version(absences), heights, sizes)
     both = hash2(_chain_of_members(members), _chain_of_absences(absences))
-    return CombinedRequest(
-        state_tree_height=_height(members),
-        address_tree_height=_height(absences),
-        public_input_hash=format_number(both) if _version(absences) == 2 else None,
-        input_compressed_accounts=tuple(map(_account, members)),
-        new_addresses=tuple(map(_address, absences)),
-    )
+    values = {INCLUSION_PART + name: column for name, column in _of_members(members).items()}
+    values |= {NON_INCLUSION_PART + name: column for name, column in _of_absences(absences).items()}
+    return _merkle_request(CombinedRequest, circuit, both, values)
 
 
 def batch_append_request(tree: MerkleTree, leaves: Sequence[bytes]) -> BatchAppendRequest:
@@ -166,18 +165,17 @@ def batch_append_request(tree: MerkleTree, leaves: Sequence[bytes]) -> BatchAppe
     start, old_root = tree.next_index, tree.root
     written = tree.append_proved(leaves)
     contents = chain(leaves)
-    return BatchAppendRequest(
-        height=tree.height,
-        batch_size=len(leaves),
-        public_input_hash=format_number(append_input_hash(old_root, tree.root, contents, start)),
-        old_root=format_number(old_root),
-        new_root=format_number(tree.root),
-        leaves_hashchain_hash=format_number(contents),
-        start_index=start,
-        old_leaves=_texts([write.old for write in written]),
-        leaves=_texts(leaves),
-        merkle_proofs=tuple(_texts(write.path) for write in written),
-    )
+    values = {
+        PUBLIC_INPUT_HASH: append_input_hash(old_root, tree.root, contents, start),
+        "OldRoot": old_root,
+        "NewRoot": tree.root,
+        "LeavesHashchainHash": contents,
+        "StartIndex": start,
+        "OldLeaves": [write.old for write in written],
+        "Leaves": leaves,
+        "MerkleProofs": [write.path for write in written],
+    }
+    return request_of(BatchAppendRequest, _batch(CircuitKind.BATCH_APPEND, tree.height, leaves), values)
 
 
 def batch_update_request(tree: MerkleTree, spent: Sequence[SpentAccount]) -> BatchUpdateRequest:
@@ -193,19 +191,18 @@ def batch_update_request(tree: MerkleTree, spent: Sequence[SpentAccount]) -> Bat
     nullifiers = [hashed[place : place + FIELD_BYTES] for place in range(0, len(hashed), FIELD_BYTES)]
     written = tree.set_proved(zip(indices, nullifiers, strict=True))
     contents = chain(nullifiers)
-    return BatchUpdateRequest(
-        height=tree.height,
-        batch_size=len(spent),
-        public_input_hash=format_number(update_input_hash(old_root, tree.root, contents)),
-        old_root=format_number(old_root),
-        new_root=format_number(tree.root),
-        leaves_hashchain_hash=format_number(contents),
-        tx_hashes=_texts([account.tx_hash for account in spent]),
-        leaves=_texts([account.account for account in spent]),
-        old_leaves=_texts([write.old for write in written]),
-        new_merkle_proofs=tuple(_texts(write.path) for write in written),
-        path_indices=tuple(indices),
-    )
+    values = {
+        PUBLIC_INPUT_HASH: update_input_hash(old_root, tree.root, contents),
+        "OldRoot": old_root,
+        "NewRoot": tree.root,
+        "LeavesHashchainHash": contents,
+        "TxHashes": [account.tx_hash for account in spent],
+        "Leaves": [account.account for account in spent],
+        "OldLeaves": [write.old for write in written],
+        "MerkleProofs": [write.path for write in written],
+        "PathIndices": indices,
+    }
+    return request_of(BatchUpdateRequest, _batch(CircuitKind.BATCH_UPDATE, tree.height, spent), values)
 
 
 def batch_address_append_request(tree: IndexedMerkleTree, values: Sequence[bytes]) -> BatchAddressAppendRequest:
@@ -219,21 +216,21 @@ def batch_address_append_request(tree: IndexedMerkleTree, values: Sequence[bytes
     start, old_root = tree.next_index, tree.root
     inserted = tree.insert_many(values)
     contents = chain(values)
-    return BatchAddressAppendRequest(
-        tree_height=tree.height,
-        batch_size=len(values),
-        public_input_hash=format_number(append_input_hash(old_root, tree.root, contents, start)),
-        old_root=format_number(old_root),
-        new_root=format_number(tree.root),
-        hashchain_hash=format_number(contents),
-        start_index=start,
-        low_element_values=_texts([step.low.value for step in inserted]),
-        low_element_indices=_texts([index_element(step.low.index) for step in inserted]),
-        low_element_next_values=_texts([step.low.next_value for step in inserted]),
-        new_element_values=_texts(values),
-        low_element_proofs=tuple(_texts(step.low_write.path) for step in inserted),
-        new_element_proofs=tuple(_texts(step.new_write.path) for step in inserted),
-    )
+    circuit_values = {
+        PUBLIC_INPUT_HASH: append_input_hash(old_root, tree.root, contents, start),
+        "OldRoot": old_root,
+        "NewRoot": tree.root,
+        "HashchainHash": contents,
+        "StartIndex": start,
+        "LowElementValues": [step.low.value for step in inserted],
+        "LowElementNextValues": [step.low.next_value for step in inserted],
+        "LowElementIndices": [index_element(step.low.index) for step in inserted],
+        "LowElementProofs": [step.low_write.path for step in inserted],
+        "NewElementValues": values,
+        "NewElementProofs": [step.new_write.path for step in inserted],
+    }
+    circuit = _batch(CircuitKind.BATCH_ADDRESS_APPEND, tree.height, values)
+    return request_of(BatchAddressAppendRequest, circuit, circuit_values)
 
 
 def _merkle_public_inputs(request: MerkleRequest) -> list[bytes]:
@@ -245,25 +242,37 @@ def _merkle_public_inputs(request: MerkleRequest) -> list[bytes]:
     return [chain([chain2(*pair) for pair in zip(columns[::2], columns[1::2], strict=True)])]
 
 
-def _account(member: Membership) -> InputCompressedAccount:
-    return InputCompressedAccount(
-        root=format_number(member.root),
-        path_index=_path_index(member.index),
-        path_elements=_texts(member.path),
-        leaf=format_number(member.leaf),
-    )
+def _merkle_request(model: type[Request], circuit: CircuitId, claims: bytes, values: dict[str, Any]) -> Request:
+    return request_of(model, circuit, {PUBLIC_INPUT_HASH: claims, **values} if circuit.version == 2 else values)
 
 
-def _address(absence: Absence) -> NewAddress:
-    return NewAddress(
-        root=format_number(absence.root),
-        value=format_number(absence.value),
-        path_index=_path_index(absence.low.index),
-        path_elements=_texts(absence.path),
-        leaf_lower_range_value=format_number(absence.low.value),
-        leaf_higher_range_value=format_number(absence.low.next_value),
-        next_index=absence.low.next_index if absence.version == 1 else 0,
-    )
+def _batch(kind: CircuitKind, height: int, elements: Sequence[object]) -> CircuitId:
+    return CircuitId(kind, 2, (height,), (len(elements),))
+
+
+def _of_members(members: Sequence[Membership]) -> dict[str, Any]:
+    """Return the values of the inputs of an inclusion circuit."""
+    return {
+        "Roots": [member.root for member in members],
+        "Leaves": [member.leaf for member in members],
+        "InPathIndices": [_path_index(member.index) for member in members],
+        "InPathElements": [member.path for member in members],
+    }
+
+
+def _of_absences(absences: Sequence[Absence]) -> dict[str, Any]:
+    """Return the values of the inputs of a non-inclusion circuit of the absences' version."""
+    values: dict[str, Any] = {
+        "Roots": [absence.root for absence in absences],
+        "Values": [absence.value for absence in absences],
+        "LeafLowerRangeValues": [absence.low.value for absence in absences],
+        "LeafHigherRangeValues": [absence.low.next_value for absence in absences],
+        "InPathIndices": [_path_index(absence.low.index) for absence in absences],
+        "InPathElements": [absence.path for absence in absences],
+    }
+    if _version(absences) == 1:
+        values[NEXT_INDICES] = [absence.low.next_index for absence in absences]
+    return values
 
 
 def _chain_of_members(members: Sequence[Membership]) -> bytes:
@@ -295,7 +304,7 @@ def _require_batch(elements: Sequence[object]) -> None:
 
 
 def _path_index(index: int) -> int:
-    if not 0 <= index <= _MOST_PATH_INDEX:
+    if not 0 <= index <= _MAXIMUM_PATH_INDEX:
         message = f"requests carry path indices of 32 bits, not {index}"
         raise ValueError(message)
     return index
@@ -303,7 +312,3 @@ def _path_index(index: int) -> int:
 
 def _element(text: str) -> bytes:
     return parse_scalar(text)[0]
-
-
-def _texts(elements: Sequence[bytes]) -> tuple[str, ...]:
-    return tuple(map(format_number, elements))

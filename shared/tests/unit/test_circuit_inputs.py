@@ -1,9 +1,19 @@
 """Inputs of circuits: order, shapes, names and JSON paths."""
 
+from typing import Any
+
 import pytest
 
 from shared.circuit_id import CircuitId, CircuitKind
-from shared.circuit_inputs import CircuitInput, NamedValues, inputs_of
+from shared.circuit_inputs import CircuitInput, NamedValues, inputs_of, request_of
+from shared.proof_wire import (
+    BatchAppendRequest,
+    CombinedRequest,
+    ProofRequest,
+    decode_request,
+    encode_request,
+    split_body,
+)
 
 COMBINED = CircuitId(CircuitKind.COMBINED, 2, (2, 3), (1, 2))
 PATHS = CircuitInput("InPathElements", "newAddresses[].pathElements[]", part=1)
@@ -52,3 +62,49 @@ def test_named_values__of_a_combined_circuit__are_found_by_name() -> None:
     assert values.matrix("NonInclusion_InPathElements")[1][2] == names[-1] == "NonInclusion_InPathElements_1_2"
     assert "NonInclusion_NextIndices" not in values
     assert "Inclusion_Leaves" in values
+
+
+def test_request_of__values_by_name__are_read_back_from_the_request() -> None:
+    values = {
+        each.name: filled(each.shape(COMBINED), 7 if each.is_index else bytes([7] * 32))
+        for each in inputs_of(COMBINED.kind, 2)
+    }
+    request = request_of(CombinedRequest, COMBINED, values)
+    assert (request.state_tree_height, request.address_tree_height) == COMBINED.heights
+    assert request == decoded_again(request)
+    written = {True: 7, False: "0x" + "07" * 32}
+    for each in inputs_of(COMBINED.kind, 2):
+        read = each.values_in(request)
+        while each.dimensions and isinstance(read, list | tuple):
+            assert len(read) in each.shape(COMBINED)
+            read = read[0]
+        assert read == written[each.is_index], each.name
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"OldRoot": None}, "missing or unknown: OldRoot"),
+        ({"Roots": []}, "missing or unknown: Roots"),
+        ({"Leaves": [bytes(32)]}, "Leaves: 1 elements in place of 2"),
+        ({"MerkleProofs": [[bytes(32)] * 3, [bytes(32)] * 4]}, "MerkleProofs: 4 elements in place of 3"),
+    ],
+)
+def test_request_of__values_of_another_shape__names_the_input(change: dict[str, Any], message: str) -> None:
+    circuit = CircuitId(CircuitKind.BATCH_APPEND, 2, (3,), (2,))
+    values = {
+        each.name: filled(each.shape(circuit), 0 if each.is_index else bytes(32)) for each in inputs_of(circuit.kind, 2)
+    }
+    values = {name: value for name, value in (values | change).items() if value is not None}
+    with pytest.raises(ValueError, match=message):
+        request_of(BatchAppendRequest, circuit, values)
+
+
+def filled(shape: tuple[int, ...], value: object) -> Any:
+    """Return nested lists of a shape with one value."""
+    return [filled(shape[1:], value) for _ in range(shape[0])] if shape else value
+
+
+def decoded_again(request: CombinedRequest) -> ProofRequest:
+    """Return a request as it is decoded from its encoding."""
+    return decode_request(split_body(encode_request(request)), COMBINED.kind)
