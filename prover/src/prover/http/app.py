@@ -14,7 +14,7 @@ from prover.http.middleware.authentication import authenticate
 from prover.http.middleware.cors import cross_origin
 from prover.http.middleware.error_answers import error_answers
 from prover.http.middleware.request_log import log_request
-from prover.http.routes.about import OPENAPI_DOCUMENT
+from prover.http.routes.about import DOCS_PAGE, OPENAPI_DOCUMENT
 from prover.http.routes.probes import probes
 from prover.http.routes.table import ROUTES
 from prover.http.server.connections import ConnectionGuards
@@ -41,6 +41,7 @@ def create_app(state: ServerState) -> web.Application:
     app = web.Application(middlewares=[log_request, *cors, error_answers, authenticate])
     app[STATE] = state
     app[OPENAPI_DOCUMENT] = _openapi_document
+    app[DOCS_PAGE] = _docs_page
     for route in ROUTES:
         if route.needs_queue and state.queue is None:
             continue
@@ -165,9 +166,15 @@ def _cannot_listen(option: str, address: str, error: OSError) -> SettingsInvalid
 
 
 def _openapi_document() -> bytes:
-    from prover.http.openapi import encoded_document  # most servers never answer it
+    from prover.http.description.openapi import encoded_document  # most servers never answer it
 
     return encoded_document()
+
+
+def _docs_page() -> web.Response:
+    from prover.http.description.page import HEADERS, encoded_page
+
+    return web.Response(body=encoded_page(), content_type="text/html", charset="utf-8", headers=HEADERS)
 
 
 async def _complete_headers(request: web.Request, response: web.StreamResponse) -> None:

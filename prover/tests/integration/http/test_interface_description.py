@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from prover.http.openapi import document
+from prover.http.description.openapi import document
 from prover.keys.store.key_store import KeyStore
 from prover.queue.store import JobStore
 

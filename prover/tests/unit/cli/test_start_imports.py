@@ -10,7 +10,7 @@ LEFT_OUT = (
     "arq",
     "rich",
     "prover.keys.download.download",
-    "prover.http.openapi",
+    "prover.http.description.openapi",
     "prover.circuits.catalogue",
     "prover.proving.gpu.selection",
 )

@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import openapi_spec_validator
 import pytest
 
-from prover.http.openapi import document
+from prover.http.description.openapi import document
 from prover.http.routes.table import ROUTES
 from shared.circuit_id import CircuitKind
 from shared.circuit_inputs import inputs_of
@@ -34,6 +35,25 @@ def test_document__names_the_codes_of_every_status() -> None:
         responses["503"]["description"].removesuffix(".").split()
     )
     assert "malformed_body or proving_error" in responses["400"]["description"]
+
+
+def test_examples__of_requests_and_answers__satisfy_their_schemas() -> None:
+    described = document()
+    checked = 0
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            answers = [answer for status, answer in operation["responses"].items() if status.startswith("2")]
+            contents = [
+                each for part in (operation.get("requestBody"), *answers) if part for each in part["content"].values()
+            ]
+            for content in contents:
+                schema = content["schema"] | {"components": described["components"]}
+                if "example" in content:
+                    jsonschema.validate(content["example"], schema)
+                    checked += 1
+                else:
+                    assert path in ("/openapi.json", "/docs") or method == "delete", path
+    assert checked >= 14
 
 
 HEADERS = {"circuitType", "stateTreeHeight", "addressTreeHeight", "treeHeight", "height", "batchSize"}

@@ -10,8 +10,8 @@ from prover.http.request_fields import API_KEY_NAME
 from prover.http.state import STATE
 from shared.logs import bind
 
-OPEN_PATHS = frozenset({"/", "/health"})
-"""Paths without a key, which launchers and orchestrators poll."""
+OPEN_PATHS = frozenset({"/", "/health", "/docs"})
+"""Paths without a key: launchers and orchestrators poll the first two, browsers open the page."""
 
 ADMIN_PREFIX = "/admin/"
 """Prefix of paths for administrators only; without configured keys they do not exist."""

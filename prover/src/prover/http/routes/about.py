@@ -1,4 +1,4 @@
-"""Answers about this instance: ``/version``, ``/openapi.json`` and ``/admin/``."""
+"""Answers about this instance: ``/version``, ``/openapi.json``, ``/docs`` and ``/admin/``."""
 
 import sys
 from collections.abc import Callable
@@ -13,6 +13,9 @@ from prover.versions import INTERFACE_VERSION, own_version
 
 OPENAPI_DOCUMENT: web.AppKey[Callable[[], bytes]] = web.AppKey("openapi_document")
 """Returns the body of ``/openapi.json``. It is composed from the routes, so the application sets it."""
+
+DOCS_PAGE: web.AppKey[Callable[[], web.Response]] = web.AppKey("docs_page")
+"""Returns the answer of ``/docs``, which is composed from the same."""
 
 
 class GpuState(msgspec.Struct, frozen=True):
@@ -83,6 +86,11 @@ def _device_state(devices: Devices) -> DeviceState:
 async def openapi(request: web.Request) -> web.Response:
     """Answer with the OpenAPI document."""
     return web.Response(body=request.app[OPENAPI_DOCUMENT](), content_type="application/json")
+
+
+async def docs(request: web.Request) -> web.Response:
+    """Answer with the page that describes the interface."""
+    return request.app[DOCS_PAGE]()
 
 
 async def keys(request: web.Request) -> web.Response:

@@ -36,6 +36,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/health", health, "Report that the process is alive."),
     Route("GET", "/version", about.version, "Return the versions of the interface, this program and its kernel."),
     Route("GET", "/openapi.json", about.openapi, "Describe this interface."),
+    Route("GET", "/docs", about.docs, "Describe this interface as a page."),
     Route("GET", "/admin/keys", about.keys, "List the installed proving keys; needs the administrator role."),
     Route("POST", "/admin/reload", about.reload, "Reload the API key file; needs the administrator role."),
 )

@@ -4,6 +4,7 @@
 """
 
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -35,6 +36,9 @@ _REQUESTS = {
     "update": BatchUpdateRequest,
     "address-append": BatchAddressAppendRequest,
 }
+EXAMPLES: Json = msgspec.json.decode(files(__package__).joinpath("examples.json").read_bytes())
+"""A request, a job id, and answers by route and status."""
+
 _DONE = "Success."
 _QUEUED = "The request is queued, or an equal request was queued before; poll its job for the proof."
 _UNFINISHED = "The job is waiting, running or failed; see `status`."
@@ -96,6 +100,7 @@ _JOB_ID: Json = {
     **_parameter("job_id", "Job id from the answer to the submission.", "query"),
     "required": True,
     "schema": {"type": "string", "format": "uuid"},
+    "example": EXAMPLES["job_id"],
 }
 _WAIT: Json = {
     **_parameter("wait", "Seconds to wait for the state to change; longer waits are cut to the maximum.", "query"),
@@ -173,7 +178,8 @@ def _operation(route: Route) -> Json:
                             "propertyName": "circuitType",
                             "mapping": {kind: _REF.format(name=model.__name__) for kind, model in _REQUESTS.items()},
                         },
-                    }
+                    },
+                    "example": EXAMPLES["request"],
                 }
             },
         }
@@ -194,7 +200,11 @@ def _responses(route: Route) -> Json:
         statuses.add(503)
     if route.path == "/prove/status":
         statuses.add(404)
-    responses = _successes(route) | {str(status): _problem(status) for status in sorted(statuses)}
+    successes = _successes(route)
+    for status, example in EXAMPLES["answers"].get(f"{route.method} {route.path}", {}).items():
+        (content,) = successes[status]["content"].values()
+        content["example"] = example
+    responses = successes | {str(status): _problem(status) for status in sorted(statuses)}
     if route.path.startswith(ADMIN_PREFIX):
         responses["404"] = {"description": "No API key is configured, so no client is an administrator."}
     elif route.needs_queue:
@@ -211,6 +221,9 @@ def _successes(route: Route) -> Json:
     if route.path == "/openapi.json":
         described = {"description": "This document.", "content": {"application/json": {"schema": {"type": "object"}}}}
         return {"200": described}
+    if route.path == "/docs":
+        page = {"description": "A page for people.", "content": {"text/html": {"schema": {"type": "string"}}}}
+        return {"200": page}
     return {
         str(status): {
             "description": description,
