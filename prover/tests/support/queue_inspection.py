@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, Protocol
 
 import redis
-from redis_server import RedisServer
 
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
@@ -24,6 +23,19 @@ def words(values: Any) -> list[str]:
 
 def texts(values: Any) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in values.items()}
+
+
+class Database(Protocol):
+    """A real Redis, or its twin in this process."""
+
+    def connection(self, timeout_s: float = 5) -> RedisConnection:
+        """Return a new connection as the prover has it."""
+
+    def blocking(self) -> redis.Redis:
+        """Return a new blocking client."""
+
+    def flush(self) -> None:
+        """Remove all data."""
 
 
 class Inspection:
@@ -141,10 +153,10 @@ class Inspection:
 class Queue(JobStore):
     """A store with its events, and access to its data in Redis."""
 
-    def __init__(self, server: RedisServer, limits: QueueLimits) -> None:
+    def __init__(self, database: Database, limits: QueueLimits) -> None:
         self.events: list[JobEvent] = []
-        self.connection = RedisConnection.open(server.url, timeout_s=60)
-        self.client: Any = redis.Redis.from_url(server.url)
+        self.connection = database.connection(timeout_s=60)
+        self.client: Any = database.blocking()
         self.look = Inspection(self.client)
         super().__init__(self.connection, limits, self.events.append)
 

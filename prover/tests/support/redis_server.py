@@ -21,6 +21,8 @@ from urllib.parse import quote
 
 import redis
 
+from prover.queue.connection import RedisConnection
+
 BINARY = "redis-server"
 START_SECONDS = 60
 PORTS = range(12_000, 32_000)
@@ -156,6 +158,14 @@ class RedisServer:
             options["ssl_ca_certs"] = str(self.certificates.authority)
         with contextlib.closing(redis.Redis.from_url(self.url, **options)) as client:
             yield client
+
+    def connection(self, timeout_s: float = 5) -> RedisConnection:
+        """Return a new connection as the prover has it."""
+        return RedisConnection.open(self.url, timeout_s=timeout_s)
+
+    def blocking(self) -> redis.Redis:
+        """Return a new blocking client."""
+        return redis.Redis.from_url(self.url)
 
     def info(self, section: str) -> dict[str, Any]:
         """Return a section of INFO."""

@@ -11,6 +11,7 @@ from device_library import Device
 from golden_vectors import load
 from kernel_library import Kernel, runs
 from pytest_socket import disable_socket
+from redis_twin import RedisTwin
 
 from prover.kernel.engine import Backend, Engine
 from prover.keys.prepared import prepared_keys
@@ -21,6 +22,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     disable_socket(allow_unix_socket=True)
     if redis := [name for name in getattr(item, "fixturenames", ()) if name.startswith("redis_")]:
         pytest.fail(f"unit tests do not use {', '.join(redis)}; move this one to tests/integration", pytrace=False)
+
+
+@pytest.fixture
+def twin() -> RedisTwin:
+    """An empty Redis in this process."""
+    return RedisTwin()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from queue_inspection import Queue
-from redis_server import RedisServer
+from redis_twin import RedisTwin
 
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import EventKind, JobState, LeaseState, Submission, SweepKind
@@ -19,8 +19,8 @@ WORKER = "worker"
 
 
 @pytest.fixture
-async def queue(redis_database: RedisServer) -> AsyncIterator[Queue]:
-    queue = Queue(redis_database, QueueLimits(jobs_per_queue=5, bytes_per_queue=2000, lease_s=600))
+async def queue(twin: RedisTwin) -> AsyncIterator[Queue]:
+    queue = Queue(twin, QueueLimits(jobs_per_queue=5, bytes_per_queue=2000, lease_s=600))
     yield queue
     await queue.end()
 
