@@ -112,8 +112,13 @@ def _shares(weights: Sequence[int], total: int) -> list[Share]:
 
 
 def _send(forester: _Forester, schedule: TreeSchedule, sequence: int, slot: int, chance: random.Random) -> None:
-    window = schedule.window_at(slot)
-    if forester.sending is not None or window is None or window.remaining(slot) < CONFIRMATION_SLOTS:
+    window = schedule.next_window(slot)
+    if (
+        forester.sending is not None
+        or window is None
+        or slot not in window
+        or window.remaining(slot) < CONFIRMATION_SLOTS
+    ):
         return
     after = sequence
     while after - sequence < MOST_AHEAD and forester.made_at.get(after, slot + 1) <= slot:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+from base58_hashes import encode_base58
 
 from forester.indexer.answers import REQUEST_ID
 from forester.indexer.types import (
@@ -22,7 +23,6 @@ from forester.indexer.types import (
     OutputQueue,
     QueueElements,
     StateQueue,
-    encode_base58,
 )
 from forester.indexer.validation import LEVEL_BITS
 from forester.pipeline_v2.staging.tree_head import TreeHead

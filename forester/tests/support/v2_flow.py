@@ -9,13 +9,13 @@ from typing import Any, cast
 import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from base58_hashes import parse_hash
 from shared_vectors import shared_vectors
 from solders.pubkey import Pubkey
 
 from forester.chain.tree_metadata import TreeKind
 from forester.errors import ForesterError
 from forester.indexer.client import IndexerClient
-from forester.indexer.types import parse_hash
 from forester.journal.proofs import ProofStore
 from forester.observability.metrics import Metrics
 from forester.pipeline_v2.proof_ledger import ProofLedger

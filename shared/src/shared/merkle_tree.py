@@ -304,11 +304,6 @@ class MerkleTree:
         """Make the changes of ``stage`` and all earlier ones final. Raises StageUnknown if it is not open."""
         del self._stages[: self._stage_place(stage) + 1]
 
-    @property
-    def open_stages(self) -> tuple[int, ...]:
-        """Numbers of the stages that can be rolled back, oldest first."""
-        return tuple(stage.number for stage in self._stages)
-
     def _stage_place(self, number: int) -> int:
         for place, stage in enumerate(self._stages):
             if stage.number == number:

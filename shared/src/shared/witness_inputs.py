@@ -70,13 +70,6 @@ def tx_hash(inputs: Sequence[bytes], outputs: Sequence[bytes], slot: int) -> byt
     return chain([ZERO, chain(inputs), chain(outputs), index_element(slot)])
 
 
-def combined_input_hash(
-    roots: Sequence[bytes], leaves: Sequence[bytes], address_roots: Sequence[bytes], values: Sequence[bytes]
-) -> bytes:
-    """Return the public input of the combined circuit of version 2."""
-    return hash2(chain2(roots, leaves), chain2(address_roots, values))
-
-
 def append_input_hash(old_root: bytes, new_root: bytes, contents: bytes, start_index: int) -> bytes:
     """Return the public input of batch (address) append; ``contents`` is the chain of leaves or values."""
     return chain([old_root, new_root, contents, index_element(start_index)])

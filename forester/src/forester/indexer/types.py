@@ -202,16 +202,3 @@ def decode_base58(kind: type, value: Any) -> Any:
         return Hash32(bytes(_SoldersHash.from_string(value)))
     except ParseHashError:
         raise ValueError("expected base58 of 32 bytes") from None
-
-
-def parse_hash(text: str) -> Hash32:
-    """Read 32 bytes of base58; ValueError otherwise."""
-    parsed: Hash32 = decode_base58(Hash32, text)
-    return parsed
-
-
-def encode_base58(value: Any) -> Any:
-    """Write a Hash32; the hook of msgspec encoders."""
-    if isinstance(value, Hash32):
-        return str(value)
-    raise NotImplementedError(type(value))

@@ -60,11 +60,6 @@ class HealthBoard:
         self.sweep()
         return tuple(self._problems.values())
 
-    @property
-    def healthy(self) -> bool:
-        """Return whether the forester has no problem."""
-        return not self.problems
-
     def subscribe(self, listener: Listener) -> None:
         """Call ``listener`` from now on when a condition begins to hold, and when it ends.
 

@@ -89,8 +89,3 @@ class TreeSchedule:
         """Return the run that contains ``slot``, else the first one after it; None after the last."""
         index = bisect_left(self.windows, slot, key=lambda run: run.last)
         return self.windows[index] if index < len(self.windows) else None
-
-    def window_at(self, slot: int) -> SlotRange | None:
-        """Return the run that contains ``slot``; None if the slot is not ours."""
-        run = self.next_window(slot)
-        return run if run is not None and slot in run else None

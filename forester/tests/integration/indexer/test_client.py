@@ -14,13 +14,14 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from base58_hashes import encode_base58, parse_hash
 from shared_vectors import shared_vectors
 
 from forester import redaction
 from forester.errors import EndpointTimedOut, EndpointUnreachable, RateLimited
 from forester.indexer.client import IndexerClient, IndexerTimes, QueueQuery
 from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused
-from forester.indexer.types import Hash32, encode_base58, parse_hash
+from forester.indexer.types import Hash32
 from shared.retries import Backoff
 
 QUICK = IndexerTimes(lag_poll_s=0.001, backoff=Backoff(0.001, 0.002))

@@ -108,21 +108,21 @@ async def test_keeper__read_fails_and_hangs__keeps_the_last_state_and_says_why()
     net.state = None
     assert not await net.keeper.refresh()
     assert net.keeper.error == "the network could not be read within 0.2 s"
-    assert net.board.healthy
+    assert not net.board.problems
     net.now += 300
     await net.keeper.refresh()
     assert [problem.condition for problem in net.board.problems] == ["snapshot"]
     net.state = network(slot=560)
     assert await net.keeper.refresh()
     assert net.keeper.error is None
-    assert net.board.healthy
+    assert not net.board.problems
 
 
 async def test_keeper__node_away_from_the_start__is_a_problem_soon() -> None:
     net = Network()
     net.state = EndpointUnreachable("away")
     await net.keeper.refresh()
-    assert net.board.healthy
+    assert not net.board.problems
     net.now += 60
     await net.keeper.refresh()
     (problem,) = net.board.problems
@@ -213,9 +213,9 @@ def test_fitness__registration_found_in_time__clears_the_problem() -> None:
     watch = FitnessWatch(board, payer=ME, derivation=ME)
     for slot in (550, 560, 610):
         watch.show(network(slot, registered={2: (1,)}))
-    assert not board.healthy, "a registration in progress is not reported"
+    assert board.problems, "a registration in progress is not reported"
     watch.show(network(620, registered={2: (1,), 3: (0,)}))
-    assert board.healthy
+    assert not board.problems
 
 
 def test_judge_registration__each_case__has_its_message() -> None:
@@ -236,9 +236,9 @@ def test_show_progress__states_one_after_another__tell_who_moves() -> None:
     watch.check()
     ages = samples(metrics, "forester_seconds_since_progress")
     assert ages == {(str(STATE_V2), "StateV2"): 0, (str(ADDRESS_V2), "AddressV2"): 0}, "nine addresses fill no batch"
-    assert board.healthy
+    assert not board.problems
     now = 140.0
     show_progress(watch, network(sequence_number=8, appends=queue(5, 1)))
     watch.check()
     assert samples(metrics, "forester_seconds_since_progress")[str(STATE_V2), "StateV2"] == 70
-    assert not board.healthy
+    assert board.problems

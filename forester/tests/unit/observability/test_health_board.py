@@ -23,7 +23,7 @@ def test_board__reported_and_cleared__tells_once_each_and_keeps_the_begin() -> N
     clock = Clock()
     board = HealthBoard(clock=clock)
     told = listening(board)
-    assert board.healthy
+    assert not board.problems
     board.report("funds", "insufficient funds: 0.0001 SOL")
     clock.now += 60
     board.report("funds", "insufficient funds: 0.0000 SOL")
@@ -31,7 +31,7 @@ def test_board__reported_and_cleared__tells_once_each_and_keeps_the_begin() -> N
     assert (problem.since, problem.reason) == (1000.0, "insufficient funds: 0.0000 SOL")
     board.clear("funds")
     board.clear("funds")
-    assert board.healthy
+    assert not board.problems
     assert [(condition, found is None) for condition, found in told] == [("funds", False), ("funds", True)]
 
 
@@ -58,7 +58,7 @@ def test_board__task_that_keeps_failing__is_a_problem_until_it_is_quiet() -> Non
     told = listening(board)
     for failures in range(1, TASK_FAILURES):
         board.task_failed("discovery", failures, "no answer")
-    assert board.healthy
+    assert not board.problems
     board.task_failed("discovery", TASK_FAILURES, "no answer")
     clock.now += TASK_QUIET_S - 1
     board.task_failed("discovery", TASK_FAILURES + 1, "no answer")
@@ -67,7 +67,7 @@ def test_board__task_that_keeps_failing__is_a_problem_until_it_is_quiet() -> Non
     clock.now += 1
     board.sweep()
     assert [found is None for _, found in told] == [False, True]
-    assert board.healthy
+    assert not board.problems
 
 
 def test_board__endless_names__is_bounded() -> None:

@@ -63,7 +63,7 @@ def test_watch__idle_tree__is_never_late(scene: Scene) -> None:
     scene.look_after(5)
     assert scene.ages() == {"tree": 5}
     assert scene.lines == []
-    assert scene.board.healthy
+    assert not scene.board.problems
 
 
 def test_watch__work_waits__writes_one_line_per_interval_and_turns_the_board_red(scene: Scene) -> None:
@@ -83,14 +83,14 @@ def test_watch__work_waits__writes_one_line_per_interval_and_turns_the_board_red
 def test_watch__tree_moves__begins_anew(scene: Scene, by_us: bool) -> None:
     scene.watch.observe("tree", waiting=20, position=1)
     scene.look_after(100)
-    assert not scene.board.healthy
+    assert scene.board.problems
     if by_us:
         scene.watch.worked("tree", 10)
     else:
         scene.watch.observe("tree", waiting=10, position=2)
     scene.look_after(3)
     assert scene.ages() == {"tree": 3}
-    assert scene.board.healthy
+    assert not scene.board.problems
     scene.look_after(7)
     assert [line["seconds"] for line in scene.lines] == [100, 10]
 

@@ -76,7 +76,6 @@ def test_windows__runs_of_light_slots__end_where_the_next_belongs_to_another() -
         SlotRange(first + 40, first + 49),
         SlotRange(first + 60, first + 79),
     )
-    assert schedule.window_at(first + 19) == SlotRange(first, first + 19)
-    assert schedule.window_at(first + 20) is None
+    assert schedule.next_window(first + 19) == SlotRange(first, first + 19)
     assert schedule.next_window(first + 20) == SlotRange(first + 40, first + 49)
     assert schedule.next_window(first + 80) is None

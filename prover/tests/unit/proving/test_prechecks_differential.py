@@ -21,8 +21,8 @@ from prover.proving.prechecks.checks import Failure
 from prover.proving.prechecks.satisfiable import first_failure
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.circuit_inputs import NamedValues
-from shared.poseidon import hash3
-from shared.witness_inputs import chain, chain2, combined_input_hash, update_input_hash
+from shared.poseidon import hash2, hash3
+from shared.witness_inputs import chain, chain2, update_input_hash
 
 pytestmark = pytest.mark.unchecked
 
@@ -109,12 +109,9 @@ def with_hashes_of(circuit: CircuitId, inputs: list[int]) -> list[int]:
         case CircuitKind.NON_INCLUSION:
             elements[0] = chain2(named.vector("Roots"), named.vector("Values"))
         case CircuitKind.COMBINED:
-            elements[0] = combined_input_hash(
-                named.vector("Inclusion_Roots"),
-                named.vector("Inclusion_Leaves"),
-                named.vector("NonInclusion_Roots"),
-                named.vector("NonInclusion_Values"),
-            )
+            members = chain2(named.vector("Inclusion_Roots"), named.vector("Inclusion_Leaves"))
+            absences = chain2(named.vector("NonInclusion_Roots"), named.vector("NonInclusion_Values"))
+            elements[0] = hash2(members, absences)
         case CircuitKind.BATCH_UPDATE:
             accounts = zip(named.vector("Leaves"), named.vector("PathIndices"), named.vector("TxHashes"), strict=True)
             elements[3] = chain([hash3(*account) for account in accounts])

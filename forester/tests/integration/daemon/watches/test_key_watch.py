@@ -204,7 +204,7 @@ async def test_watch__twin_at_work__is_told_until_it_has_been_quiet(tmp_path: Pa
         assert await it.watch.check()
         await it.send()
         assert await it.watch.check()
-        assert it.board.healthy
+        assert not it.board.problems
         assert chain.counted["getTransaction"] == 0, "ours are known without a query"
         twin = signed(work(), price=7)
         chain.landed.append((LATER + 1, twin))
@@ -216,10 +216,10 @@ async def test_watch__twin_at_work__is_told_until_it_has_been_quiet(tmp_path: Pa
         assert it.counted == 1
         it.clock.now += QUIET_S - 1
         assert await it.watch.check()
-        assert not it.board.healthy
+        assert it.board.problems
         it.clock.now += 1
         assert await it.watch.check()
-        assert it.board.healthy
+        assert not it.board.problems
         assert it.told == [(CONDITION, True), (CONDITION, False)]
         assert it.counted == 1
 
@@ -233,7 +233,7 @@ async def test_watch__restart_with_the_journal_of_a_killed_process__knows_its_si
         await it.watch.check()
         chain.landed.append((LATER + 5, left))
         await it.watch.check()
-        assert it.board.healthy
+        assert not it.board.problems
         assert chain.counted["getTransaction"] == 0
 
 
@@ -244,7 +244,7 @@ async def test_watch__what_landed_soon_after_the_start_and_top_ups__are_no_twin(
         topped_up = [transfer(TransferParams(from_pubkey=OTHER.pubkey(), to_pubkey=US, lamports=n)) for n in range(20)]
         chain.landed += [(LATER + 1, signed(item, OTHER)) for item in topped_up]
         await it.watch.check()
-        assert it.board.healthy
+        assert not it.board.problems
         assert 0 < chain.counted["getTransaction"] <= 4
 
 
@@ -257,11 +257,11 @@ async def test_watch__answers_that_make_no_sense__are_no_twin_and_are_asked_for_
         chain.answers["getTransaction"] = {"transaction": ["no base64", "base64"]}
         chain.landed.append((LATER + 1, signed(work(), price=5)))
         assert await it.watch.check()
-        assert it.board.healthy
+        assert not it.board.problems
         chain.answers["getTransaction"] = chain._transaction
         chain.landed.append((LATER + 2, signed(work(), price=6)))
         assert await it.watch.check()
-        assert not it.board.healthy
+        assert it.board.problems
 
 
 async def test_watch__running__looks_again_until_the_node_turns_out_to_have_no_history(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ async def test_watch__running__looks_again_until_the_node_turns_out_to_have_no_h
         running = asyncio.create_task(it.watch.run())
         await until(lambda: chain.counted["getSignaturesForAddress"] >= 2)
         chain.landed.append((LATER + 1, signed(work(), price=5)))
-        await until(lambda: not it.board.healthy)
+        await until(lambda: bool(it.board.problems))
         refuses(-32601)(chain)
         await running
 
@@ -296,7 +296,7 @@ async def test_watch__node_without_history__is_switched_off(
         await it.send()
         prepare(chain)
         assert [await it.watch.check() for _ in range(checks)] == [True] * (checks - 1) + [False]
-        assert it.board.healthy
+        assert not it.board.problems
 
 
 async def test_watch__new_payer_that_sends_nothing__stays_on(tmp_path: Path) -> None:

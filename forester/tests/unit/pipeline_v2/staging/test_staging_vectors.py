@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from base58_hashes import parse_hash
 from shared_vectors import shared_vectors
 
 from forester.indexer.types import (
@@ -18,7 +19,6 @@ from forester.indexer.types import (
     QueueElements,
     StateQueue,
     decode_base58,
-    parse_hash,
 )
 from forester.pipeline_v2.staging.staged_batches import StagedBatch, Staging, stage_addresses, stage_state
 from forester.pipeline_v2.staging.tree_head import TreeHead
