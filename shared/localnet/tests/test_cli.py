@@ -7,8 +7,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -21,6 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
+from command_line import DEADLINE, FREE, call, invoke, post, start
 from recorded import recorded
 from solders.hash import Hash
 from solders.keypair import Keypair
@@ -34,16 +33,6 @@ from localnet.chain.snapshots import load_state
 from localnet.cli.control import phase_start
 from localnet.cli.main import cli
 from shared.proof_wire import ProofJson
-
-FREE = ("--rpc-port", "0", "--prover-port", "0", "--indexer-port", "0", "--slot-ms", "0")
-COMMAND = [str(Path(sys.executable).with_name("localnet"))]
-DEADLINE = 120
-
-
-def start(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, "up", "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
 
 
 @pytest.fixture(scope="module")
@@ -59,23 +48,6 @@ def running() -> Iterator[dict[str, Any]]:
     rest, errors = process.communicate(timeout=DEADLINE)
     assert (process.returncode, rest) == (0, "")
     assert "Traceback" not in errors
-
-
-def invoke(*arguments: str) -> str:
-    done = CliRunner().invoke(cli, arguments)
-    assert done.exit_code == 0, done.output
-    return done.output.strip()
-
-
-def post(url: str, body: object) -> Any:
-    data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
-    request = urllib.request.Request(url, data, headers)  # noqa: S310 - our own server
-    with urllib.request.urlopen(request, timeout=DEADLINE) as response:  # noqa: S310
-        return json.loads(response.read())
-
-
-def call(report: dict[str, Any], method: str, *params: Any) -> Any:
-    return post(report["rpcUrl"], {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})["result"]
 
 
 def test_up__ready__tells_addresses_keys_and_environment(running: dict[str, Any]) -> None:
@@ -226,7 +198,7 @@ class Echo(BaseHTTPRequestHandler):
 def raw_key_text(public_inputs: int) -> str:
     """Return a key of the trapdoor in the text that `prover setup` writes.
 
-    Source: shared/docs/localnet.md, "Verifying keys in programs".
+    Source: shared/localnet/docs/chain.md, "Verifying keys in programs".
     """
     key = simulated_key(public_inputs)
     main, skipped = key.main, bytes(64)

@@ -28,7 +28,7 @@ from forester.journal.compressible import CompressibleStore, TrackedAccount
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 
 ACTIVE_SLOTS, REGISTRATION_SLOTS = 200, 100
-"""Phases of the fixtures' protocol config (shared/docs/localnet.md, "Published accounts")."""
+"""Phases of the fixtures' protocol config (shared/localnet/docs/chain.md, "Published accounts")."""
 
 
 @pytest.fixture

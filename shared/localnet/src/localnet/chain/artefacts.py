@@ -1,18 +1,17 @@
 """The published programs and account fixtures, which `make reference-fixtures` stores in keys-cache/reference/.
 
-Source: shared/docs/localnet.md, "Published accounts".
+Source: shared/localnet/docs/chain.md, "Published accounts".
 """
 
-import base64
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import msgspec
 from solders.account import Account
 from solders.pubkey import Pubkey
 
 from localnet.chain import addresses
+from localnet.chain.account_files import read_account
 
 DEFAULT_VERSION = "0.28.3"
 DEFAULT_FOLDER = Path(__file__).resolve().parents[5] / "keys-cache" / "reference"
@@ -44,6 +43,8 @@ class Artefacts:
     version: str
     programs: dict[str, bytes]
     accounts: dict[Pubkey, Account]
+    own_programs: dict[Pubkey, bytes] = field(default_factory=dict)
+    """Programs of the user, by address."""
 
     def with_protocol_authority(self, authority: Pubkey) -> "Artefacts":
         """Return the artefacts with another authority in the protocol config, whose secret key is known."""
@@ -52,17 +53,6 @@ class Artefacts:
         data[AUTHORITY] = bytes(authority)
         changed = Account(account.lamports, bytes(data), account.owner, account.executable, account.rent_epoch)
         return replace(self, accounts={**self.accounts, addresses.PROTOCOL_CONFIG: changed})
-
-
-class _AccountBody(msgspec.Struct):
-    lamports: int
-    data: tuple[str, str]
-    owner: str
-
-
-class _AccountFile(msgspec.Struct):
-    pubkey: str
-    account: _AccountBody
 
 
 def artefacts_folder() -> Path:
@@ -76,7 +66,7 @@ def load_artefacts(version: str = DEFAULT_VERSION) -> Artefacts:
     try:
         programs = {name: (folder / "programs" / name).read_bytes() for name in PROGRAM_FILES}
         files = sorted((folder / "accounts").glob("*.json"), key=lambda path: "_2_" not in path.name)
-        accounts = dict(map(_read_account, files))
+        accounts = dict(map(read_account, files))
     except FileNotFoundError as error:
         message = f"{error.filename} is missing; fetch programs and accounts with `make reference-fixtures`"
         raise ArtefactsMissing(message) from error
@@ -84,11 +74,3 @@ def load_artefacts(version: str = DEFAULT_VERSION) -> Artefacts:
         message = f"{folder / 'accounts'} has no protocol config; fetch accounts with `make reference-fixtures`"
         raise ArtefactsMissing(message)
     return Artefacts(version, programs, accounts)
-
-
-def _read_account(path: Path) -> tuple[Pubkey, Account]:
-    """Read one fixture."""
-    file = msgspec.json.decode(path.read_bytes(), type=_AccountFile)
-    body = file.account
-    account = Account(body.lamports, base64.b64decode(body.data[0]), Pubkey.from_string(body.owner))
-    return Pubkey.from_string(file.pubkey), account

@@ -1,6 +1,6 @@
 """Recorded blocks, transactions and accounts, as readers such as an indexer see them.
 
-Source: shared/docs/localnet.md, "JSON-RPC methods". Slots are integers; a skipped slot has no block. Within a block
+Source: shared/localnet/docs/methods.md, "Methods". Slots are integers; a skipped slot has no block. Within a block
 transactions are in the order of their execution. Failed transactions are recorded too: they paid their fee and changed
 nothing else.
 """
@@ -14,6 +14,8 @@ from solders.hash import Hash
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
+
+from localnet.chain.token_accounts import TokenBalance
 
 JsonError = str | Mapping[str, object]
 """An error as Solana's JSON spells it: a bare variant name, or an object with one member."""
@@ -60,6 +62,8 @@ class RecordedTransaction:
     pre_balances: tuple[int, ...]
     post_balances: tuple[int, ...]
     return_data: tuple[Pubkey, bytes] | None
+    pre_token_balances: tuple[TokenBalance, ...] = ()
+    post_token_balances: tuple[TokenBalance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

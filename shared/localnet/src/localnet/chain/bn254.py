@@ -1,7 +1,7 @@
 """Points of BN254 in Python, for verifying keys and simulated proofs: a few operations, none of them secret.
 
 G1 points are (x, y) and G2 points ((x0, x1), (y0, y1)) with x = x0 + x1 u, u² = -1; None is the point at infinity.
-Encodings: shared/docs/localnet.md, "Verifying keys in programs".
+Encodings: shared/localnet/docs/chain.md, "Verifying keys in programs".
 """
 
 from functools import lru_cache

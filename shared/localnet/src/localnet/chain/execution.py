@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from solders.account import Account
 from solders.address_lookup_table_account import ID as LOOKUP_TABLE_PROGRAM
-from solders.message import MessageV0
+from solders.message import Message, MessageV0, MessageV1
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 from solders.transaction_metadata import FailedTransactionMetadata, TransactionMetadata
@@ -34,14 +34,17 @@ class Keys:
     all: tuple[Pubkey, ...]
     loaded_writable: int
     loaded_readonly: int
+    writable: tuple[bool, ...]
+    """Whether the transaction declares each account writable."""
 
 
 def resolve_keys(transaction: VersionedTransaction, account: Callable[[Pubkey], Account | None]) -> Keys:
     """Look up all account keys of a transaction; raise TransactionRefused for a missing or too short table."""
     message = transaction.message
     static = tuple(message.account_keys)
+    declared = tuple(is_writable(message, index) for index in range(len(static)))
     if not isinstance(message, MessageV0) or not message.address_table_lookups:
-        return Keys(static, 0, 0)
+        return Keys(static, 0, 0, declared)
     writable: list[Pubkey] = []
     readonly: list[Pubkey] = []
     for lookup in message.address_table_lookups:
@@ -57,7 +60,16 @@ def resolve_keys(transaction: VersionedTransaction, account: Callable[[Pubkey], 
                 if len(address) != _KEY_BYTES:
                     raise TransactionRefused("InvalidAddressLookupTableIndex")
                 found.append(Pubkey(address))
-    return Keys(static + tuple(writable) + tuple(readonly), len(writable), len(readonly))
+    loaded = (True,) * len(writable) + (False,) * len(readonly)
+    return Keys(static + tuple(writable) + tuple(readonly), len(writable), len(readonly), declared + loaded)
+
+
+def is_writable(message: Message | MessageV0 | MessageV1, index: int) -> bool:
+    """Return whether a static account is declared writable."""
+    header, count = message.header, len(message.account_keys)
+    if index < header.num_required_signatures:
+        return index < header.num_required_signatures - header.num_readonly_signed_accounts
+    return index < count - header.num_readonly_unsigned_accounts
 
 
 def executed(

@@ -1,6 +1,6 @@
 """The chain: LiteSVM with the real programs, and what LiteSVM does not have: slots, blockhashes, blocks.
 
-Source: shared/docs/localnet.md, "LiteSVM". All calls are quick (milliseconds) and come from one thread.
+Source: shared/localnet/docs/chain.md, "LiteSVM". All calls are quick (milliseconds) and come from one thread.
 """
 
 import hashlib
@@ -25,7 +25,9 @@ from localnet.chain.artefacts import PROGRAM_FILES, Artefacts
 from localnet.chain.blocks import Block, ExecutedInstruction, JsonError, RecordedTransaction
 from localnet.chain.execution import Keys, TransactionRefused, error_of, executed, resolve_keys, return_data_of
 from localnet.chain.ledger import Ledger
+from localnet.chain.nonces import DurableNonce, durable_nonce_of
 from localnet.chain.slots import SECONDS_PER_SLOT, Run, Slots
+from localnet.chain.token_accounts import NATIVE_MINT, TOKEN_PROGRAM, TokenBalance, native_mint_data, token_balances
 
 MAX_TRANSACTION_BYTES = 1232
 """Size of a cluster's packet (IPv6 minimum less headers); LiteSVM itself accepts any size."""
@@ -36,6 +38,10 @@ GENESIS_TIME = 1_600_000_000
 FAUCET = Keypair.from_seed(hashlib.sha256(b"localnet faucet").digest())
 FAUCET_LAMPORTS = 500_000_000 * 10**9
 _UNSIGNED = Signature.default()
+
+
+class ProgramUnusable(ValueError):
+    """A program cannot be loaded; the message has its address and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,21 @@ class Simulation:
     return_data: tuple[Pubkey, bytes] | None
     inner_instructions: tuple[tuple[ExecutedInstruction, ...], ...]
     accounts: dict[Pubkey, Account]
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A transaction that may enter a block, its accounts, and the durable nonce in place of its blockhash."""
+
+    transaction: VersionedTransaction
+    keys: Keys
+    nonce: DurableNonce | None
+
+    def changed(self, *, failed: bool) -> list[Pubkey]:
+        """Return the accounts that a node stores: writable ones; after a failure, fee payer and nonce account."""
+        if not failed:
+            return [key for key, writable in zip(self.keys.all, self.keys.writable, strict=True) if writable]
+        return [self.keys.all[0], *([self.nonce.account] if self.nonce else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +111,9 @@ class Network:
         self._put(FAUCET.pubkey(), Account(FAUCET_LAMPORTS, b"", SYSTEM_PROGRAM))
         # The fixtures lack the pool; with its rent paid, a first compression may be of any size.
         self._put(addresses.SOL_POOL, Account(self.rent_exempt_minimum(0), b"", SYSTEM_PROGRAM))
+        if NATIVE_MINT not in artefacts.accounts:
+            data = native_mint_data()
+            self._put(NATIVE_MINT, Account(self.rent_exempt_minimum(len(data)), data, TOKEN_PROGRAM))
         self._machine_slot = -1
 
     def _new_machine(self) -> LiteSVM:
@@ -97,6 +121,12 @@ class Network:
         machine = LiteSVM().with_blockhash_check(False).with_transaction_history(0).with_log_bytes_limit(10_000)
         for file, program in PROGRAM_FILES.items():
             machine.add_program(program, self.artefacts.programs[file])
+        for program, content in self.artefacts.own_programs.items():
+            try:
+                machine.add_program(program, content)
+            except Exception as error:  # solders does not export the class of its error
+                message = f"the file of program {program} cannot be loaded: {error}; pass the .so that a build makes"
+                raise ProgramUnusable(message) from error
         return machine
 
     # Slots and blocks
@@ -180,15 +210,33 @@ class Network:
         """Return all accounts that a program owns."""
         return [(key, account) for key, account in self._machine().get_program_accounts(program) if account.lamports]
 
+    def accounts(self) -> Iterator[tuple[Pubkey, Account]]:
+        """Yield every account that the chain began with or that a transaction has named, in no order."""
+        for key in self._known:
+            account = self.account(key)
+            if account is not None:
+                yield key, account
+
     def set_account(self, pubkey: Pubkey, account: Account) -> None:
-        """Write an account, whatever it held before; no rule of the chain is applied."""
+        """Write an account, whatever it held before; no rule of the chain is applied.
+
+        Raise ProgramUnusable for an executable account that is no program.
+        """
         self._put(pubkey, account)
         for listener in self.transaction_listeners:
             listener(None, [pubkey])
 
     def _put(self, pubkey: Pubkey, account: Account) -> None:
+        try:
+            self._vm.set_account(pubkey, account)
+        except Exception as error:  # solders does not export the class of its error
+            message = f"account {pubkey} is not a program that can be loaded ({error}); load its program data first"
+            raise ProgramUnusable(message) from error
         self._known.add(pubkey)
-        self._vm.set_account(pubkey, account)
+
+    @property
+    def _genesis_programs(self) -> set[Pubkey]:
+        return {*PROGRAM_FILES.values(), *self.artefacts.own_programs}
 
     def rent_exempt_minimum(self, size: int) -> int:
         """Return lamports that an account of ``size`` bytes must hold."""
@@ -207,42 +255,58 @@ class Network:
         A transaction that fails during execution is recorded with its error. Raise TransactionRefused for one that a
         cluster would not include in a block.
         """
-        transaction, keys = self._admit(raw)
+        admitted = self._admit(raw)
+        keys = admitted.keys
         machine = self._machine()
-        before = self._balances(keys)
-        result = machine.send_transaction(transaction)
+        before, tokens_before = self._balances(keys), self._token_balances(keys)
+        result = machine.send_transaction(admitted.transaction)
         meta = result.meta() if isinstance(result, FailedTransactionMetadata) else result
         if meta.signature() == _UNSIGNED and isinstance(result, FailedTransactionMetadata):
             raise TransactionRefused(error_of(result), meta.logs())
+        failed = isinstance(result, FailedTransactionMetadata)
+        if failed and admitted.nonce is not None:
+            self._put(admitted.nonce.account, admitted.nonce.advanced)
         self._known.update(keys.all)
-        recorded = self._record(transaction, keys, result, meta, before)
+        recorded = self._record(admitted, result, meta, before, tokens_before)
         for listener in self.transaction_listeners:
-            listener(recorded, keys.all)
+            listener(recorded, admitted.changed(failed=failed))
         return recorded
 
-    def _admit(self, raw: bytes) -> tuple[VersionedTransaction, Keys]:
+    def _admit(self, raw: bytes) -> Admitted:
         if len(raw) > MAX_TRANSACTION_BYTES:
             raise TransactionRefused("SanitizeFailure", [f"{len(raw)} bytes, maximum {MAX_TRANSACTION_BYTES}"])
         transaction = decode_transaction(raw)
         if not all(transaction.verify_with_results()):
             raise TransactionRefused("SignatureFailure")
-        if self.check_blockhash and not self._slots.is_recent(transaction.message.recent_blockhash):
-            raise TransactionRefused("BlockhashNotFound")
+        nonce = self._require_recent(transaction)
         if self._ledger.get(transaction.signatures[0]) is not None:
             raise TransactionRefused("AlreadyProcessed")
-        return transaction, resolve_keys(transaction, self.account)
+        return Admitted(transaction, resolve_keys(transaction, self.account), nonce)
+
+    def _require_recent(self, transaction: VersionedTransaction) -> DurableNonce | None:
+        """Return the durable nonce in place of a recent blockhash; raise TransactionRefused without either."""
+        if not self.check_blockhash or self._slots.is_recent(transaction.message.recent_blockhash):
+            return None
+        nonce = durable_nonce_of(transaction, self.account)
+        if nonce is None:
+            raise TransactionRefused("BlockhashNotFound")
+        return nonce
 
     def _balances(self, keys: Keys) -> tuple[int, ...]:
         return tuple(self._vm.get_balance(key) or 0 for key in keys.all)
 
+    def _token_balances(self, keys: Keys) -> tuple[TokenBalance, ...]:
+        return token_balances(keys.all, self._vm.get_account)
+
     def _record(
         self,
-        transaction: VersionedTransaction,
-        keys: Keys,
+        admitted: Admitted,
         result: TransactionMetadata | FailedTransactionMetadata,
         meta: TransactionMetadata,
         before: tuple[int, ...],
+        tokens_before: tuple[TokenBalance, ...],
     ) -> RecordedTransaction:
+        transaction, keys = admitted.transaction, admitted.keys
         outer, inner = executed(keys, transaction, meta)
         recorded = RecordedTransaction(
             signature=transaction.signatures[0],
@@ -261,6 +325,8 @@ class Network:
             pre_balances=before,
             post_balances=self._balances(keys),
             return_data=return_data_of(meta),
+            pre_token_balances=tokens_before,
+            post_token_balances=self._token_balances(keys),
         )
         self._ledger.append(recorded)
         return recorded
@@ -273,9 +339,8 @@ class Network:
         transaction = decode_transaction(raw)
         if verify_signatures and not all(transaction.verify_with_results()):
             raise TransactionRefused("SignatureFailure")
-        recent = replace_blockhash or self._slots.is_recent(transaction.message.recent_blockhash)
-        if self.check_blockhash and not recent:
-            raise TransactionRefused("BlockhashNotFound")
+        if not replace_blockhash:
+            self._require_recent(transaction)
         keys = resolve_keys(transaction, self.account)
         machine = self._machine().with_sigverify(False)
         try:
@@ -320,7 +385,7 @@ class Network:
 
     def state(self) -> State:
         """Return everything needed to restore this moment."""
-        present = ((key, self._vm.get_account(key)) for key in self._known - set(PROGRAM_FILES.values()))
+        present = ((key, self._vm.get_account(key)) for key in self._known - self._genesis_programs)
         accounts = {key: account for key, account in present if account is not None and account.lamports}
         return State(self.slot, self.fork, tuple(self._slots.runs), accounts, tuple(self._ledger))
 

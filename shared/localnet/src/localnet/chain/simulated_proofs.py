@@ -1,6 +1,6 @@
 """Proofs made from a known trapdoor instead of a witness, which the programs accept, for tests of everything else.
 
-Source: shared/docs/localnet.md, "Simulated proofs". The trapdoor allows proofs of any statement, so such keys never
+Source: shared/localnet/docs/chain.md, "Simulated proofs". The trapdoor allows proofs of any statement, so such keys never
 leave a localnet.
 """
 

@@ -1,6 +1,6 @@
 """Verifying keys in the program files: reading them, and replacing them by those of local development keys.
 
-Source: shared/docs/localnet.md, "Verifying keys in programs". The offsets are those of the published files, which are
+Source: shared/localnet/docs/chain.md, "Verifying keys in programs". The offsets are those of the published files, which are
 checked by digest.
 """
 

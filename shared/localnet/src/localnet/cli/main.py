@@ -3,6 +3,7 @@
 import click
 
 from localnet.cli.control import advance, airdrop, epoch, faults, restore, save, seed, warp
+from localnet.cli.logs import logs
 from localnet.cli.up import up
 
 
@@ -13,5 +14,5 @@ def cli() -> None:
     """Run a Solana network with the real Light Protocol programs on this machine."""
 
 
-for command in (up, advance, warp, epoch, airdrop, seed, faults, save, restore):
+for command in (up, logs, advance, warp, epoch, airdrop, seed, faults, save, restore):
     cli.add_command(command)

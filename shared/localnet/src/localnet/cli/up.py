@@ -5,20 +5,33 @@ import contextlib
 import json
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
+from aiohttp import web
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
 
 from localnet import prover_front, simulated_prover
 from localnet.access import AccessRules
+from localnet.chain.account_files import AccountFileInvalid, read_account, read_accounts
 from localnet.chain.artefacts import DEFAULT_VERSION, Artefacts, ArtefactsMissing, load_artefacts
-from localnet.chain.network import FIRST_SLOT, Network
+from localnet.chain.network import FIRST_SLOT, Network, ProgramUnusable
 from localnet.chain.simulated_proofs import with_simulated_keys
 from localnet.chain.snapshots import SnapshotInvalid, load_state
 from localnet.chain.verifying_keys import VerifyingKeyInvalid, with_verifying_keys
 from localnet.clock import run_clock
-from localnet.development import AUTHORITY, FORESTER, USER, NetworkUnusable, forester_environment, furnish
+from localnet.development import (
+    AUTHORITY,
+    FORESTER,
+    LAMPORTS_EACH,
+    USER,
+    NetworkUnusable,
+    forester_environment,
+    furnish,
+)
 from localnet.harness import Harness
 from localnet.hosts import reachable
 from localnet.indexer.running import DEFAULT_PORT, running_indexer
@@ -32,8 +45,19 @@ from shared.logs import configure_logs
 from shared.shutdown import Shutdown
 
 PROVER_URL = "http://127.0.0.1:3001"
+PROVER_PORT, PROXY_PORT = 3001, 3101
+_EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 KEYS = {"authority": AUTHORITY, "forester": FORESTER, "user": USER}
-FAILURES = (ArtefactsMissing, KeyFolderUnusable, NetworkUnusable, SnapshotInvalid, VerifyingKeyInvalid, OSError)
+FAILURES = (
+    AccountFileInvalid,
+    ArtefactsMissing,
+    KeyFolderUnusable,
+    NetworkUnusable,
+    ProgramUnusable,
+    SnapshotInvalid,
+    VerifyingKeyInvalid,
+    OSError,
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +66,7 @@ class Options:
 
     host: str
     rpc_port: int
-    prover_port: int
+    prover_port: int | None
     indexer_port: int
     indexer_db: Path | None
     slot_ms: float
@@ -54,6 +78,10 @@ class Options:
     allow_host: tuple[str, ...]
     allow_origin: tuple[str, ...]
     as_json: bool
+    programs: tuple[tuple[str, Path], ...]
+    accounts: tuple[tuple[str, Path], ...]
+    clones: tuple[Path, ...]
+    key_file: Path | None
 
     @property
     def access(self) -> AccessRules:
@@ -75,8 +103,7 @@ class Options:
 @click.option(
     "--prover-port",
     type=click.IntRange(0, 65535),
-    default=3101,
-    show_default=True,
+    show_default="3001; with --keys-dir 3101",
     help="Port of the simulated prover; with --keys-dir, of a proxy that forwards calls to --prover-url.",
 )
 @click.option(
@@ -130,12 +157,41 @@ class Options:
     metavar="ORIGIN",
     help="Origin whose pages may send requests, in addition to those of this machine; * for any; repeatable.",
 )
+@click.option(
+    "--program",
+    "programs",
+    type=(str, _EXISTING_FILE),
+    multiple=True,
+    metavar="ADDRESS FILE",
+    help="Program to load: its address, or a key file with it, and the .so that the build made; repeatable.",
+)
+@click.option(
+    "--account",
+    "accounts",
+    type=(str, _EXISTING_FILE),
+    multiple=True,
+    metavar="ADDRESS FILE",
+    help="Account to load, in the format of `solana account --output json`; - is the address in the file; repeatable.",
+)
+@click.option(
+    "--clone",
+    "clones",
+    type=_EXISTING_FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Accounts of another cluster to load: a saved answer to getProgramAccounts in base64; repeatable.",
+)
+@click.option(
+    "--key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write the key of the funded user to, for wallets; without it, a temporary one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the ready message as one line of JSON.")
 def up(**options: object) -> None:
     """Start a network; Ctrl-C stops it.
 
-    When it is ready, it prints its addresses and the environment for a forester. The keys in it are public: use them
-    for this network only.
+    When it is ready, it prints its addresses, a key file with funds, and the environment for a forester. The keys are
+    public: use them for this network only.
     """
     configure_logs(level="warning")
     try:
@@ -146,9 +202,22 @@ def up(**options: object) -> None:
 
 def _artefacts(options: Options) -> Artefacts:
     published = load_artefacts(DEFAULT_VERSION).with_protocol_authority(AUTHORITY.pubkey())
+    own = {_address(text): path.read_bytes() for text, path in options.programs}
+    published = replace(published, own_programs=own)
     if options.keys_dir is None:
         return with_simulated_keys(published)
     return with_verifying_keys(published, verifying_keys_of(options.keys_dir, published))
+
+
+def _address(text: str) -> Pubkey:
+    """Return an address, given itself or as a key file."""
+    try:
+        if Path(text).is_file():
+            return Keypair.from_json(Path(text).read_text()).pubkey()
+        return Pubkey.from_string(text)
+    except ValueError as error:
+        message = f"{text} is neither an address nor a key file: {error}"
+        raise click.UsageError(message) from error
 
 
 def _network(options: Options) -> Network:
@@ -157,6 +226,12 @@ def _network(options: Options) -> Network:
         network.restore(load_state(options.restore))
     else:
         furnish(network)
+    accounts = [entry for path in options.clones for entry in read_accounts(path)]
+    for text, path in options.accounts:
+        address, account = read_account(path)
+        accounts.append((address if text == "-" else _address(text), account))
+    for address, account in accounts:
+        network.set_account(address, account)
     return network
 
 
@@ -169,13 +244,15 @@ async def _run(options: Options) -> None:
     async with contextlib.AsyncExitStack() as stack:
         ports = (0,) if options.rpc_port == 0 else (options.rpc_port, options.rpc_port + 1)
         app = make_app(network, options.access)
-        rpc_ports = await stack.enter_async_context(serving(app, options.host, *ports))
+        rpc_ports = await stack.enter_async_context(_serving(app, options.host, "--rpc-port", *ports))
         prover_faults = ProverFaults()
         if options.keys_dir is None:
             prover = simulated_prover.make_app(prover_faults, options.access)
         else:
             prover = prover_front.make_app(options.prover_url, prover_faults, options.access)
-        [port] = await stack.enter_async_context(serving(prover, options.host, options.prover_port))
+        default_port = PROVER_PORT if options.keys_dir is None else PROXY_PORT
+        prover_port = default_port if options.prover_port is None else options.prover_port
+        [port] = await stack.enter_async_context(_serving(prover, options.host, "--prover-port", prover_port))
         prover_url = f"http://{host}:{port}"
         rpc_url = f"http://{host}:{rpc_ports[0]}"
         indexer = await stack.enter_async_context(
@@ -193,8 +270,12 @@ async def _run(options: Options) -> None:
         network.slot_listeners.append(indexer.follower.wake)
         proofs = SimulatedProofs(network) if options.keys_dir is None else IndexedProofs(indexer.service.call)
         traffic = Traffic(network, proofs, fork=network.fork)
-        states = options.states_dir or stack.enter_context(tempfile.TemporaryDirectory(prefix="localnet-states-"))
-        app[METHODS].update(SavedStates(Path(states)).methods())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="localnet-")))
+        key_file = options.key_file or folder / "user.json"
+        _write_key(key_file)
+        states = options.states_dir or folder / "states"
+        states.mkdir(exist_ok=True)
+        app[METHODS].update(SavedStates(states).methods())
         app[METHODS].update(Harness(network, traffic, indexer.faults, prover_faults).methods())
         clock = None
         if options.slot_ms:
@@ -205,8 +286,21 @@ async def _run(options: Options) -> None:
             "INDEXER_URL": indexer.url,
             "PROVER_URL": prover_url,
         }
-        _announce(options, network, urls, time.monotonic() - started)
+        _announce(options, network, urls, key_file, time.monotonic() - started)
         await _until_stopped(shutdown, clock)
+
+
+@contextlib.asynccontextmanager
+async def _serving(app: web.Application, host: str, option: str, *ports: int) -> AsyncIterator[list[int]]:
+    """Listen; name the option of a port that is in use."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            found = await stack.enter_async_context(serving(app, host, *ports))
+        except OSError as error:
+            wanted = " or ".join(map(str, ports))
+            message = f"cannot listen on port {wanted} of {host}: {error.strerror}; choose another with {option}"
+            raise click.ClickException(message) from error
+        yield found
 
 
 async def _until_stopped(shutdown: Shutdown, clock: asyncio.Task[None] | None) -> None:
@@ -220,7 +314,12 @@ async def _until_stopped(shutdown: Shutdown, clock: asyncio.Task[None] | None) -
             await clock
 
 
-def _announce(options: Options, network: Network, urls: dict[str, str], seconds: float) -> None:
+def _write_key(path: Path) -> None:
+    """Write the key of the funded user as wallets store keys. The key is public, so others may read the file."""
+    path.write_text(USER.to_json() + "\n")
+
+
+def _announce(options: Options, network: Network, urls: dict[str, str], key_file: Path, seconds: float) -> None:
     environment = forester_environment(urls)
     proofs = "simulated" if options.keys_dir is None else f"under the keys of {options.keys_dir}"
     if options.as_json:
@@ -233,6 +332,7 @@ def _announce(options: Options, network: Network, urls: dict[str, str], seconds:
             "slot": network.slot,
             "genesisHash": str(network.genesis_hash),
             "readySeconds": round(seconds, 3),
+            "keyFile": str(key_file),
             "keys": {name: list(bytes(key)) for name, key in KEYS.items()},
             "environment": environment,
         }
@@ -243,6 +343,7 @@ def _announce(options: Options, network: Network, urls: dict[str, str], seconds:
     click.echo(f"  WebSocket  {urls['WS_RPC_URL']}")
     click.echo(f"  indexer    {urls['INDEXER_URL']}")
     click.echo(f"  prover     {urls['PROVER_URL']} (proofs {proofs})")
+    click.echo(f"  key file   {key_file} ({USER.pubkey()}, {LAMPORTS_EACH // 10**9} SOL)")
     click.echo("environment for a forester:")
     for name, value in environment.items():
         click.echo(f"  export {name}='{value}'")

@@ -8,13 +8,20 @@ from typing import Any
 import msgspec
 
 from localnet.chain.network import Network
-from localnet.rpc import accounts, blocks, harness, transactions
 from localnet.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcError
+from localnet.rpc.methods import accounts, blocks, cluster, harness, tokens, transactions
 from localnet.rpc.params import Params
 
 Method = Callable[[Network, Params], Any]
 """Function that returns the result, or an awaitable of it."""
-METHODS: dict[str, Method] = {**accounts.METHODS, **blocks.METHODS, **transactions.METHODS, **harness.METHODS}
+METHODS: dict[str, Method] = {
+    **accounts.METHODS,
+    **tokens.METHODS,
+    **blocks.METHODS,
+    **cluster.METHODS,
+    **transactions.METHODS,
+    **harness.METHODS,
+}
 MAX_BATCH = 1000
 
 _log = logging.getLogger(__name__)

@@ -1,25 +1,33 @@
 """Accounts, transactions and blocks as JSON, in the encoding that the caller requests."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import zstandard
 from solders.account import Account
-from solders.message import Message, MessageV0, MessageV1
+from solders.message import Message, MessageV0
 from solders.pubkey import Pubkey
 
 from localnet import base58
 from localnet.chain.blocks import ExecutedInstruction, JsonError, RecordedTransaction
-from localnet.chain.network import MAX_TRANSACTION_BYTES
+from localnet.chain.execution import is_writable
+from localnet.chain.network import MAX_TRANSACTION_BYTES, Network
+from localnet.chain.token_accounts import TOKEN_PROGRAMS, TokenBalance, is_mint
 from localnet.rpc.errors import INVALID_REQUEST, UNSUPPORTED_TRANSACTION_VERSION, RpcError, invalid
 from localnet.rpc.params import Config
+from localnet.rpc.parsed.accounts import parse_account
+from localnet.rpc.parsed.amounts import Display
+from localnet.rpc.parsed.instructions import parse_instruction
+from localnet.rpc.parsed.token_accounts import mint_display
 
 Json = dict[str, Any]
 
 ACCOUNT_ENCODINGS = ("binary", "base58", "base64", "base64+zstd", "jsonParsed")
 TRANSACTION_ENCODINGS = ("binary", "base58", "base64", "json", "jsonParsed")
 MAX_BASE58_BYTES = 128
+RENT_EXEMPT = (1 << 64) - 1
+"""Epoch at which accounts pay rent next, for those that never do."""
 
 
 def decode_wire(text: str, encoding: str) -> bytes:
@@ -56,23 +64,31 @@ def data_slice(config: Config) -> tuple[int, int] | None:
     return offset, length
 
 
-def encode_account(account: Account, encoding: str, part: tuple[int, int] | None = None) -> Json:
-    """Encode an account.
-
-    ``jsonParsed`` has no parser here for any program and gives base64, as nodes do without a parser.
-    """
+def encode_account(network: Network, account: Account, encoding: str, part: tuple[int, int] | None = None) -> Json:
+    """Encode an account; under ``jsonParsed``, base64 for a program without a parser."""
     data = bytes(account.data)
-    space = len(data)
-    if part is not None:
-        data = data[part[0] : part[0] + part[1]]
     return {
         "lamports": account.lamports,
-        "data": _encode_data(data, encoding),
+        "data": (encoding == "jsonParsed" and parse_account(account, displays(network)))
+        or _encode_data(data if part is None else data[part[0] : part[0] + part[1]], encoding),
         "owner": str(account.owner),
         "executable": account.executable,
-        "rentEpoch": account.rent_epoch,
-        "space": space,
+        # LiteSVM has 0 where clusters have the number of accounts that pay no rent.
+        "rentEpoch": account.rent_epoch or (RENT_EXEMPT if account.lamports else 0),
+        "space": len(data),
     }
+
+
+def displays(network: Network) -> Callable[[Pubkey], Display | None]:
+    """Return a function from a mint to the rules by which it displays amounts."""
+
+    def display(mint: Pubkey) -> Display | None:
+        account = network.account(mint)
+        if account is None or account.owner not in TOKEN_PROGRAMS or not is_mint(bytes(account.data)):
+            return None
+        return mint_display(bytes(account.data), network.block_time(network.slot))
+
+    return display
 
 
 def _encode_data(data: bytes, encoding: str) -> str | list[str]:
@@ -88,14 +104,15 @@ def _encode_data(data: bytes, encoding: str) -> str | list[str]:
 
 
 def encode_instruction(instruction: ExecutedInstruction, *, parsed: bool) -> Json:
-    """Encode an instruction by indices, or by addresses as nodes do for programs that they cannot parse."""
+    """Encode an instruction by indices, or parsed; by addresses for a program without a parser."""
     if parsed:
-        return {
-            "programId": str(instruction.program),
-            "accounts": list(map(str, instruction.accounts)),
+        program, accounts = str(instruction.program), list(map(str, instruction.accounts))
+        content = parse_instruction(program, instruction.data, accounts) or {
+            "programId": program,
+            "accounts": accounts,
             "data": base58.encode(instruction.data),
-            "stackHeight": instruction.stack_height,
         }
+        return content | {"stackHeight": instruction.stack_height}
     return {
         "programIdIndex": instruction.program_index,
         "accounts": list(instruction.account_indices),
@@ -130,8 +147,8 @@ def encode_meta(done: RecordedTransaction, *, parsed: bool) -> Json:
         "postBalances": done.post_balances,
         "innerInstructions": encode_inner(done.inner_instructions, parsed=parsed),
         "logMessages": done.logs,
-        "preTokenBalances": [],
-        "postTokenBalances": [],
+        "preTokenBalances": list(map(_token_balance, done.pre_token_balances)),
+        "postTokenBalances": list(map(_token_balance, done.post_token_balances)),
         "rewards": [],
         "computeUnitsConsumed": done.compute_units,
     }
@@ -143,6 +160,16 @@ def encode_meta(done: RecordedTransaction, *, parsed: bool) -> Json:
     if done.return_data is not None:
         meta["returnData"] = encode_return_data(done.return_data)
     return meta
+
+
+def _token_balance(balance: TokenBalance) -> Json:
+    return {
+        "accountIndex": balance.account_index,
+        "mint": str(balance.mint),
+        "uiTokenAmount": Display(balance.decimals).amount(balance.amount),
+        "owner": str(balance.owner),
+        "programId": str(balance.program),
+    }
 
 
 def status_member(err: JsonError | None) -> Json:
@@ -198,14 +225,6 @@ def _parsed_keys(done: RecordedTransaction) -> list[Json]:
         }
         for index, key in enumerate(done.account_keys)
     ]
-
-
-def is_writable(message: Message | MessageV0 | MessageV1, index: int) -> bool:
-    """Return whether a static account is declared writable."""
-    header, count = message.header, len(message.account_keys)
-    if index < header.num_required_signatures:
-        return index < header.num_required_signatures - header.num_readonly_signed_accounts
-    return index < count - header.num_readonly_unsigned_accounts
 
 
 def version_members(done: RecordedTransaction, newest: int | None) -> Json:

@@ -1,4 +1,4 @@
-"""WebSocket subscriptions of one connection (shared/docs/localnet.md, "JSON-RPC methods").
+"""WebSocket subscriptions of one connection (shared/localnet/docs/methods.md, "Methods").
 
 Processed subscribers are notified at once, confirmed ones when the slot's block closes, finalized ones 31 blocks later.
 A notification has the account as it was when the notification became due.
@@ -6,6 +6,7 @@ A notification has the account as it was when the notification became due.
 
 import asyncio
 import itertools
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,10 +20,10 @@ from solders.signature import Signature
 from localnet.chain.blocks import RecordedTransaction
 from localnet.chain.network import Network
 from localnet.rpc import commitment
-from localnet.rpc.accounts import AccountFilter, account_filter
 from localnet.rpc.dispatch import Method, answer_one, failure
 from localnet.rpc.encoding import ACCOUNT_ENCODINGS, data_slice, encode_account
 from localnet.rpc.errors import PARSE_ERROR, RpcError, invalid
+from localnet.rpc.methods.accounts import AccountFilter, account_filter
 from localnet.rpc.params import Params, pubkey, signature
 
 OUTBOX = 4096
@@ -46,6 +47,7 @@ class Subscription:
     signature: Signature | None = None
     slot: bool = False
     root: bool = False
+    stages: bool = False
     once: bool = False
 
 
@@ -125,6 +127,9 @@ class Connection:
         for identifier, subscription in list(self._subscriptions.items()):
             if subscription.slot:
                 self._notify_slot(identifier)
+            elif subscription.stages:
+                for update in self._stages(closed, done):
+                    self._notify(identifier, update)
             elif subscription.root:
                 self._notify(identifier, commitment.slot_at(self.network, "finalized"))
             elif subscription.commitment == "confirmed":
@@ -141,6 +146,27 @@ class Connection:
         parent = self.network.slots.parent_of(self.network.slot)
         self._notify(identifier, {"slot": self.network.slot, "parent": parent, "root": root})
 
+    def _stages(self, closed: int, done: Sequence[RecordedTransaction]) -> list[dict[str, Any]]:
+        """Return what happened to slots when one closed and the next opened; times are in milliseconds since 1970."""
+        now = int(time.time() * 1000)
+        failed = sum(entry.err is not None for entry in done)
+        counts = {"numTransactionEntries": len(done), "maxTransactionsPerEntry": min(len(done), 1)}
+        counts |= {"numSuccessfulTransactions": len(done) - failed, "numFailedTransactions": failed}
+        opened = self.network.slot
+        return [
+            {"type": "completed", "slot": closed, "timestamp": now},
+            {"type": "frozen", "slot": closed, "timestamp": now, "stats": counts},
+            {"type": "optimisticConfirmation", "slot": closed, "timestamp": now},
+            {"type": "root", "slot": commitment.slot_at(self.network, "finalized"), "timestamp": now},
+            {"type": "firstShredReceived", "slot": opened, "timestamp": now},
+            {
+                "type": "createdBank",
+                "slot": opened,
+                "parent": self.network.slots.parent_of(opened),
+                "timestamp": now,
+            },
+        ]
+
     def _notify_known(self, identifier: int) -> None:
         """Notify subscribers of a transaction that was executed before the subscription."""
         subscription = self._subscriptions.get(identifier)
@@ -155,6 +181,7 @@ class Connection:
     def _subscribe_methods(self) -> dict[str, Method]:
         makers = {
             "slot": lambda _params: Subscription("slot", "processed", slot=True),
+            "slotsUpdates": lambda _params: Subscription("slotsUpdates", "processed", stages=True),
             "root": lambda _params: Subscription("root", "finalized", root=True),
             "account": self._account,
             "program": self._program,
@@ -188,7 +215,7 @@ class Connection:
         def value(key: Pubkey) -> Any:
             if key != wanted:
                 return None
-            return encode_account(self.network.account(key) or _NO_ACCOUNT, encoding, part)
+            return encode_account(self.network, self.network.account(key) or _NO_ACCOUNT, encoding, part)
 
         return Subscription("account", config.commitment, account=value)
 
@@ -201,7 +228,7 @@ class Connection:
             account = self.network.account(key)
             if account is None or account.owner != program or not passes(bytes(account.data)):
                 return None
-            return {"pubkey": str(key), "account": encode_account(account, encoding, part)}
+            return {"pubkey": str(key), "account": encode_account(self.network, account, encoding, part)}
 
         return Subscription("program", config.commitment, account=value)
 

@@ -1,4 +1,4 @@
-"""Methods about accounts (shared/docs/localnet.md, "JSON-RPC methods")."""
+"""Methods about accounts (shared/localnet/docs/methods.md, "Methods")."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def _encoded(network: Network, keys: Sequence[Pubkey], config: Config, default: 
     encoding = config.text("encoding", default, ACCOUNT_ENCODINGS)
     part = data_slice(config)
     found = map(network.account, keys)
-    return [None if account is None else encode_account(account, encoding, part) for account in found]
+    return [None if account is None else encode_account(network, account, encoding, part) for account in found]
 
 
 def get_program_accounts(network: Network, params: Params) -> Any:
@@ -49,7 +49,7 @@ def get_program_accounts(network: Network, params: Params) -> Any:
     part = data_slice(config)
     passes = account_filter(config)
     value = [
-        {"pubkey": str(key), "account": encode_account(account, encoding, part)}
+        {"pubkey": str(key), "account": encode_account(network, account, encoding, part)}
         for key, account in sorted(network.program_accounts(params.pubkey(0)), key=_address)
         if passes(bytes(account.data))
     ]

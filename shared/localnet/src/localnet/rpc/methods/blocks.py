@@ -1,11 +1,11 @@
-"""Methods about slots, blocks and the cluster (shared/docs/localnet.md, "JSON-RPC methods")."""
+"""Methods about slots and blocks (shared/localnet/docs/methods.md, "Methods")."""
 
 from typing import Any
 
 from solders.hash import Hash, ParseHashError
 
 from localnet.chain.blocks import Block
-from localnet.chain.network import FAUCET, SLOTS_PER_EPOCH, Network
+from localnet.chain.network import SLOTS_PER_EPOCH, Network
 from localnet.chain.slots import BLOCKHASH_WINDOW
 from localnet.rpc.commitment import context, reached, require_confirmed, require_slot, slot_at
 from localnet.rpc.encoding import TRANSACTION_ENCODINGS, Json, encode_entry, encode_meta, version_members
@@ -13,29 +13,6 @@ from localnet.rpc.errors import BLOCK_NOT_AVAILABLE, SLOT_SKIPPED, RpcError, inv
 from localnet.rpc.params import Config, Params
 
 MAX_BLOCK_RANGE = 500_000
-VERSION = {"solana-core": "2.2.0", "feature-set": 3294202862}
-"""Version by which clients select features; the chain is LiteSVM."""
-IDENTITY = FAUCET.pubkey()
-
-
-def get_health(_network: Network, _params: Params) -> str:
-    """Return that the node is healthy, always."""
-    return "ok"
-
-
-def get_version(_network: Network, _params: Params) -> Json:
-    """Return software and features."""
-    return VERSION
-
-
-def get_genesis_hash(network: Network, _params: Params) -> str:
-    """Return the hash that identifies this chain."""
-    return str(network.genesis_hash)
-
-
-def get_identity(_network: Network, _params: Params) -> Json:
-    """Return the only validator."""
-    return {"identity": str(IDENTITY)}
 
 
 def get_slot(network: Network, params: Params) -> int:
@@ -60,17 +37,6 @@ def get_epoch_info(network: Network, params: Params) -> Json:
         "slotIndex": slot % SLOTS_PER_EPOCH,
         "slotsInEpoch": SLOTS_PER_EPOCH,
         "transactionCount": network.transaction_count,
-    }
-
-
-def get_epoch_schedule(_network: Network, _params: Params) -> Json:
-    """Return epochs of equal length from slot 0."""
-    return {
-        "slotsPerEpoch": SLOTS_PER_EPOCH,
-        "leaderScheduleSlotOffset": SLOTS_PER_EPOCH,
-        "warmup": False,
-        "firstNormalEpoch": 0,
-        "firstNormalSlot": 0,
     }
 
 
@@ -189,35 +155,10 @@ def get_block_time(network: Network, params: Params) -> int:
     return _block(network, params.number(0), Config({"commitment": "confirmed"})).block_time
 
 
-def get_cluster_nodes(_network: Network, _params: Params) -> list[Json]:
-    """Return the only node, with the ports that are in use."""
-    ports = dict.fromkeys(("gossip", "tpu", "rpc", "pubsub"))
-    return [{"pubkey": str(IDENTITY), **ports, "version": VERSION["solana-core"], **_feature_members()}]
-
-
-def _feature_members() -> Json:
-    return {"featureSet": VERSION["feature-set"], "shredVersion": 0}
-
-
-def get_vote_accounts(_network: Network, _params: Params) -> Json:
-    """Return none, because no validator votes here."""
-    return {"current": [], "delinquent": []}
-
-
-def get_slot_leader(_network: Network, _params: Params) -> str:
-    """Return the only validator."""
-    return str(IDENTITY)
-
-
 METHODS = {
-    "getHealth": get_health,
-    "getVersion": get_version,
-    "getGenesisHash": get_genesis_hash,
-    "getIdentity": get_identity,
     "getSlot": get_slot,
     "getBlockHeight": get_block_height,
     "getEpochInfo": get_epoch_info,
-    "getEpochSchedule": get_epoch_schedule,
     "getTransactionCount": get_transaction_count,
     "getFirstAvailableBlock": get_first_available_block,
     "minimumLedgerSlot": get_first_available_block,
@@ -227,7 +168,4 @@ METHODS = {
     "getBlocks": get_blocks,
     "getBlocksWithLimit": get_blocks_with_limit,
     "getBlockTime": get_block_time,
-    "getClusterNodes": get_cluster_nodes,
-    "getVoteAccounts": get_vote_accounts,
-    "getSlotLeader": get_slot_leader,
 }

@@ -343,3 +343,51 @@ async def test_websocket__connection_closed__no_longer_listens(server: Served) -
         await server.call("getHealth")
         deadline -= 1
     assert server.network.slot_listeners == []
+
+
+async def test_websocket__failed_transaction__notifies_for_its_fee_payer_alone(server: Served) -> None:
+    payer, target = USER.pubkey(), Keypair().pubkey()
+    instruction = transfer(TransferParams(from_pubkey=payer, to_pubkey=target, lamports=10**6 * SOL))
+    await server.call("requestAirdrop", str(target), SOL)
+    async with server.http.ws_connect(server.websocket_url) as socket:
+        config = {"encoding": "base64", "commitment": "processed"}
+        for number, (kind, key) in enumerate(
+            [("account", payer), ("account", target), ("program", Pubkey.default()), ("logs", "all")], start=1
+        ):
+            request = {"jsonrpc": "2.0", "id": number, "method": f"{kind}Subscribe", "params": [str(key), config]}
+            await socket.send_json(request)
+            assert (await socket.receive_json())["id"] == number
+        blockhash = server.network.slots.hash_of(server.network.slot)
+        message = Message.new_with_blockhash([instruction], payer, blockhash)
+        assert server.network.submit(bytes(VersionedTransaction(message, [USER]))).err is not None
+        notifications = [await socket.receive_json() for _ in range(3)]
+    kinds = sorted(one["method"] for one in notifications)
+    assert kinds == ["accountNotification", "logsNotification", "programNotification"]
+    [changed] = [one for one in notifications if one["method"] == "programNotification"]
+    assert changed["params"]["result"]["value"]["pubkey"] == str(payer)
+
+
+async def test_websocket__slots_updates__report_each_stage(server: Served) -> None:
+    async with server.http.ws_connect(server.websocket_url) as socket:
+        await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "slotsUpdatesSubscribe"})
+        assert (await socket.receive_json())["id"] == 1
+        closed = server.network.slot
+        server.network.advance()
+        updates = [(await socket.receive_json())["params"]["result"] for _ in range(6)]
+    stages = {update["type"]: update for update in updates}
+    assert list(stages) == [
+        "completed",
+        "frozen",
+        "optimisticConfirmation",
+        "root",
+        "firstShredReceived",
+        "createdBank",
+    ]
+    assert stages["frozen"]["slot"] == closed
+    assert (stages["createdBank"]["slot"], stages["createdBank"]["parent"]) == (closed + 1, closed)
+
+
+async def test_accounts__funded__pay_no_rent(server: Served) -> None:
+    for address in (str(USER.pubkey()), STATE_TREE):
+        account = (await server.call("getAccountInfo", address, BASE64))["value"]
+        assert account["rentEpoch"] == (1 << 64) - 1

@@ -4,7 +4,7 @@ import base64
 
 from solders.account import Account
 
-from localnet.chain.network import Network
+from localnet.chain.network import Network, ProgramUnusable
 from localnet.rpc.errors import invalid
 from localnet.rpc.params import Params, pubkey, whole_number
 
@@ -41,7 +41,10 @@ def set_account(network: Network, params: Params) -> None:
         raise invalid("Invalid params: data is base64.") from error
     executable = value.get("executable", False) is True
     account = Account(lamports or 0, data, pubkey(value.get("owner", "1" * 32)), executable)
-    network.set_account(params.pubkey(0), account)
+    try:
+        network.set_account(params.pubkey(0), account)
+    except ProgramUnusable as error:
+        raise invalid(f"Invalid params: {error}.") from error
 
 
 def patch_account(network: Network, params: Params) -> None:

@@ -1,4 +1,4 @@
-"""Methods about transactions (shared/docs/localnet.md, "JSON-RPC methods")."""
+"""Methods about transactions (shared/localnet/docs/methods.md, "Methods")."""
 
 import base64
 from typing import Any
@@ -120,7 +120,7 @@ def _simulated_accounts(network: Network, done: Simulation, config: Config) -> l
     if done.err is not None:
         return [None] * len(keys)
     found = (done.accounts.get(key) or network.account(key) for key in keys)
-    return [None if account is None else encode_account(account, encoding) for account in found]
+    return [None if account is None else encode_account(network, account, encoding) for account in found]
 
 
 def get_signature_statuses(network: Network, params: Params) -> Json:

@@ -1,0 +1,216 @@
+"""Instructions for extensions of Token-2022 (shared/localnet/docs/parsed.md, "Token extensions").
+
+Confidential transfers are not parsed: clients get the bytes.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+from localnet.rpc.parsed.amounts import Display, checked_amount
+from localnet.rpc.parsed.cursor import (
+    Cursor,
+    Unparseable,
+    address,
+    address_or_none,
+    f64_text,
+    i16,
+    i64,
+    one_of,
+    optional,
+    text,
+    u8,
+    u16,
+    u32,
+    u64,
+    u64_text,
+)
+from localnet.rpc.parsed.specs import Json, Spec, authority
+from localnet.rpc.parsed.token_extension_types import ACCOUNT_STATES
+
+_AUTHORITY, _OWNER = authority("authority"), authority("owner")
+_WITHDRAW = authority("withdrawWithheldAuthority")
+_FEE = (("transferFeeBasisPoints", u16), ("maximumFee", u64))
+
+
+def _fee(cursor: Cursor) -> Json:
+    amount, decimals, fee = u64(cursor), u8(cursor), u64(cursor)
+    display = Display(decimals)
+    return {"tokenAmount": display.amount(amount), "feeAmount": display.amount(fee)}
+
+
+def _with_fee(info: Json, _accounts: Sequence[str], _cursor: Cursor) -> Json:
+    amounts: Json = info.pop("amounts")
+    return info | amounts
+
+
+def _pointer(kind: str, member: str) -> dict[int, Spec]:
+    """Return the instructions of an extension that points to an account."""
+    return {
+        0: Spec(
+            f"initialize{kind}",
+            ("mint",),
+            (("authority?", address_or_none), (f"{member}?", address_or_none)),
+            exact=True,
+        ),
+        1: Spec(f"update{kind}", ("mint",), ((f"{member}?", address_or_none),), _AUTHORITY, exact=True),
+    }
+
+
+def _switch(kind: str) -> dict[int, Spec]:
+    """Return the instructions of an extension that is on or off."""
+    return {0: Spec(f"enable{kind}", ("account",), (), _OWNER), 1: Spec(f"disable{kind}", ("account",), (), _OWNER)}
+
+
+_STATE = (("accountState", one_of(u8, ACCOUNT_STATES)),)
+_BURN = ("account", "mint", "permissionedBurnAuthority")
+
+BY_EXTENSION: dict[int, dict[int, Spec]] = {
+    26: {
+        0: Spec(
+            "initializeTransferFeeConfig",
+            ("mint",),
+            (
+                ("transferFeeConfigAuthority?", optional(address)),
+                ("withdrawWithheldAuthority?", optional(address)),
+                *_FEE,
+            ),
+        ),
+        1: Spec(
+            "transferCheckedWithFee",
+            ("source", "mint", "destination"),
+            (("amounts", _fee),),
+            _AUTHORITY,
+            finish=_with_fee,
+        ),
+        2: Spec("withdrawWithheldTokensFromMint", ("mint", "feeRecipient"), (), _WITHDRAW),
+        3: Spec("withdrawWithheldTokensFromAccounts", ("mint", "feeRecipient")),
+        4: Spec("harvestWithheldTokensToMint", ("mint",), rest="sourceAccounts"),
+        # Nodes write this second name so.
+        5: Spec(
+            "setTransferFee",
+            ("mint",),
+            _FEE,
+            ("transferFeeConfigAuthority", "multisigtransferFeeConfigAuthority"),
+        ),
+    },
+    28: {
+        0: Spec("initializeDefaultAccountState", ("mint",), _STATE, exact=True),
+        1: Spec("updateDefaultAccountState", ("mint",), _STATE, authority("freezeAuthority"), exact=True),
+    },
+    30: _switch("RequiredMemoTransfers"),
+    33: {
+        0: Spec(
+            "initializeInterestBearingConfig",
+            ("mint",),
+            (("rateAuthority", address_or_none), ("rate", i16)),
+            exact=True,
+        ),
+        1: Spec(
+            "updateInterestBearingConfigRate",
+            ("mint",),
+            (("newRate", i16),),
+            authority("rateAuthority"),
+            exact=True,
+        ),
+    },
+    34: _switch("CpiGuard"),
+    36: {
+        0: Spec(
+            "initializeTransferHook",
+            ("mint",),
+            (("authority?", address_or_none), ("programId?", address_or_none)),
+            exact=True,
+        ),
+        1: Spec("updateTransferHook", ("mint",), (("programId?", address_or_none),), _AUTHORITY, exact=True),
+    },
+    39: _pointer("MetadataPointer", "metadataAddress"),
+    40: _pointer("GroupPointer", "groupAddress"),
+    41: _pointer("GroupMemberPointer", "memberAddress"),
+    43: {
+        0: Spec(
+            "initializeScaledUiAmountConfig",
+            ("mint",),
+            (("authority", address_or_none), ("multiplier", f64_text)),
+            exact=True,
+        ),
+        1: Spec(
+            "updateMultiplier",
+            ("mint",),
+            (("newMultiplier", f64_text), ("newMultiplierTimestamp", i64)),
+            _AUTHORITY,
+            exact=True,
+        ),
+    },
+    44: {
+        0: Spec("initializePausableConfig", ("mint",), (("authority", address),), exact=True),
+        1: Spec("pause", ("mint",), (), _AUTHORITY),
+        2: Spec("resume", ("mint",), (), _AUTHORITY),
+    },
+    46: {
+        0: Spec("initializePermissionedBurnConfig", ("mint",), (("authority", address),), exact=True),
+        1: Spec("permissionedBurn", _BURN, (("amount", u64_text),), _AUTHORITY, exact=True),
+        2: Spec("permissionedBurnChecked", _BURN, (("tokenAmount", checked_amount),), _AUTHORITY, exact=True),
+    },
+}
+"""Instructions by the program's tag of the extension, then by the extension's own."""
+
+
+def _metadata_field(cursor: Cursor) -> str:
+    kind = one_of(u8, ("name", "symbol", "uri", ""))(cursor)
+    name: str = kind or text(u32)(cursor)
+    return name
+
+
+def _flag(cursor: Cursor) -> bool:
+    value = u8(cursor)
+    if value > 1:
+        raise Unparseable
+    return value == 1
+
+
+def _discriminator(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()[:8]
+
+
+_METADATA = ("metadata", "updateAuthority")
+BY_DISCRIMINATOR = {
+    _discriminator(name): spec
+    for name, spec in {
+        "spl_token_group_interface:initialize_token_group": Spec(
+            "initializeTokenGroup",
+            ("group", "mint", "mintAuthority"),
+            (("updateAuthority", address_or_none), ("maxSize", u64)),
+            exact=True,
+        ),
+        "spl_token_group_interface:update_group_max_size": Spec(
+            "updateTokenGroupMaxSize", ("group", "updateAuthority"), (("maxSize", u64),), exact=True
+        ),
+        "spl_token_group_interface:update_authority": Spec(
+            "updateTokenGroupAuthority", ("group", "updateAuthority"), (("newAuthority", address_or_none),), exact=True
+        ),
+        "spl_token_group_interface:initialize_member": Spec(
+            "initializeTokenGroupMember",
+            ("member", "memberMint", "memberMintAuthority", "group", "groupUpdateAuthority"),
+            exact=True,
+        ),
+        "spl_token_metadata_interface:initialize_account": Spec(
+            "initializeTokenMetadata",
+            (*_METADATA, "mint", "mintAuthority"),
+            (("name", text(u32)), ("symbol", text(u32)), ("uri", text(u32))),
+            exact=True,
+        ),
+        "spl_token_metadata_interface:updating_field": Spec(
+            "updateTokenMetadataField", _METADATA, (("field", _metadata_field), ("value", text(u32))), exact=True
+        ),
+        "spl_token_metadata_interface:remove_key_ix": Spec(
+            "removeTokenMetadataKey", _METADATA, (("idempotent", _flag), ("key", text(u32))), exact=True
+        ),
+        "spl_token_metadata_interface:update_the_authority": Spec(
+            "updateTokenMetadataAuthority", _METADATA, (("newAuthority", address_or_none),), exact=True
+        ),
+        "spl_token_metadata_interface:emitter": Spec(
+            "emitTokenMetadata", ("metadata",), (("start?", optional(u64)), ("end?", optional(u64))), exact=True
+        ),
+    }.items()
+}
+"""Instructions of the interfaces for groups and metadata."""
