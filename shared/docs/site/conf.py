@@ -17,6 +17,7 @@ include_patterns = [
     "SECURITY.md",
     "prover/native/README.md",
     "shared/localnet/README.md",
+    "shared/localnet/docs/**",
     "*/contracts/README.md",
     "keys-cache/README.md",
 ]

@@ -30,7 +30,7 @@ from shared.witness_inputs import (
 
 INSERT_INTO_QUEUES = bytes.fromhex("b48f9f99232ef8a3")
 EPOCH = 2
-"""The epoch that is registered at slot 400 and active from slot 500 (shared/localnet/docs/chain.md, "Published accounts")."""
+"""Registered at slot 400 and active from slot 500 (shared/localnet/docs/chain.md, "Published accounts")."""
 ACTIVE_SLOT = 500
 BATCH = 10
 STATE = Pair(addresses.STATE_TREE, addresses.OUTPUT_QUEUE)

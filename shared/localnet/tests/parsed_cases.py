@@ -39,7 +39,7 @@ KEYS = [str(Pubkey(bytes([number]) * 32)) for number in range(1, 12)]
 
 
 def _chunks(rng: random.Random) -> bytes:
-    """Bytes that are often a field: numbers, keys, options, texts."""
+    """Return bytes that are often a field: numbers, keys, options, texts."""
     kinds = (
         lambda: rng.randbytes(rng.choice((1, 2, 4, 8))),
         lambda: rng.randbytes(32),

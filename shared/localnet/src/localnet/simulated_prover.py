@@ -1,7 +1,7 @@
 """A simulated prover service: proofs from the trapdoor, for requests in the prover's format.
 
-It answers at once and checks only the format. The programs detect wrong chains and roots (shared/localnet/docs/chain.md,
-"Simulated proofs").
+It answers at once and checks only the format. The programs detect wrong chains and roots
+(shared/localnet/docs/chain.md, "Simulated proofs").
 """
 
 from aiohttp import web

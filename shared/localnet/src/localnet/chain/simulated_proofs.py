@@ -1,7 +1,7 @@
 """Proofs made from a known trapdoor instead of a witness, which the programs accept, for tests of everything else.
 
-Source: shared/localnet/docs/chain.md, "Simulated proofs". The trapdoor allows proofs of any statement, so such keys never
-leave a localnet.
+Source: shared/localnet/docs/chain.md, "Simulated proofs". The trapdoor allows proofs of any statement, so such keys
+never leave a localnet.
 """
 
 import hashlib

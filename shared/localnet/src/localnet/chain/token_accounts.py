@@ -17,7 +17,7 @@ NATIVE_DECIMALS = 9
 
 MINT_BYTES, ACCOUNT_BYTES, MULTISIG_BYTES = 82, 165, 355
 ACCOUNT_TYPE = ACCOUNT_BYTES
-"""Position of the byte that tells a mint from an account, where extensions follow."""
+"""Position of the byte that distinguishes a mint from an account, where extensions follow."""
 MINT_TYPE, HOLDING_TYPE = 1, 2
 
 

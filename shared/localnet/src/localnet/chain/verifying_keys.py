@@ -1,7 +1,7 @@
 """Verifying keys in the program files: reading them, and replacing them by those of local development keys.
 
-Source: shared/localnet/docs/chain.md, "Verifying keys in programs". The offsets are those of the published files, which are
-checked by digest.
+Source: shared/localnet/docs/chain.md, "Verifying keys in programs". The offsets are those of the published files, which
+are checked by digest.
 """
 
 import hashlib

@@ -9,7 +9,7 @@ from localnet import base58
 
 Read = Callable[["Cursor"], Any]
 Field = tuple[str, Read]
-"""Name and reader; a field whose name ends with ``?`` is left out if its value is None."""
+"""Name and reader; a field whose name ends with ``?`` is omitted if its value is None."""
 
 
 class Unparseable(Exception):
@@ -175,7 +175,7 @@ def several(length: Read, read: Read) -> Read:
 
 
 def one_of(read: Read, names: Sequence[str]) -> Read:
-    """Read a number that stands for a name."""
+    """Read a number that represents a name."""
 
     def reader(cursor: Cursor) -> str:
         number = read(cursor)
