@@ -106,6 +106,8 @@ def test_epoch__registered_finalised_and_reported__is_seen_by_health_and_status(
     code, text = run(net, "health", "--check-registration", "--output", "json")
     assert code == 1
     assert json.loads(text)["checks"][0]["message"].startswith("not registered for epoch 3, but for epoch 2")
+    assert json.loads(text)["registration"]["code"] == "not_registered"
+    assert run(net, "health", "--exit-code-by-cause")[0] == 4
 
 
 async def _registration(net: Localnet):  # type: ignore[no-untyped-def]
@@ -180,12 +182,15 @@ def test_health__balance_under_the_minimum__fails_unless_told_not_to(net: Localn
     assert code == 1
     answer = json.loads(text)
     assert answer["success"] is answer["balance"]["healthy"] is False
-    assert set(answer["checks"][0]) == {"name", "success", "message", "duration_ms"}
+    assert set(answer["checks"][0]) == {"name", "success", "code", "message", "duration_ms"}
+    assert answer["balance"] == {"healthy": False, "code": "insufficient_funds"}
     assert "insufficient funds" in answer["checks"][0]["message"]
     code, _ = run(net, "health", "--check-balance", "--min-balance", "1000000", "--exit-on-failure", "false")
     assert code == 0
     code, _ = run(net, "health", "--check-balance", "--min-balance", "1000000", "--exit-on-failure")
     assert code == 1
+    code, _ = run(net, "health", "--check-balance", "--min-balance", "1000000", "--exit-code-by-cause")
+    assert code == 3
 
 
 def test_check__whole_network__passes_and_names_what_is_there(net: Localnet) -> None:

@@ -125,7 +125,23 @@ def test_health__nothing_configured__is_failed_checks_and_no_crash() -> None:
     assert answer["success"] is False
     assert [item["name"] for item in answer["checks"]] == ["balance", "registration"]
     assert "pass --rpc-url or set RPC_URL" in answer["checks"][0]["message"]
-    assert answer["balance"] == answer["registration"] == {"healthy": False}
+    assert answer["balance"] == answer["registration"] == {"healthy": False, "code": "configuration"}
+    assert text.count("\n") == 1  # a log collector takes a line
+    assert run("health", "--exit-code-by-cause")[0] == 78
+
+
+def test_check__nothing_configured__fails_once_and_skips_what_depends_on_settings() -> None:
+    code, text = run("check", "--output", "json")
+    assert code == 1
+    found = {item["name"]: item["code"] for item in json.loads(text)["checks"]}
+    assert found.pop("settings") == "configuration"
+    assert found.pop("journal") is None
+    assert found.pop("websocket") is None
+    assert found.pop("host") in (None, "warning")
+    assert set(found.values()) == {"skipped"}
+    text = run("check")[1]
+    assert text.count("FAIL: ") == 1
+    assert "1 of 13 checks failed, 9 skipped" in text
 
 
 def test_health__resolution_of_names_that_hangs__still_ends_within_its_limit(tmp_path: Path) -> None:
