@@ -9,7 +9,13 @@ from prover.errors import SettingsInvalid
 from shared.shown_path import shown_path
 
 PREFIX = "PROVER_"
-REFERENCE_VARIABLES = ("PROVER_API_KEY", "PROVER_MAX_CONCURRENCY", "PROVER_TOTAL_MEMORY_GB")
+REFERENCE_VARIABLES = (
+    "PROVER_API_KEY",
+    "PROVER_MAX_CONCURRENCY",
+    "PROVER_MAX_PENDING_DEVNET",
+    "PROVER_MAX_PENDING_MAINNET",
+    "PROVER_TOTAL_MEMORY_GB",
+)
 """Variables of the reference that share our prefix."""
 _IN_FILES = ("PROVER_API_KEY", "REDIS_URL")
 """Variables of the reference whose value may be in a file that <VARIABLE>_FILE names."""

@@ -36,6 +36,7 @@ CIRCUIT_NAME: Final = re.compile(r"[A-Za-z0-9_-]*")
 STATUS_FIELDS: Final = (
     "state",
     "lane",
+    "queue",
     "type",
     "created",
     "started",
@@ -68,7 +69,11 @@ def placement(submission: Submission) -> dict[str, Any]:
     tree = submission.tree_id
     group = hashlib.sha256(tree.encode(errors="surrogatepass")).hexdigest()[:32] if tree else NO_TREE
     known = submission.circuit_type in set(CircuitKind)
+    queue = submission.queue
     return {
+        "queue": queue.value,
+        "lane": queue.without_network.value,
+        "digest": _digest(submission),
         "type": _cut(submission.circuit_type, LONGEST_TYPE),
         "label": submission.circuit_type if known else UNKNOWN_TYPE,
         "circuit": submission.circuit,
@@ -77,6 +82,12 @@ def placement(submission: Submission) -> dict[str, Any]:
         "group": group,
         "order": f"{min(index, LARGEST_INDEX):020d}" if index >= 0 else LAST,
     }
+
+
+def _digest(submission: Submission) -> str:
+    """Return the digest by which equal requests are found; no body begins with the name of a network."""
+    network = f"{submission.network}\0" if submission.network else ""
+    return hashlib.sha256(network.encode() + submission.body).hexdigest()
 
 
 def bounded(error: str) -> str:
@@ -110,7 +121,7 @@ def _status(job_id: str, raw: dict[str, bytes | None]) -> JobStatus:
         job_id=job_id,
         state=state,
         circuit_type=_cut(texts["type"], LONGEST_TYPE),
-        queue=CircuitQueue(texts["lane"]),
+        queue=CircuitQueue(texts.get("queue", texts["lane"])),
         created_at=_number(texts["created"]) / 1000,
         started_at=_seconds(texts.get("started")),
         error=bounded(texts["error"]) if "error" in texts else None,

@@ -219,7 +219,7 @@ async def test_redis__restarted_at_once__spares_no_lease_that_ended_while_others
     dead, alive = await queue.claimed(), await queue.claimed()
     assert await queue.heartbeat([alive]) == [LeaseState.KEPT]
     now = queue.client.time()[0] * 1000
-    queue.client.hset(queue.look.key("signs"), "spared", 1)
+    queue.client.hset(queue.look.key("signs_of_life"), "spared", 1)
     queue.client.zadd(queue.look.queue_key(CircuitQueue.UPDATE, "leases"), {dead.job_id: now - 1})
     server.restart()
     assert await queue.heartbeat([alive]) == [LeaseState.KEPT]

@@ -57,7 +57,7 @@ async def test_lease__that_ended_while_others_were_heard__is_not_spared(queue: Q
     claim = await queue.claimed()
     await queue.heartbeat([])
     now = queue.client.time()[0] * 1000
-    queue.client.hset(queue.look.key("signs"), "spared", 1)
+    queue.client.hset(queue.look.key("signs_of_life"), "spared", 1)
     queue.client.zadd(queue.look.queue_key(CircuitQueue.UPDATE, "leases"), {claim.job_id: now - 1})
     await queue.heartbeat([])
     assert (await queue.state(claim.job_id))[0] is JobState.QUEUED
@@ -69,7 +69,7 @@ async def test_leases__after_nobody_was_heard_for_long__begin_anew_once(queue: Q
     await queue.heartbeat([claim])
     # As after a long outage: the last sign of life is old, and so is the lease.
     now = queue.client.time()[0] * 1000
-    signs = queue.look.key("signs")
+    signs = queue.look.key("signs_of_life")
     queue.client.hset(signs, mapping={"heard": now - 3_600_000, "spared": 1})
     queue.client.zadd(queue.look.queue_key(CircuitQueue.UPDATE, "leases"), {claim.job_id: now - 1_800_000})
     assert await queue.sweep(SweepKind.STUCK) == 0
