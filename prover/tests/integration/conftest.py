@@ -58,7 +58,7 @@ def keys_dir(reference_keys_dir: Path, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="session")
 def shared_forms(tmp_path_factory: pytest.TempPathFactory) -> PreparedKeys:
-    """Prepared forms of keys, made once in a run of tests, whatever the number of its processes."""
+    """Prepared keys of keys, made once in a run of tests, whatever the number of its processes."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent

@@ -177,7 +177,7 @@ def test_status__selectors__print_only_what_they_name(
     assert not [word for word in absent if word in text]
 
 
-def test_health__balance_under_the_minimum__fails_unless_told_not_to(net: Localnet) -> None:
+def test_health__balance_under_the_minimum__fails_unless_disabled(net: Localnet) -> None:
     code, text = run(net, "health", "--check-balance", "--min-balance", "1000000", "--output", "json")
     assert code == 1
     answer = json.loads(text)
@@ -242,7 +242,7 @@ def test_status__with_a_push_gateway__pushes_the_gauges_of_every_queue(net: Loca
     assert 'tree_type="AddressV1"' in lines
 
 
-def test_subscriptions__slots_and_an_account__tell_what_the_network_does(net: Localnet) -> None:
+def test_subscriptions__slots_and_an_account__report_what_the_network_does(net: Localnet) -> None:
     seen = asyncio.run(asyncio.wait_for(_first_change(net), timeout=120))
     assert isinstance(seen[0], NotificationsLost)
     assert any(isinstance(event, SlotSeen) for event in seen)

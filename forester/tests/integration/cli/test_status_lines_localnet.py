@@ -58,17 +58,17 @@ def test_status__before_and_after_a_registration__prints_every_line_in_its_order
     assert (slot - genesis - registration) // active == EPOCH
     opens = active - since
     registering = (slot - genesis) // active
-    told = status(net, "--full")
-    assert told[:3] == [
+    printed = status(net, "--full")
+    assert printed[:3] == [
         f"Current Solana slot: {slot}",
         f"Current active epoch: {EPOCH}",
         f"Current registration epoch: {registering}",
     ]
-    foresters = told.index("Foresters registered for the active epoch: yes (1)")
-    epochs = re.findall(r"Foresters of epoch (\d+):\n((?:  .+\n)+)", "\n".join(told[3:foresters]) + "\n")
+    foresters = printed.index("Foresters registered for the active epoch: yes (1)")
+    epochs = re.findall(r"Foresters of epoch (\d+):\n((?:  .+\n)+)", "\n".join(printed[3:foresters]) + "\n")
     assert [int(number) for number, _ in epochs] == [0, EPOCH], "every epoch in which somebody registered"
     assert epochs[-1][1] == f"  0: {me} (weight 1)\n"
-    lines = iter(told[foresters:])
+    lines = iter(printed[foresters:])
     expected = [
         "Foresters registered for the active epoch: yes (1)",
         f"Active epoch progress: {progress} / {active} ({progress / active * 100:.2f} %)",

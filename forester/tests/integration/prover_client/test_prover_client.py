@@ -251,7 +251,7 @@ async def test_prove__unusable_answer__is_refused_with_the_place(start: Start, a
         ((404, "404 page not found\n"), "unknown"),
     ],
 )
-async def test_submission__refused_for_good__is_not_repeated(start: Start, answer: Answer, code: str) -> None:
+async def test_submission__refused_permanently__is_not_repeated(start: Start, answer: Answer, code: str) -> None:
     prover = await start([answer])
     with pytest.raises(ProverRefused) as raised:
         await prove(prover.url)
@@ -292,7 +292,7 @@ async def test_submission__prover_is_busy_for_long__is_warned_of_once(
 
 
 @pytest.mark.parametrize(("status", "is_outage"), [(429, False), (503, True)])
-async def test_proof__after_an_outage_of_the_prover__tells_how_long_that_was(
+async def test_proof__after_an_outage_of_the_prover__reports_how_long_that_was(
     start: Start, status: int, is_outage: bool
 ) -> None:
     prover = await start([error(status, "no"), error(status, "no", headers={"Retry-After": "1"}), (200, PROOF)])

@@ -137,7 +137,7 @@ def _status(job_id: str, raw: dict[str, bytes | None]) -> JobStatus:
 
 def is_job_of(reply: SubmitReply, submission: Submission) -> bool:
     """Return whether the id of an existing job is bound to the statement of a submission, if that has one."""
-    return not submission.public_inputs or _stands_for(reply.id, reply.nonce, submission.statement)
+    return not submission.public_inputs or _is_bound_to(reply.id, reply.nonce, submission.statement)
 
 
 def claim(reply: ClaimReply, queue: CircuitQueue, body: bytes) -> Claim:
@@ -206,10 +206,10 @@ def _statement(job_id: str, nonce: str, circuit: str, inputs: str) -> Statement 
     if not circuit or not inputs or not CIRCUIT_NAME.fullmatch(circuit) or not _HEX.fullmatch(inputs):
         return None
     statement = Statement(circuit, bytes.fromhex(inputs))
-    return statement if _stands_for(job_id, nonce, statement) else None
+    return statement if _is_bound_to(job_id, nonce, statement) else None
 
 
-def _stands_for(job_id: str, nonce: str, statement: Statement) -> bool:
+def _is_bound_to(job_id: str, nonce: str, statement: Statement) -> bool:
     if len(nonce) != 2 * NONCE_BYTES or not _HEX.fullmatch(nonce):
         return False
     return job_id_of(bytes.fromhex(nonce), statement) == job_id

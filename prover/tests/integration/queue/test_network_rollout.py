@@ -54,7 +54,7 @@ class EarlierRelease(Queue):
         return records.status(job_id, [values.get(name) for name in records.STATUS_FIELDS])
 
 
-async def test_jobs_of_networks__with_an_earlier_release_beside_this_one__end_as_if_it_were_not_there(
+async def test_jobs_of_networks__with_an_earlier_release_next_to_this_one__end_as_if_it_were_not_there(
     redis_database: RedisServer,
 ) -> None:
     limits = QueueLimits(lease_s=600, max_wait_s=600)

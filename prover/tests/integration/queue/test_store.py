@@ -234,7 +234,7 @@ async def test_submit__with_a_circuit_that_no_catalogue_names__is_a_bug(queue: Q
         await queue.submit(Submission("update", "a|b", b"1"))
 
 
-async def test_wait__while_redis_is_killed__says_so_and_finds_the_job_again(redis_start: StartRedis) -> None:
+async def test_wait__while_redis_is_killed__reports_it_and_finds_the_job_again(redis_start: StartRedis) -> None:
     server = redis_start(appendonly=True)
     queue = Queue(server, QueueLimits(lease_s=600))
     submitted = await queue.submit(REQUEST)

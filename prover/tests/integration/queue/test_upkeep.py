@@ -181,7 +181,7 @@ async def test_signs_of_life__of_an_idle_instance__are_not_written_to_the_disk(r
     await queue.end()
 
 
-async def test_replica__promoted_without_signs_of_life__goes_on_with_jobs_and_sweeps(
+async def test_replica__promoted_without_signs_of_life__continues_with_jobs_and_sweeps(
     redis_start: StartRedis,
 ) -> None:
     first = redis_start("--repl-diskless-sync-delay", "0")

@@ -63,7 +63,7 @@ async def test_lease__that_ended_while_others_were_heard__is_not_spared(queue: Q
     assert (await queue.state(claim.job_id))[0] is JobState.QUEUED
 
 
-async def test_leases__after_nobody_was_heard_for_long__begin_anew_once(queue: Queue) -> None:
+async def test_leases__after_nobody_was_heard_for_long__begin_again_once(queue: Queue) -> None:
     await queue.submit(REQUEST)
     claim = await queue.claimed()
     await queue.heartbeat([claim])
@@ -93,7 +93,7 @@ async def test_job__that_loses_its_worker_each_time__is_quarantined(queue: Queue
     assert queue.happened()[-1] is EventKind.QUARANTINED
 
 
-async def test_requeue__counts_attempts_when_told_to(queue: Queue) -> None:
+async def test_requeue__counts_attempts_when_requested(queue: Queue) -> None:
     submitted = await queue.submit(REQUEST)
     for _ in range(10):
         assert await queue.requeue(await queue.claimed(), count_attempt=False, reason="shutting down")

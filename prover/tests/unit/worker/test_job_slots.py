@@ -19,7 +19,7 @@ def test_slots__of_one_queue_and_in_all__are_bounded() -> None:
     assert slots.is_free(APPEND)
 
 
-def test_next_slot__among_queues__goes_to_the_one_served_longest_ago() -> None:
+def test_next_slot__of_several_queues__goes_to_the_one_served_longest_ago() -> None:
     slots = JobSlots(THREE, per_circuit=1, total=1)
     served = []
     for _ in range(4):
