@@ -146,6 +146,30 @@ async def test_prove__request__carries_key_and_queue_members(start: Start) -> No
     assert "treeId" not in json.loads(prover.asked[1].body)
 
 
+async def test_prove__on_a_network__names_it_where_the_job_is_made_and_waits_while_its_queue_is_full(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    sleep = asyncio.sleep
+
+    async def without_waiting(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0)
+
+    async def network() -> str:
+        return "devnet"
+
+    monkeypatch.setattr(asyncio, "sleep", without_waiting)
+    full = error(429, "queue_full", retryable=True, headers={"Retry-After": "5"})
+    prover = await start([full] * 7 + [accepted()], [state("completed", result=PROOF)])
+    async with aiohttp.ClientSession() as session:
+        client = ProverClient(session, ProverEndpoints(prover.url), network=network, times=QUICK)
+        finished = await client.prove(APPEND)
+    assert finished.outage_s == 0, "a full queue is no outage"
+    assert sum(seconds >= 5 for seconds in slept) == 7
+    assert [asked.headers.get("X-Light-Network") for asked in prover.asked] == ["devnet"] * 8 + [None]
+
+
 async def test_idempotency_key__of_a_batch__is_kept_by_retries_and_no_digest_of_the_body(
     start: Start,
 ) -> None:

@@ -61,6 +61,7 @@ VALUES: dict[str, tuple[str, list[str]]] = {
     "sol": ("0.25", ["0", "-1", "x", "nan", "inf", "1e10"]),
     "flag": ("true", ["maybe", "2"]),
     "v1|v2|all": ("v2", ["v3", "V1"]),
+    "mainnet|devnet|none": ("devnet", ["testnet", "mainnet-beta", "Mainnet"]),
 }
 """For each kind of value one that is accepted, and some that are not."""
 
