@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -20,7 +20,7 @@ from forester.errors import (
     MalformedAnswer,
     RateLimited,
     RequestRefused,
-    is_unreachable,
+    is_away,
 )
 from forester.limits.retry_after import RetryAfterGate
 from forester.settings import Settings
@@ -33,7 +33,7 @@ _log = get_logger(__name__)
 Result = TypeVar("Result")
 
 _PROBE_TIMEOUT_S = 3.0
-_LIMIT_LOGGED_S = 30.0
+_LIMIT_TOLD_S = 30.0
 _SLOTS_APART = 50
 """Nodes of one cluster differ by a few slots; one that is farther behind is stuck or catches up."""
 
@@ -85,6 +85,7 @@ class RpcPool:
         fail_over: FailOver | None = None,
         reads: TokenBucket | None = None,
         sends_per_s: float | None = None,
+        traces: Sequence[aiohttp.TraceConfig] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not urls:
@@ -97,11 +98,12 @@ class RpcPool:
         self._fail_over = fail_over or FailOver()
         self._reads = reads
         self._sends = TokenBucket(sends_per_s) if sends_per_s else None
+        self._traces = list(traces)
         self._clock = clock
         self._endpoints: list[RpcEndpoint] = []
         self._retry_gate = RetryAfterGate(clock)
         self._stack = AsyncExitStack()
-        self._limited = LogThrottle(_LIMIT_LOGGED_S, clock=clock)
+        self._limited = LogThrottle(_LIMIT_TOLD_S, clock=clock)
         self._failures = 0
         self._on_fallback = False
         self._behind = False
@@ -110,7 +112,12 @@ class RpcPool:
 
     @classmethod
     def from_settings(
-        cls, settings: Settings, *, retry: RetryPolicy | None = None, reads: TokenBucket | None = None
+        cls,
+        settings: Settings,
+        *,
+        retry: RetryPolicy | None = None,
+        reads: TokenBucket | None = None,
+        traces: Sequence[aiohttp.TraceConfig] = (),
     ) -> Self:
         """Return a pool for the settings.
 
@@ -130,6 +137,7 @@ class RpcPool:
             fail_over=FailOver(settings.rpc_pool_failure_threshold, settings.rpc_pool_primary_probe_interval_secs),
             reads=reads or read_limit(settings),
             sends_per_s=settings.send_tx_rate_limit,
+            traces=traces,
         )
 
     async def __aenter__(self) -> Self:
@@ -137,6 +145,7 @@ class RpcPool:
             aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=self._idle_timeout_s),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout_s),
+                trace_configs=self._traces,
             )
         )
         self._endpoints = [RpcEndpoint(session, url) for url in self._urls]
@@ -236,7 +245,7 @@ class RpcPool:
             try:
                 return await ask(others[0])
             except EndpointError as another:
-                raise (error if is_unreachable(another) else another) from None
+                raise (error if is_away(another) else another) from None
 
     async def _await_gate(self, endpoint: RpcEndpoint, method: str, ends: float) -> None:
         """Wait for a node's Retry-After; with a second node, failures soon lead to a failover instead."""

@@ -12,13 +12,14 @@ from solders.address_lookup_table_account import AddressLookupTableAccount
 from forester.chain.lookup_tables import decode_lookup_table
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
-from forester.daemon.prover_network import NetworkOfCluster
+from forester.checks.services import has_provers, prover_urls
 from forester.errors import ForesterError, SettingsInvalid
 from forester.indexer.client import IndexerClient
 from forester.journal.database import Journal
 from forester.journal.signatures import SignatureStore
 from forester.journal.spending import SpendingStore
 from forester.observability.metrics import Metrics
+from forester.observability.service_records import INDEXER, NODE, PROVER, ServiceRecords
 from forester.pipeline_v2.services import ProofPermits
 from forester.prover_client.client import ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
@@ -94,16 +95,20 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
     """Open everything; JournalLocked if another forester has the journal. No service is called yet."""
     async with AsyncExitStack() as stack:
         journal = await stack.enter_async_context(await Journal.open(journal_path(settings)))
-        pool = await stack.enter_async_context(RpcPool.from_settings(settings))
+        observed = metrics.services
+        pool = await stack.enter_async_context(RpcPool.from_settings(settings, traces=[observed.trace(NODE)]))
         rpc = RpcClient(pool, rent_lamports_per_byte_year=settings.rent_lamports_per_byte_year)
-        session = await stack.enter_async_context(aiohttp.ClientSession())
+        session = await stack.enter_async_context(
+            aiohttp.ClientSession(trace_configs=[observed.trace(INDEXER, PROVER)])
+        )
         indexer = indexer_of(settings, session)
+        observe_nodes(observed, settings, pool)
+        _observe_others(observed, settings, indexer)
         polling_s = settings.prover_polling_interval_ms / 1000
         prover = ProverClient(
             session,
             prover_endpoints(settings),
             api_key=settings.prover_api_key.get_secret_value() if settings.prover_api_key is not None else None,
-            network=NetworkOfCluster(settings.prover_network, rpc.genesis_hash),
             times=ProverTimes(polling_interval_s=polling_s, max_wait_s=settings.prover_max_wait_time_secs),
         )
         pace = ConfirmationTimes(poll_s=settings.confirmation_poll_interval_ms / 1000)
@@ -125,6 +130,25 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
         )
         permits = ProofPermits(settings.transaction_max_concurrent_batches)
         yield Services(settings, rpc, session, indexer, prover, journal, sender, metrics, permits)
+
+
+def observe_nodes(observed: ServiceRecords, settings: Settings, pool: RpcPool) -> None:
+    """Record the nodes of the settings as services."""
+    if settings.rpc_url is not None:
+        observed.add(NODE, settings.rpc_url.get_secret_value(), in_use=lambda: not pool.on_fallback)
+    if settings.fallback_rpc_url is not None:
+        url = settings.fallback_rpc_url.get_secret_value()
+        observed.add(NODE, url, fallback=True, in_use=lambda: pool.on_fallback)
+
+
+def _observe_others(observed: ServiceRecords, settings: Settings, indexer: IndexerClient) -> None:
+    observed.add(INDEXER, given(settings.indexer_url).get_secret_value(), in_use=lambda: not indexer.on_fallback)
+    if settings.fallback_indexer_url is not None:
+        url = settings.fallback_indexer_url.get_secret_value()
+        observed.add(INDEXER, url, fallback=True, in_use=lambda: indexer.on_fallback)
+    if settings.processor_mode != "v1" and has_provers(settings):
+        for url in prover_urls(settings):
+            observed.add(PROVER, url)
 
 
 async def _tables(settings: Settings, rpc: RpcClient) -> tuple[AddressLookupTableAccount, ...]:

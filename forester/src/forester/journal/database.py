@@ -66,6 +66,24 @@ _MIGRATIONS = (
     CREATE INDEX compressible_accounts_by_slot ON compressible_accounts (ready_slot);
     CREATE TABLE compressible_scans (slot INTEGER NOT NULL, finished_at REAL NOT NULL);
     """,
+    """
+    ALTER TABLE spending RENAME TO spending_of_all;
+    CREATE TABLE spending (
+        minute INTEGER NOT NULL,
+        purpose TEXT NOT NULL,
+        lamports INTEGER NOT NULL,
+        PRIMARY KEY (minute, purpose)
+    ) WITHOUT ROWID;
+    INSERT INTO spending SELECT minute, 'unknown', lamports FROM spending_of_all;
+    DROP TABLE spending_of_all;
+    CREATE TABLE samples (
+        minute INTEGER PRIMARY KEY,
+        backlog INTEGER,
+        proofs INTEGER NOT NULL,
+        elements INTEGER NOT NULL,
+        lamports INTEGER
+    );
+    """,
 )
 """Each entry raises the schema by one version; entries are never changed once released."""
 
@@ -108,7 +126,7 @@ class Journal:
     def _open(cls, path: Path, executor: ThreadPoolExecutor) -> Self:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = _open_lock_file(path)
+            lock = _lock_beside(path)
         except OSError as error:
             raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
         try:
@@ -163,7 +181,7 @@ class Journal:
         await self.close()
 
 
-def _open_lock_file(path: Path) -> int:
+def _lock_beside(path: Path) -> int:
     """Acquire the lock of a journal; it is held as long as the descriptor is open."""
     descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

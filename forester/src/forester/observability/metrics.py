@@ -12,17 +12,22 @@ from collections.abc import Collection, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
+from forester.observability.service_records import ServiceRecords
+from forester.observability.work_records import WorkRecords
+
 EPOCHS_KEPT = 3
 
 _PROOFS = "forester_indexer_proof_count"
 
 
 class Metrics:
-    """The metrics, in a registry of their own."""
+    """The metrics, in a registry of their own, and the records of recent work and services behind the dashboard."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the reference has none; unused
         self.registry = registry or CollectorRegistry(auto_describe=True)
+        self.work = WorkRecords()
+        self.services = ServiceRecords()
         tree = ("tree_type", "tree_pubkey")
         self.queue_length = Gauge("queue_length", "Elements that wait in a queue", tree, registry=self.registry)
         self.queue_capacity = Gauge("queue_capacity", "Elements that a queue can hold", tree, registry=self.registry)
@@ -143,14 +148,19 @@ class Metrics:
 
     def failures(self, *reasons: str) -> int:
         """Return how many transactions have failed for one of the reasons."""
+        counted = self.failures_by_reason
+        return sum(counted.get(reason, 0) for reason in reasons)
+
+    @property
+    def failures_by_reason(self) -> dict[str, int]:
+        """Failed transactions by reason, since the start of the process."""
         samples = (sample for family in self.failed.collect() for sample in family.samples)
-        return int(sum(sample.value for sample in samples if sample.labels.get("reason") in reasons))
+        return {sample.labels["reason"]: int(sample.value) for sample in samples}
 
     @property
     def accounts_compressed_count(self) -> int:
         """Accounts that this process has compressed."""
-        samples = (sample for family in self.accounts_compressed.collect() for sample in family.samples)
-        return int(sum(sample.value for sample in samples))
+        return total(self.accounts_compressed)
 
     def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus, version 0.0.4."""
@@ -166,27 +176,9 @@ class Metrics:
                 metric.remove(oldest)
 
 
-class CheckMetrics:
-    """The findings of one run of ``forester health``, apart from the metrics of a daemon that pushes to one group."""
-
-    def __init__(self, healthy: Mapping[str, bool]) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # as above
-        self.registry = CollectorRegistry(auto_describe=True)
-        self.last_run = Gauge(
-            "forester_health_timestamp", "Time of the last run of forester health, Unix seconds", registry=self.registry
-        )
-        self.healthy = Gauge(
-            "forester_health_check",
-            "1 if a check of forester health passed, 0 if it failed",
-            ("check",),
-            registry=self.registry,
-        )
-        for name, success in healthy.items():
-            self.healthy.labels(name).set(success)
-
-    def exposition(self) -> bytes:
-        """Return the findings in the text format of Prometheus, version 0.0.4."""
-        return generate_latest(self.registry)
+def total(counter: Counter) -> int:
+    """Return the sum of all series of a counter."""
+    return int(sum(sample.value for family in counter.collect() for sample in family.samples))
 
 
 def replace_series(metric: Gauge, values: Mapping[tuple[str, ...], float]) -> None:

@@ -82,6 +82,19 @@ class StandstillLimits:
     unhealthy_s: float = 600.0
 
 
+@dataclass(frozen=True)
+class TreeProgress:
+    """Progress of a tree: elements that a forester could process now, and seconds that they have waited without any.
+
+    ``cause`` is None before the first line about a standstill is due.
+    """
+
+    kind: str
+    waiting: int
+    silent_s: float
+    cause: Cause | None
+
+
 @dataclass
 class _Tree:
     kind: str
@@ -175,6 +188,16 @@ class ProgressWatch:
                 standing.append(f"{tree.kind} {address} for {silence_s:.0f} s ({cause.value})")
         self._board.set(CONDITION, _reason(standing), severity=Severity.ERROR)
         self._board.sweep()
+
+    @property
+    def trees(self) -> dict[str, TreeProgress]:
+        """The progress of all watched trees by address."""
+        return {address: self._view(tree) for address, tree in self._trees.items()}
+
+    def _view(self, tree: _Tree) -> TreeProgress:
+        silent_s = self._clock() - tree.since if tree.waiting else 0.0
+        cause = self._cause(tree) if silent_s >= self._patience.first_line_s else None
+        return TreeProgress(tree.kind, tree.waiting, silent_s, cause)
 
     async def run(self, every_s: float = 5.0) -> None:
         """Check repeatedly, until cancelled."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from forester.chain.tree_metadata import TreeMetadata
 from forester.errors import ForesterError
 from forester.journal.proofs import StoredProof
+from forester.observability.work_records import BatchState
 from forester.pipeline_v2.batch_sender import BatchSender, unfitting
 from forester.pipeline_v2.failures import HeadOutdated, TransactionLost
 from forester.pipeline_v2.machine import SOON_SLOTS, Action, RoundState, Step, next_action
@@ -224,6 +225,7 @@ class V2Processor:
         chain = self._ledger.chain(current.root, current.sequence)
         group = tuple(tracked.proof for tracked in chain[: step.batches])
         self._ledger.sent(group)
+        self._record(group, BatchState.SENT)
         outcome = await self._batches.send(group, current.eligibility.epoch, step.seconds)
         _log.info(
             "v2_sent",
@@ -235,7 +237,7 @@ class V2Processor:
             seconds=round(self._clock() - began, 3),
         )
         if outcome.fate is Fate.CONFIRMED:
-            self._count(current, self._ledger.landed(group))
+            self._count(current, self._ledger.landed(group), outcome.slot)
             current.root, current.sequence = group[-1].new_root, group[-1].sequence + 1
             current.provable = max(0, current.provable - len(group))
             return
@@ -243,11 +245,13 @@ class V2Processor:
         if outcome.fate is Fate.DEADLINE_PASSED:
             return  # it may still land
         self._ledger.unsent(group)
+        self._record(group, BatchState.PROVED, detail=f"not landed: {outcome.fate.value}")
         current.failure = TransactionLost() if outcome.fate is Fate.EXPIRED else outcome.error
         if (proof := unfitting(group, outcome)) is not None:
             await self._check_refused(current, proof, outcome.slot)
 
-    def _count(self, current: _Round, group: Sequence[TrackedProof]) -> None:
+    def _count(self, current: _Round, group: Sequence[TrackedProof], slot: int | None = None) -> None:
+        self._record([tracked.proof for tracked in group], BatchState.CONFIRMED, slot=slot)
         elements = sum(tracked.proof.elements for tracked in group)
         current.landed += len(group)
         current.elements += elements
@@ -258,6 +262,14 @@ class V2Processor:
             if tracked.window != current.window:
                 self._metrics.proofs_reused.labels(tracked.proof.circuit).inc()
         self._metrics.count_processed(current.eligibility.epoch, elements, self._clock() - current.began)
+
+    def _record(
+        self, group: Sequence[StoredProof], state: BatchState, *, slot: int | None = None, detail: str | None = None
+    ) -> None:
+        for proof in group:
+            self._metrics.work.moved(
+                *(self._name, proof.circuit, proof.sequence, state), elements=proof.elements, slot=slot, detail=detail
+            )
 
     async def _check_refused(self, current: _Round, proof: StoredProof, slot: int | None) -> None:
         """Distinguish a useless proof from a tree that another forester has moved, in the slot of the refusal."""
@@ -270,6 +282,7 @@ class V2Processor:
             current.root, current.sequence, current.failure = head.root, head.sequence, None
         else:
             self._ledger.refused(proof)
+            self._record([proof], BatchState.FAILED, detail="the chain refused the proof")
             await self._store.forget([proof])
 
     async def _stage(self, current: _Round, max_batches: int) -> None:

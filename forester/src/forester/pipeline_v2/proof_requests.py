@@ -12,6 +12,7 @@ from collections.abc import Callable
 from solders.pubkey import Pubkey
 
 from forester.errors import ForesterError
+from forester.observability.work_records import BatchState
 from forester.pipeline_v2.proof_ledger import ProofLedger, ProofState, WindowId, link_of_batch, stored_proof
 from forester.pipeline_v2.proof_times import ProofTimes
 from forester.pipeline_v2.services import V2Services
@@ -65,6 +66,7 @@ class ProofRequests:
         await self._window.acquire()
         before = self._ledger.under_way
         self._ledger.requested(stored_proof(self._tree, batch, b""), window)
+        self._services.metrics.work.staged(self._name, batch.kind.value, batch.sequence, batch.elements)
         task = asyncio.create_task(self._run(batch, before), name=f"proof {batch.kind} {batch.sequence}")
         self._tasks[task] = batch
         task.add_done_callback(self._ended)
@@ -92,15 +94,22 @@ class ProofRequests:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        link = link_of_batch(self._tasks.pop(task))
+        batch = self._tasks.pop(task)
+        link = link_of_batch(batch)
         state = self._ledger.state_of(link)
+        failure = None if task.cancelled() else task.exception()
         if state is not None and state.is_under_way:
             self._ledger.failed(link)
-        failure = None if task.cancelled() else task.exception()
+            self._record(batch, BatchState.FAILED, _reason(failure))
         if isinstance(failure, Exception) and (self._failure is None or isinstance(self._failure, ForesterError)):
             self._failure = failure
         self._window.release()
         self._changed.set()
+
+    def _record(self, batch: StagedBatch, state: BatchState, detail: str | None = None) -> None:
+        self._services.metrics.work.moved(
+            *(self._name, batch.kind.value, batch.sequence, state), elements=batch.elements, detail=detail
+        )
 
     async def _run(self, batch: StagedBatch, before: int) -> None:
         requested_at = self._clock()
@@ -108,6 +117,7 @@ class ProofRequests:
         self._times.add(before, self._clock() - requested_at - finished.outage_s)
         proof = stored_proof(self._tree, batch, finished.proof.data)
         self._ledger.proved(proof)
+        self._record(batch, BatchState.PROVED)
         try:
             await self._services.proofs.add([proof])
         except ForesterError as error:
@@ -122,6 +132,7 @@ class ProofRequests:
             try:
                 async with self._services.permits.of(batch.kind):
                     began = time.monotonic()
+                    self._record(batch, BatchState.PROVING)
                     finished = await self._services.prover.prove(
                         batch.request, tree_id=self._name, batch_index=batch.sequence
                     )
@@ -147,3 +158,9 @@ class ProofRequests:
                 prover_ms=finished.duration_ms,
             )
             return finished
+
+
+def _reason(failure: BaseException | None) -> str:
+    if failure is None:
+        return "cancelled"
+    return failure.detail if isinstance(failure, ForesterError) else type(failure).__name__

@@ -197,6 +197,7 @@ class Sender:
             except BudgetExceeded:
                 self._metrics.failed.labels("budget_exceeded").inc()
                 raise
+            self._metrics.work.carried(str(signed.built.signature), _shown(order.subject))
             return await self._settled(signed, purpose, ends, repeated=known is not None)
 
     async def _settled(self, signed: Signed, purpose: str, ends: float, *, repeated: bool) -> Outcome:
@@ -210,6 +211,7 @@ class Sender:
             outcome = Outcome(Fate.REFUSED, error=error)
         except EndpointError as error:
             self._metrics.failed.labels("send_failed").inc()
+            self._metrics.work.settled(str(signed.built.signature), "send_failed", detail=error.detail)
             _log.warning("transaction_not_sent", purpose=purpose, error=error.detail)
             if not repeated:  # otherwise an earlier broadcast of it may land
                 await self._unsettled.settle(signed)
@@ -229,9 +231,11 @@ class Sender:
         blockhash = await self._blockhashes.latest()
         fee = fee_lamports(1 + len(order.signers), order.unit_limit, price)
         given = given_lamports(order.work, self._payer.pubkey)
-        await self._budget.reserve(fee + given + order.program_lamports)
+        cost = fee + given + order.program_lamports
+        await self._budget.reserve(cost, order.purpose)
         built = self._built_again(order, blockhash.hash, price)
         preamble = len(Budget(order.unit_limit, price).instructions())
+        self._metrics.work.signed(str(built.signature), order.purpose, _shown(order.subject), cost)
         return Signed(built, order.digest, preamble, blockhash.last_valid_block_height, fee, self._clock())
 
     def _built_again(self, order: _Order, blockhash: Hash, price: int | None) -> Built:
@@ -272,11 +276,15 @@ class Sender:
         if outcome.fate is Fate.CONFIRMED:
             seconds = self._clock() - signed.since if signed is not None else 0.0
             _log.info("transaction_confirmed", **fields, slot=outcome.slot, seconds=round(seconds, 3))
+            if signed is not None:
+                self._metrics.work.settled(str(signed.built.signature), outcome.fate.value, outcome.slot)
             return outcome
         not_ready = outcome.error is not None and outcome.error.code == _BATCH_NOT_READY
         reason = "batch_not_ready" if not_ready else outcome.fate.value
         self._metrics.failed.labels(reason).inc()
         error = outcome.error.detail if outcome.error is not None else None
+        if signed is not None:
+            self._metrics.work.settled(str(signed.built.signature), reason, outcome.slot, error)
         _log.warning("transaction_failed", **fields, reason=reason, error=error)
         return outcome
 
@@ -285,6 +293,11 @@ def _with_position(outcome: Outcome, signed: Signed) -> Outcome:
     """Return the outcome with the position of the refused instruction in the work, without those of the budget."""
     position = outcome.error.instruction if outcome.error is not None else None
     return outcome if position is None else replace(outcome, position=max(0, position - signed.preamble))
+
+
+def _shown(subject: bytes) -> str:
+    """Return a subject as an address, if it is one."""
+    return str(Pubkey(subject)) if len(subject) == Pubkey.LENGTH else subject.hex()
 
 
 def _digest(work: Sequence[Instruction]) -> bytes:

@@ -6,14 +6,14 @@ did not land.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
 from forester.chain.programs.addresses import SYSTEM
 from forester.errors import ForesterError
-from forester.journal.spending import WINDOW_S, SpendingStore
+from forester.journal.spending import UNKNOWN_PURPOSE, WINDOW_S, SpendingStore
 from forester.units import sol
 from shared.logs import get_logger
 
@@ -65,6 +65,8 @@ class SpendingBudget:
         self.maximum = maximum
         self.spent = 0
         """Lamports within the hour, as last read."""
+        self.by_purpose: Mapping[str, int] = {}
+        """The same by purpose, as ``refresh`` last read it."""
         self.exceeded = asyncio.Event()
         """Set while a refused transaction has no room."""
 
@@ -73,9 +75,9 @@ class SpendingBudget:
         """Reason why transactions are not sent; None while all of them have room."""
         return None if self._refused is None else self._refusal_text(self._refused[0])
 
-    async def reserve(self, lamports: int) -> None:
+    async def reserve(self, lamports: int, purpose: str = UNKNOWN_PURPOSE) -> None:
         """Count the cost of a transaction before it is signed. Raises BudgetExceeded and JournalError."""
-        fits, self.spent = await self._store.reserve(lamports, maximum=self.maximum, now=self._clock())
+        fits, self.spent = await self._store.reserve(lamports, maximum=self.maximum, now=self._clock(), purpose=purpose)
         if fits:
             return
         if self._refused is None:
@@ -89,7 +91,8 @@ class SpendingBudget:
 
     async def refresh(self) -> None:
         """Read the spending, and whether the refused transaction has room again. Raises JournalError."""
-        self.spent = await self._store.within_window(self._clock())
+        self.by_purpose = await self._store.within_window(self._clock())
+        self.spent = sum(self.by_purpose.values())
         if self._refused is None:
             return
         lamports, at = self._refused

@@ -1,0 +1,131 @@
+"""Records of recent batches and transactions, for the dashboard; bounded, in memory, no I/O.
+
+Source: forester/docs/reference/dashboard.md, "Activity object".
+"""
+
+import enum
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from forester.redaction import mask
+
+MAXIMUM_BATCHES = 128
+MAXIMUM_TRANSACTIONS = 64
+_DETAIL_LENGTH = 300
+
+
+class BatchState(enum.Enum):
+    """State of a batch; the values are words of the dashboard."""
+
+    STAGED = "staged"
+    """Its request to the prover is complete, and waits for a permit."""
+    PROVING = "proving"
+    """The prover has it."""
+    PROVED = "proved"
+    """Its proof is finished."""
+    SENT = "sent"
+    """Its proof is in a transaction with unknown outcome."""
+    CONFIRMED = "confirmed"
+    FAILED = "failed"
+    """No proof was made, or the chain refused it."""
+
+
+@dataclass
+class BatchRecord:
+    """A batch of a V2 tree: its state, and the time of each state that it reached (Unix seconds)."""
+
+    tree: str
+    circuit: str
+    sequence: int
+    elements: int = 0
+    state: BatchState = BatchState.STAGED
+    times: dict[BatchState, float] = field(default_factory=dict)
+    signature: str | None = None
+    slot: int | None = None
+    detail: str | None = None
+
+
+@dataclass
+class TransactionRecord:
+    """A signed transaction: base58 signature, cost in lamports; ``outcome`` is None while it is unknown."""
+
+    signature: str
+    purpose: str
+    lamports: int
+    at: float
+    outcome: str | None = None
+    slot: int | None = None
+    detail: str | None = None
+
+
+class WorkRecords:
+    """The latest batches and transactions of one process; belongs to one event loop."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._batches: OrderedDict[tuple[str, str, int], BatchRecord] = OrderedDict()
+        self._transactions: OrderedDict[str, TransactionRecord] = OrderedDict()
+        self.began = clock()
+
+    @property
+    def batches(self) -> tuple[BatchRecord, ...]:
+        """The latest batches, the last one first."""
+        return tuple(reversed(self._batches.values()))
+
+    @property
+    def transactions(self) -> tuple[TransactionRecord, ...]:
+        """The latest transactions, the last one first."""
+        return tuple(reversed(self._transactions.values()))
+
+    def staged(self, tree: str, circuit: str, sequence: int, elements: int) -> None:
+        """Record a batch whose request is complete; an earlier record of it is replaced."""
+        self._batches.pop((tree, circuit, sequence), None)
+        self.moved(tree, circuit, sequence, BatchState.STAGED, elements=elements)
+
+    def moved(
+        self,
+        tree: str,
+        circuit: str,
+        sequence: int,
+        state: BatchState,
+        *,
+        elements: int | None = None,
+        slot: int | None = None,
+        detail: str | None = None,
+    ) -> None:
+        """Record the state of a batch. One that an earlier process staged begins with this state."""
+        key = (tree, circuit, sequence)
+        record = self._batches.get(key)
+        if record is None:
+            record = self._batches[key] = BatchRecord(tree, circuit, sequence)
+            while len(self._batches) > MAXIMUM_BATCHES:
+                self._batches.popitem(last=False)
+        record.state = state
+        record.times[state] = self._clock()
+        record.elements = record.elements if elements is None else elements
+        record.slot = record.slot if slot is None else slot
+        record.detail = None if detail is None else mask(detail)[:_DETAIL_LENGTH]
+        if state is BatchState.PROVED:
+            record.signature = None
+
+    def signed(self, signature: str, purpose: str, subject: str, lamports: int) -> None:
+        """Record a transaction before it is sent. ``subject`` is the tree whose sent batches it carries."""
+        self._transactions[signature] = TransactionRecord(signature, purpose, lamports, self._clock())
+        while len(self._transactions) > MAXIMUM_TRANSACTIONS:
+            self._transactions.popitem(last=False)
+        self.carried(signature, subject)
+
+    def carried(self, signature: str, subject: str) -> None:
+        """Record the transaction that carries the sent batches of a tree; a tree has one at a time."""
+        for record in self._batches.values():
+            if record.tree == subject and record.state is BatchState.SENT:
+                record.signature = signature
+
+    def settled(self, signature: str, outcome: str, slot: int | None = None, detail: str | None = None) -> None:
+        """Record the outcome of a transaction, in the words of the metric of failures."""
+        record = self._transactions.get(signature)
+        if record is not None:
+            record.outcome, record.slot = outcome, slot
+            record.detail = None if detail is None else mask(detail)[:_DETAIL_LENGTH]
