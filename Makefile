@@ -24,7 +24,7 @@ LOCALNET := shared/localnet
 
 ##@ Start
 
-.PHONY: help setup up down demo localnet redis-server reference-fixtures reference-batch-keys
+.PHONY: help setup up down demo localnet browser redis-server reference-fixtures reference-batch-keys
 help: ## Print this list
 	@awk -f shared/scripts/help.awk $(firstword $(MAKEFILE_LIST))
 
@@ -43,6 +43,9 @@ demo: native reference-fixtures ## Prove with published keys; then run a local n
 
 localnet: setup reference-fixtures ## Start a local network with the real programs; Ctrl-C stops it (LOCALNET_OPTIONS=--help)
 	@exec $(LOCALNET)/.venv/bin/localnet up $(LOCALNET_OPTIONS)
+
+browser: ## Install Chromium for the tests of the dashboard if missing (as root on Debian; else print the command)
+	@forester/scripts/provide-browser
 
 redis-server: ## Install redis-server and openssl if missing (as root on Debian; else print the command)
 	@prover/scripts/provide-redis
@@ -97,7 +100,7 @@ lock: .state/environment ## Resolve requirements.lock again (UPGRADE=1 or UPGRAD
 ##@ Check
 
 .PHONY: test coverage check lint test-unit test-integration test-acceptance test-vectors test-emulated test-images test-gpu sanitize fuzz
-test: native-tests reference-fixtures redis-server lint ## Run the gate: lint, unit and integration tests (T=path or -k expression selects tests)
+test: native-tests reference-fixtures redis-server browser lint ## Run the gate: lint, unit and integration tests (T=path or -k expression selects tests)
 	@shared/scripts/run-tests gate
 
 coverage: native-tests reference-fixtures ## Measure the lines and branches that the tests reach
@@ -111,11 +114,11 @@ lint: native .state/localnet ## Check format, types, layers, shell, YAML, genera
 test-unit: native-tests ## Run the unit tests
 	@shared/scripts/run-tests unit
 
-test-integration: native-tests reference-fixtures redis-server ## Test against published keys, the reference prover and real sockets
+test-integration: native-tests reference-fixtures redis-server browser ## Test against published keys, the reference prover and real sockets
 	@shared/scripts/run-tests integration
 
 test-acceptance: export EMULATE_AVX512=1
-test-acceptance: native-tests reference-batch-keys redis-server ## Test whole services, and run in full the tests that the gate samples
+test-acceptance: native-tests reference-batch-keys redis-server browser ## Test whole services, and run in full the tests that the gate samples
 	@shared/scripts/run-tests acceptance
 
 test-vectors: native-tests reference-fixtures redis-server ## Test against recorded answers

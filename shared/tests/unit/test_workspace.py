@@ -87,7 +87,7 @@ def test_make__without_target__lists_the_agreed_targets(section: str) -> None:
 
 
 @pytest.mark.parametrize("target", targets_not_built())
-def test_make__target_without_its_feature__reports_it_and_exits_2(target: str) -> None:
+def test_make__target_without_its_feature__says_so_and_exits_2(target: str) -> None:
     answer = run("make", target)
     assert answer.returncode == 2
     assert answer.stderr.startswith(f"{target} is not built yet: ")

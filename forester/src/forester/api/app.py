@@ -14,6 +14,8 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from forester.api.dashboard_routes import DASHBOARD
+from forester.api.dashboard_routes import ROUTES as PAGE_ROUTES
 from forester.api.metrics_json import PrometheusSource
 from forester.api.routes import MONITORING, ROUTES, Monitoring, as_json
 from forester.errors import SettingsInvalid
@@ -22,8 +24,10 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-MAXIMUM_CONNECTIONS = 128
-"""Leaves the process the descriptors that its work needs; one more connection closes the oldest."""
+MAXIMUM_CONNECTIONS = 384
+"""Enough for 200 viewers of the page and for probes; leaves the process the descriptors that its work needs.
+
+One more connection closes the oldest."""
 
 _IDLE_S = 30.0
 """Seconds for a first header, and for the next request of a connection."""
@@ -41,7 +45,11 @@ def create_app(state: Monitoring) -> web.Application:
     """Compose the application."""
     app = web.Application(middlewares=[_answers])
     app[MONITORING] = state
-    for path, handler in ROUTES.items():
+    routes = dict(ROUTES)
+    if state.dashboard is not None:
+        app[DASHBOARD] = state.dashboard
+        routes |= PAGE_ROUTES
+    for path, handler in routes.items():
         app.router.add_get(path, handler)
     return app
 
@@ -150,6 +158,6 @@ async def _answers(request: web.Request, handler: _Handler) -> web.StreamRespons
             response.headers["Allow"] = _METHODS
     response.headers["Server"] = _SERVER
     response.headers["Access-Control-Allow-Origin"] = "*"
-    response.headers["Cache-Control"] = "no-store"
+    response.headers.setdefault("Cache-Control", "no-store")
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response

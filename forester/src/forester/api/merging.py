@@ -25,7 +25,7 @@ def merged_health(views: Sequence[UpstreamView], own: Sequence[str] = ()) -> dic
     """
     foresters, reasons = [], list(own)
     for view in views:
-        found = _unfitness(view)
+        found = unfitness(view)
         foresters.append({"base_url": view.base_url, "ok": not found, "reasons": found})
         reasons += [f"{view.base_url}: {reason}" for reason in found]
     if not reasons:
@@ -33,7 +33,8 @@ def merged_health(views: Sequence[UpstreamView], own: Sequence[str] = ()) -> dic
     return {"status": "unhealthy", "reasons": reasons, "foresters": foresters}
 
 
-def _unfitness(view: UpstreamView) -> list[str]:
+def unfitness(view: UpstreamView) -> list[str]:
+    """Return the reasons of a forester's ``/health``; none if it is fit."""
     if view.error is not None:
         return [view.error]
     health = view.answers["/health"]

@@ -11,11 +11,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from forester.alerts.events import EVENTS_URL, Origin
 from forester.alerts.pager import Pager
 from forester.api.app import serving_api
-from forester.api.routes import Monitoring
+from forester.api.dashboard_routes import Dashboard
+from forester.api.routes import Monitoring, compressible_object
+from forester.api.service_readings import ServiceReadings
 from forester.api.service_watch import ServiceWatch, service_checks
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
 from forester.compressible.view import CompressibleView
+from forester.dashboard.activity import ActivityDocument
+from forester.dashboard.history import Sampler
+from forester.dashboard.own_activity import balance_of, own_activity
+from forester.dashboard.source import DashboardSource
+from forester.journal.database import Journal
+from forester.journal.samples import SampleStore
 from forester.network_status.fitness import FitnessWatch
 from forester.network_status.snapshot import REFRESH_EVERY_S, SnapshotKeeper, reading
 from forester.network_status.state import NetworkState
@@ -27,6 +35,7 @@ from forester.observability.progress import ProgressWatch
 from forester.observability.push_gateway import push_periodically
 from forester.scheduling.eligibility_window import ProcessingResult
 from forester.settings import Settings, given
+from forester.transactions.spending import SpendingBudget
 from shared.logs import get_logger
 from shared.retries import Backoff
 
@@ -45,7 +54,15 @@ class Watcher:
     """Monitoring as the daemon sees it: ``worked`` reports each round, ``choose`` selects our trees."""
 
     def __init__(
-        self, settings: Settings, metrics: Metrics, board: HealthBoard, client: RpcClient, *, events_url: str
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        board: HealthBoard,
+        client: RpcClient,
+        *,
+        journal: Journal | None,
+        budget: SpendingBudget | None,
+        events_url: str,
     ) -> None:
         payer, derivation = given(settings.payer).pubkey, given(settings.derivation)
         self._ours: Callable[[TreeMetadata], bool] = lambda _: True
@@ -59,12 +76,27 @@ class Watcher:
         self.probes = Probes()
         self.probes.follow(board)
         self.compressible = CompressibleView(metrics)
-        self.state = Monitoring(metrics, board, snapshots, self.probes, self.compressible)
+        self._metrics, self._board, self._payer, self._budget = metrics, board, str(payer), budget
+        self._sampler: Sampler | None = None
+        source = DashboardSource(
+            *(snapshots, board, self.probes),
+            rpc_url="" if settings.rpc_url is None else settings.rpc_url.get_secret_value(),
+            compressible=lambda: compressible_object(self.state),
+            activity=self._activity,
+        )
+        self.state = Monitoring(metrics, board, snapshots, self.probes, self.compressible, dashboard=Dashboard(source))
         self.address: tuple[str, int] | None = None
         """Address at which the API listens; None if the settings name no port."""
         self.tasks: dict[str, Work] = {"snapshot": snapshots.run, "progress": self._progress.run}
         if is_watched and (checks := service_checks(settings, client)):
             self.tasks["services"] = ServiceWatch(board, checks).run
+        if settings.api_server_port is not None:
+            self.tasks["network"] = lambda: source.identify(client)
+            self.tasks["readings"] = ServiceReadings(settings, client, metrics.services).run
+        if journal is not None:
+            store = SampleStore(journal)
+            self._sampler = Sampler(store, metrics, snapshots, lambda: balance_of(metrics, str(payer)))
+            self.tasks["samples"] = self._sampler.run
         if gateway is not None:
             url = gateway.get_secret_value()
             self.tasks["push"] = lambda: push_periodically(url, metrics)
@@ -83,20 +115,36 @@ class Watcher:
         """Record the result of a round."""
         self._progress.worked(str(tree.address), done.elements, symptom_of(done.failure))
 
+    def _activity(self) -> ActivityDocument:
+        return own_activity(
+            *(self._payer, self._metrics, self._board, self.probes),
+            trees=self._progress.trees,
+            budget=self._budget,
+            history=None if self._sampler is None else self._sampler.history,
+        )
+
     def _show_progress(self, state: NetworkState) -> None:
         show_progress(self._progress, state, lambda item: self._ours(item.tree))
 
 
 @contextlib.asynccontextmanager
 async def watching(
-    settings: Settings, metrics: Metrics, board: HealthBoard, client: RpcClient, *, events_url: str = EVENTS_URL
+    settings: Settings,
+    metrics: Metrics,
+    board: HealthBoard,
+    client: RpcClient,
+    *,
+    journal: Journal | None = None,
+    budget: SpendingBudget | None = None,
+    events_url: str = EVENTS_URL,
 ) -> AsyncIterator[Watcher]:
     """Watch, and serve the API, during the block. Raise SettingsInvalid for a port in use.
 
-    ``settings`` name payer and derivation key. Alerts go to ``events_url`` if there is a routing key; those that wait
-    at the end are still sent, for LAST_ALERTS_S at most.
+    ``settings`` name payer and derivation key; ``journal`` keeps the samples of the last day, ``budget`` is the
+    sender's. Alerts go to ``events_url`` if there is a routing key; those that wait at the end are still sent, for
+    LAST_ALERTS_S at most.
     """
-    watcher = Watcher(settings, metrics, board, client, events_url=events_url)
+    watcher = Watcher(settings, metrics, board, client, journal=journal, budget=budget, events_url=events_url)
     async with serving_api(settings, watcher.state) as watcher.address:
         tasks = [
             asyncio.create_task(_supervised(name, work, board), name=f"monitoring {name}")

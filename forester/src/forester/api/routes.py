@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
 
+from forester.api.dashboard_routes import Dashboard
 from forester.api.merging import merged_compressible, merged_health, merged_metrics
 from forester.api.metrics_json import PrometheusSource, metrics_object
 from forester.api.upstreams import Upstreams
@@ -33,6 +34,8 @@ class Monitoring:
     upstreams: Upstreams | None = None
     """Other foresters, whose answers are merged in place of this process's own."""
     prometheus: PrometheusSource | None = None
+    dashboard: Dashboard | None = None
+    """The page; without it only the other paths are served."""
     process: CollectorRegistry = field(default_factory=new_registry)
     """Metrics of the process and the interpreter."""
 
@@ -42,6 +45,7 @@ MONITORING = web.AppKey("monitoring", Monitoring)
 INDEX = """\
 Monitoring of a forester. All paths answer GET and HEAD.
 
+/dashboard     a page for people
 /startupz      200 {"status":"started"}, as soon as the API answers
 /livez         200 {"status":"alive"}, or 503: restart the process
 /readyz        200 {"status":"ready"} once the start has succeeded, or 503 with what it waits for
@@ -50,11 +54,14 @@ Monitoring of a forester. All paths answer GET and HEAD.
 /metrics       metrics in the text format of Prometheus
 /metrics/json  a few of them as JSON
 /compressible  numbers of compressible accounts as JSON
+/activity      recent work, services and money of this forester as JSON
 """
 
 
-async def index(_: web.Request) -> web.Response:
-    """Name the paths."""
+async def index(request: web.Request) -> web.Response:
+    """Name the paths; a browser is sent to the page."""
+    if request.app[MONITORING].dashboard is not None and "text/html" in request.headers.get("Accept", ""):
+        return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": "/dashboard"})
     return web.Response(text=INDEX)
 
 
@@ -135,10 +142,14 @@ async def metrics_json(request: web.Request) -> web.Response:
 
 async def compressible(request: web.Request) -> web.Response:
     """Return the numbers of compressible accounts, those of the last count."""
-    state = request.app[MONITORING]
+    return as_json(compressible_object(request.app[MONITORING]))
+
+
+def compressible_object(state: Monitoring) -> dict[str, Any]:
+    """Return the numbers of compressible accounts, of this forester or of those that it merges."""
     if state.upstreams is not None:
-        return as_json(merged_compressible(state.upstreams.views))
-    return as_json((state.compressible or CompressibleView(state.metrics)).as_object())
+        return merged_compressible(state.upstreams.views)
+    return (state.compressible or CompressibleView(state.metrics)).as_object()
 
 
 def as_json(content: dict[str, Any], code: int = HTTPStatus.OK) -> web.Response:

@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from forester.dashboard.activity import ActivityDocument, read_activity
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer
 from forester.limits.answer_memory import AnswerMemory
 from forester.redaction import mask
@@ -20,6 +21,8 @@ EVERY_S = 5.0
 _TIMEOUT_S = 6.0
 _ANSWERS = AnswerMemory(each=4 * 2**20, total=32 * 2**20)
 PATHS = ("/health", "/metrics/json", "/compressible")
+ACTIVITY = "/activity"
+"""Only our foresters have it."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class UpstreamView:
     base_url: str
     answers: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     read_at: int = 0
+    activity: ActivityDocument | None = None
     error: str | None = None
 
     @property
@@ -64,14 +68,28 @@ class Upstreams:
             before = self._views[url]
             try:
                 answers = dict(zip(PATHS, [await _answer(session, url, path) for path in PATHS], strict=True))
+                activity = await _activity(session, url)
             except EndpointError as error:
                 if before.error != error.detail:
                     _log.warning("forester_api_failed", url=before.base_url, error=error.detail)
                 # An answer from before the failure would hide it.
                 self._views[url] = UpstreamView(before.base_url, error=error.detail)
             else:
-                self._views[url] = UpstreamView(before.base_url, answers, int(time.time()))
+                self._views[url] = UpstreamView(before.base_url, answers, int(time.time()), activity)
             await asyncio.sleep(self._every_s)
+
+
+async def _activity(session: aiohttp.ClientSession, url: str) -> ActivityDocument | None:
+    """Return the activity document of a forester; None if it does not serve one."""
+    try:
+        content = await _answer(session, url, ACTIVITY)
+    except _Missing:
+        return None
+    return await asyncio.to_thread(read_activity, content)
+
+
+class _Missing(MalformedAnswer):
+    """A forester does not have a path."""
 
 
 async def _answer(session: aiohttp.ClientSession, url: str, path: str) -> dict[str, Any]:
@@ -88,6 +106,8 @@ async def _answer(session: aiohttp.ClientSession, url: str, path: str) -> dict[s
         raise EndpointTimedOut(f"{name} did not answer {path} within {_TIMEOUT_S:g} s") from None
     except (aiohttp.ClientError, OSError) as error:
         raise EndpointUnreachable(f"{name} cannot be reached: {error}") from None
+    if status == 404:
+        raise _Missing(f"{name} answered {path} with 404")
     if status not in (200, 503):
         raise MalformedAnswer(f"{name} answered {path} with {status}")
     try:

@@ -7,18 +7,21 @@ from typing import Any
 import click
 
 from forester.api.app import serving_api
-from forester.api.routes import Monitoring
+from forester.api.dashboard_routes import Dashboard
+from forester.api.merged_foresters import merged_foresters
+from forester.api.routes import Monitoring, compressible_object
 from forester.api.upstreams import Upstreams
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.cli.options import setting_options
 from forester.daemon.supervisor import Supervisor
+from forester.dashboard.source import DashboardSource
 from forester.network_status.snapshot import SnapshotKeeper, reading
 from forester.network_status.state import NetworkState
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.probes import STEPS, Probes
-from forester.settings import Settings, load_settings, require
+from forester.settings import Settings, given, load_settings, require
 from shared.command_line import Command
 from shared.logs import get_logger
 from shared.shutdown import Shutdown
@@ -54,7 +57,7 @@ _SETTINGS = (
 )
 @setting_options("prometheus_url", "forester_api_urls")
 def dashboard(**flags: Any) -> None:
-    """Serve a read-only API of the network and of several foresters, without keys."""
+    """Serve a page and a read-only API of the network and of several foresters, without keys."""
     settings = load_settings(flags, only=_SETTINGS).settings
     require(settings, "rpc_url")
     asyncio.run(_run(settings))
@@ -73,9 +76,17 @@ async def _run(settings: Settings) -> None:
         snapshots = SnapshotKeeper(reading(RpcClient(pool)), metrics, board)
         snapshots.subscribe(partial(_reach_all, probes))
         merged = upstreams if settings.forester_api_urls else None
-        state = Monitoring(metrics, board, snapshots, probes, upstreams=merged)
+        client = RpcClient(pool)
+        source = DashboardSource(
+            *(snapshots, board, probes),
+            rpc_url=given(settings.rpc_url).get_secret_value(),
+            compressible=lambda: compressible_object(state),
+            others=lambda: merged_foresters(upstreams.views),
+        )
+        state = Monitoring(metrics, board, snapshots, probes, upstreams=merged, dashboard=Dashboard(source))
         async with serving_api(settings, state):
             supervisor.start("snapshot", snapshots.run)
+            supervisor.start("network", lambda: source.identify(client))
             if merged is not None:
                 supervisor.start("upstreams", merged.run)
             await shutdown.wait()

@@ -1,0 +1,124 @@
+"""The activity of one forester as a document: what it did lately, and what it knows that the chain does not; no I/O.
+
+Source: forester/docs/reference/dashboard.md, "Activity object". A document may be another process's: sizes are bounded,
+and a member of the wrong type makes it unusable.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from forester.errors import MalformedAnswer
+
+_SHORT, _LONG, _MANY = 128, 2000, 2000
+
+Short = Annotated[str, msgspec.Meta(max_length=_SHORT)]
+Text = Annotated[str, msgspec.Meta(max_length=_LONG)]
+
+
+class ProblemFacts(msgspec.Struct, frozen=True):
+    """An open problem: ``since`` in Unix seconds."""
+
+    condition: Short
+    reason: Text
+    since: float
+    severity: Short
+
+
+class TreeFacts(msgspec.Struct, frozen=True):
+    """Progress of a tree that this forester works on; ``cause`` of a standstill, if there is one."""
+
+    tree: Short
+    waiting: int
+    silent_s: float
+    cause: Short | None = None
+
+
+class BatchFacts(msgspec.Struct, frozen=True):
+    """A batch: ``times`` are Unix seconds by the state that was reached."""
+
+    tree: Short
+    circuit: Short
+    sequence: int
+    elements: int
+    state: Short
+    times: dict[Short, float]
+    signature: Short | None = None
+    slot: int | None = None
+    detail: Text | None = None
+
+
+class TransactionFacts(msgspec.Struct, frozen=True):
+    """A signed transaction; ``outcome`` is None while it is unknown."""
+
+    signature: Short
+    purpose: Short
+    lamports: int
+    at: float
+    outcome: Short | None = None
+    slot: int | None = None
+    detail: Text | None = None
+
+
+class MoneyFacts(msgspec.Struct, frozen=True):
+    """Lamports: balance, signed for within the hour by purpose, and the budget; failed transactions by reason."""
+
+    lamports: int | None
+    spent: int
+    budget: int
+    by_purpose: dict[Short, int]
+    failed: dict[Short, int]
+
+
+class ServiceFacts(msgspec.Struct, frozen=True):
+    """A service that the forester calls, without path and query of its address. ``failures`` are consecutive."""
+
+    role: Short
+    host: Short
+    fallback: bool
+    in_use: bool
+    failures: int
+    latency_ms: float | None = None
+    answered_at: float | None = None
+    failed_at: float | None = None
+    failing_since: float | None = None
+    error: Text | None = None
+    lag_slots: int | None = None
+    queued: int | None = None
+
+
+class HistoryFacts(msgspec.Struct, frozen=True):
+    """Columns of samples, oldest first. ``began`` is the Unix time of the first, None a time without a sample."""
+
+    began: float
+    step_s: float
+    backlog: Annotated[list[int | None], msgspec.Meta(max_length=_MANY)]
+    proofs: Annotated[list[int | None], msgspec.Meta(max_length=_MANY)]
+    elements: Annotated[list[int | None], msgspec.Meta(max_length=_MANY)]
+    lamports: Annotated[list[int | None], msgspec.Meta(max_length=_MANY)]
+
+
+class ActivityDocument(msgspec.Struct, frozen=True):
+    """The document. ``waiting_for`` are steps of the start that are left; ``compressed_lamports`` were recovered."""
+
+    payer: Short
+    release: Short
+    began: float
+    waiting_for: Annotated[list[Short], msgspec.Meta(max_length=16)]
+    draining: bool
+    problems: Annotated[list[ProblemFacts], msgspec.Meta(max_length=128)]
+    trees: Annotated[list[TreeFacts], msgspec.Meta(max_length=_MANY)]
+    batches: Annotated[list[BatchFacts], msgspec.Meta(max_length=_MANY)]
+    transactions: Annotated[list[TransactionFacts], msgspec.Meta(max_length=_MANY)]
+    money: MoneyFacts
+    services: Annotated[list[ServiceFacts], msgspec.Meta(max_length=32)]
+    compressed_lamports: int = 0
+    history: HistoryFacts | None = None
+
+
+def read_activity(content: dict[str, Any]) -> ActivityDocument:
+    """Return the document of another forester; MalformedAnswer names the member that is wrong."""
+    try:
+        return msgspec.convert(content, ActivityDocument)
+    except msgspec.ValidationError as error:
+        raise MalformedAnswer(f"/activity is unusable: {error}") from None

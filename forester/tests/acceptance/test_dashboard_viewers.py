@@ -1,0 +1,122 @@
+"""200 viewers of the dashboard at once, and the delay of the daemon's event loop meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+from localnet_process import Localnet, running_localnet
+
+from forester.api.monitoring import Watcher, watching
+from forester.daemon.compose import Daemon
+from forester.daemon.services import open_services
+from forester.observability.health import HealthBoard
+from forester.observability.metrics import Metrics
+from forester.settings import load_settings
+from shared.shutdown import Shutdown, StopReason
+
+VIEWERS = 200
+WATCHED_S = 30.0
+ALLOWED_DELAY_S = 0.020
+TICK_S = 0.005
+SEED = {"compress": 25, "spend": 12, "addresses": 22, "v1_compress": 5, "v1_spend": 3, "v1_addresses": 2}
+
+CLIENT = """
+import asyncio, sys, time
+import aiohttp
+
+async def view(session, url, until, counts):
+    tag = None
+    async with session.get(url + "/dashboard") as answer:
+        assert answer.status == 200
+        await answer.read()
+    while time.monotonic() < until:
+        async with session.get(url + "/dashboard/live", headers={"If-None-Match": tag} if tag else {}) as answer:
+            assert answer.status in (200, 304), answer.status
+            tag = answer.headers["ETag"]
+            await answer.read()
+            counts[answer.status] = counts.get(answer.status, 0) + 1
+        await asyncio.sleep(2)
+
+async def main(url, viewers, seconds):
+    counts = {}
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        until = time.monotonic() + seconds
+        await asyncio.gather(*(view(session, url, until, counts) for _ in range(viewers)))
+    print(counts.get(200, 0), counts.get(304, 0))
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3])))
+"""
+"""Polls as the page's script does, from a process of its own: a browser with 200 tabs would need the machine."""
+
+
+async def delays(seconds: float) -> list[float]:
+    """Return by how much each of many short sleeps was exceeded."""
+    loop, found = asyncio.get_running_loop(), []
+    ends = loop.time() + seconds
+    while (began := loop.time()) < ends:
+        await asyncio.sleep(TICK_S)
+        found.append(loop.time() - began - TICK_S)
+    return found
+
+
+async def measured(watcher: Watcher, viewers: int) -> tuple[list[float], list[int]]:
+    """Return the delays of the loop while viewers poll, and how many answers they got, new and unchanged."""
+    assert watcher.address is not None
+    if not viewers:
+        return await delays(WATCHED_S), []
+    url = f"http://127.0.0.1:{watcher.address[1]}"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", CLIENT, url, str(viewers), str(WATCHED_S)), stdout=asyncio.subprocess.PIPE
+    )
+    found = await delays(WATCHED_S)
+    told, _ = await process.communicate()
+    assert process.returncode == 0
+    return found, [int(word) for word in told.split()]
+
+
+def percentile(values: list[float], part: float) -> float:
+    return sorted(values)[int(len(values) * part)]
+
+
+async def watched(net: Localnet, folder: Path) -> None:
+    shutdown, metrics, board = Shutdown(), Metrics(), HealthBoard()
+    environment = os.environ | net.environment
+    settings = load_settings(environment=environment).settings.model_copy(
+        update={"journal_path": str(folder / "journal.sqlite"), "api_server_port": 0}
+    )
+    async with (
+        open_services(settings, metrics) as services,
+        watching(
+            settings, metrics, board, services.rpc, journal=services.journal, budget=services.sender.budget
+        ) as watcher,
+    ):
+        daemon = Daemon(services, board, watcher.worked, watcher.probes, watcher.compressible)
+        running = asyncio.create_task(daemon.run(shutdown))
+        while not any(item.state.value == "confirmed" for item in metrics.work.batches):  # noqa: ASYNC110 - records
+            await asyncio.sleep(0.2)
+        alone, _ = await measured(watcher, 0)
+        began = time.process_time()
+        seen, answers = await measured(watcher, VIEWERS)
+        cpu_s = time.process_time() - began
+        shutdown.request(StopReason.SIGNAL)
+        await running
+    for name, found in (("nobody", alone), (f"{VIEWERS} viewers", seen)):
+        print(
+            f"{name}: median {statistics.median(found) * 1000:.2f} ms, 99 % {percentile(found, 0.99) * 1000:.2f} ms, "
+            f"largest {max(found) * 1000:.1f} ms of {len(found)}"
+        )
+    print(f"answers: {answers[0]} new, {answers[1]} unchanged; {cpu_s / WATCHED_S * 100:.0f} % of a CPU")
+    assert sum(answers) >= VIEWERS * WATCHED_S / 2 * 0.6, "viewers were answered"
+    # A machine with other work delays each of its processes at times, with or without viewers.
+    assert percentile(seen, 0.99) < max(ALLOWED_DELAY_S, percentile(alone, 0.999))
+
+
+def test_dashboard__200_viewers__delay_the_daemons_loop_by_less_than_20_ms(tmp_path: Path) -> None:
+    with running_localnet("--slot-ms", "100", "--first-slot", "570") as net:
+        net.call("localnet_seed", SEED)
+        asyncio.run(watched(net, tmp_path))
