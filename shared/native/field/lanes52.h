@@ -158,19 +158,29 @@ LANES_INLINE int64_t lanes52_digit(const uint64_t limbs[5], int k) {
     return value >= half && k < 4 ? value - 2 * half : value;
 }
 
-/* Returns the number to which a product with the digit is added. */
-LANES_INLINE double lanes52_base(int64_t digit) { return digit < 0 ? 0x1p105 - 0x1p52 : 0x1p104; }
+/* Constants are made of their bits: where rounding is a mode of the thread, clang converts and adds constant doubles at run time. */
+LANES_INLINE lanes_real lanes52_real_of_bits(uint64_t bits) { return lanes_part_as_real(lanes_part_set(bits)); }
+
+/* Returns an integer of absolute value below 2^53 as a double. */
+LANES_INLINE lanes_real lanes52_real_of(int64_t value) {
+    if (value == 0) return lanes52_real_of_bits(0);
+    const uint64_t sign = value < 0 ? (uint64_t)1 << 63 : 0, magnitude = (uint64_t)(value < 0 ? -value : value);
+    const int exponent = 63 - __builtin_clzll(magnitude);
+    return lanes52_real_of_bits(sign | (uint64_t)(1023 + exponent) << 52 | (magnitude << (52 - exponent) & LANES52_MASK));
+}
+
+/* Returns the bits of the number to which a product with the digit is added; plus 1, they are those of 2^52 more. */
 LANES_INLINE uint64_t lanes52_base_bits(int64_t digit) {
     return digit < 0 ? LANES52_BITS_104 + LANES52_MASK : LANES52_BITS_104;
 }
 
-LANES_INLINE lanes_real lanes52_high(lanes_real a, lanes_real b, double base) {
-    return lanes_real_add_product(a, b, lanes_real_set(base));
+LANES_INLINE lanes_real lanes52_high(lanes_real a, lanes_real b, uint64_t base_bits) {
+    return lanes_real_add_product(a, b, lanes52_real_of_bits(base_bits));
 }
 
-/* Returns 2^52 + low half of a b, given high = lanes52_high(a, b, base). */
-LANES_INLINE lanes_real lanes52_low(lanes_real a, lanes_real b, lanes_real high, double base) {
-    return lanes_real_add_product(a, b, lanes_real_sub(lanes_real_set(base + 0x1p52), high));
+/* Returns 2^52 + low half of a b, given high = lanes52_high(a, b, base_bits). */
+LANES_INLINE lanes_real lanes52_low(lanes_real a, lanes_real b, lanes_real high, uint64_t base_bits) {
+    return lanes_real_add_product(a, b, lanes_real_sub(lanes52_real_of_bits(base_bits + 1), high));
 }
 
 /* Returns 2^52 + low 52 bits. */
@@ -180,15 +190,15 @@ LANES_INLINE lanes_real lanes52_low_limb(lanes_part a) {
 
 LANES_INLINE lanes_part lanes52_add_bits(lanes_part a, lanes_real b) { return lanes_part_add(a, lanes_real_bits(b)); }
 
-LANES_INLINE void lanes52_accumulate_from(lanes_part *low, lanes_part *high, lanes_real a, lanes_real b, double base) {
-    const lanes_real upper = lanes52_high(a, b, base);
+LANES_INLINE void lanes52_accumulate_from(lanes_part *low, lanes_part *high, lanes_real a, lanes_real b, uint64_t base_bits) {
+    const lanes_real upper = lanes52_high(a, b, base_bits);
     *high = lanes52_add_bits(*high, upper);
-    *low = lanes52_add_bits(*low, lanes52_low(a, b, upper, base));
+    *low = lanes52_add_bits(*low, lanes52_low(a, b, upper, base_bits));
     LANES_IN_ORDER(*low, *high);
 }
 
 LANES_INLINE void lanes52_accumulate(lanes_part *low, lanes_part *high, lanes52_factor a, lanes52_factor b) {
-    lanes52_accumulate_from(low, high, a, b, 0x1p104);
+    lanes52_accumulate_from(low, high, a, b, LANES52_BITS_104);
 }
 
 /* t[k] and t[k + 1] += m d for digits first to 4 of the limbs. */
@@ -196,7 +206,7 @@ LANES_INLINE void lanes52_add_digits(lanes_part t[6], lanes_real m, const uint64
     LANES52_UNROLL
     for (int k = first; k < 5; k++) {
         const int64_t digit = lanes52_digit(limbs, k);
-        lanes52_accumulate_from(&t[k], &t[k + 1], m, lanes_real_set((double)digit), lanes52_base(digit));
+        lanes52_accumulate_from(&t[k], &t[k + 1], m, lanes52_real_of(digit), lanes52_base_bits(digit));
     }
 }
 
@@ -207,12 +217,11 @@ LANES_INLINE void lanes52_finish_row(lanes_part t[10], int row, const lanes52_mo
     if (row < LANES52_SHIFTED_ROWS) {
         lanes52_add_digits(u + 1, x, modulus->shifted, 0);
     } else {
-        const lanes_real inverse = lanes_real_set((double)modulus->inverse);
-        const double base = lanes52_base(0);
-        const lanes_real m = lanes52_low(x, inverse, lanes52_high(x, inverse, base), base);
+        const lanes_real inverse = lanes52_real_of((int64_t)modulus->inverse);
+        const lanes_real m = lanes52_low(x, inverse, lanes52_high(x, inverse, LANES52_BITS_104), LANES52_BITS_104);
         /* The carry already contains the low half of the lowest digit's product. */
         const int64_t lowest = lanes52_digit(modulus->p, 0);
-        const lanes_real rest = lanes_real_sub_product(m, lanes_real_set((double)lowest), lanes_real_set(lanes52_base(-lowest)));
+        const lanes_real rest = lanes_real_sub_product(m, lanes52_real_of(lowest), lanes52_real_of_bits(lanes52_base_bits(-lowest)));
         u[1] = lanes_part_sub(u[1], lanes_real_bits(rest));
         lanes52_add_digits(u, m, modulus->p, 1);
     }

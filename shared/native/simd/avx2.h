@@ -60,7 +60,6 @@ LANES_INLINE lanes_part lanes_part_opposite_where(lanes_part_choice choice, lane
 /* (a & b) | c */
 LANES_INLINE lanes_part lanes_part_and_or(lanes_part a, lanes_part b, lanes_part c) { return _mm256_or_si256(_mm256_and_si256(a, b), c); }
 
-LANES_INLINE lanes_real lanes_real_set(double value) { return _mm256_set1_pd(value); }
 LANES_INLINE lanes_real lanes_real_sub(lanes_real a, lanes_real b) { return _mm256_sub_pd(a, b); }
 /* c + a b and c - a b, rounded according to the region */
 LANES_INLINE lanes_real lanes_real_add_product(lanes_real a, lanes_real b, lanes_real c) { return _mm256_fmadd_pd(a, b, c); }
