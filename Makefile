@@ -7,7 +7,6 @@ MAKEFLAGS += --no-print-directory
 PYTHON_BIN := .venv/bin/python
 MEMBER_FILES := shared/pyproject.toml shared/CMakeLists.txt forester/pyproject.toml \
 	$(wildcard shared/native/*/*.[ch]) shared/src/shared/_native.c
-not_built = @shared/scripts/not-built-yet $@
 
 .state/environment: requirements.lock shared/scripts/make-environment
 	@shared/scripts/make-environment
@@ -74,14 +73,15 @@ native-checked: .state/members ## Build the test library with invariants, ASan a
 native-compilers: .state/members ## Build with gcc and clang, and for aarch64, warnings as errors
 	@prover/scripts/native compilers
 
-images: ## Build the container images (Docker)
-	@docker build --file prover/Dockerfile --tag zkc-prover . && docker build --file forester/Dockerfile --tag zkc-forester .
+images: ## Build the container images, also tagged with the version (Docker)
+	@shared/scripts/build-image zkc-prover prover/Dockerfile
+	@shared/scripts/build-image zkc-forester forester/Dockerfile
 
 move-images: ## Pin base images to the digests that their tags name now (Docker; shared/docs/base-images.md)
 	@shared/scripts/move-images
 
 image-cuda: ## Build the image of the prover for GPUs (Docker; gigabytes of compiler, minutes)
-	@docker build --file prover/Dockerfile.cuda --tag zkc-prover-cuda .
+	@shared/scripts/build-image zkc-prover-cuda prover/Dockerfile.cuda
 
 regenerate: native ## Rewrite generated files
 	@$(PYTHON_BIN) prover/scripts/regenerate_glue.py
@@ -232,18 +232,21 @@ forester-check: setup ## Check everything that a forester needs (OPTIONS=)
 
 ##@ Ship
 
-.PHONY: docs changelog sbom release-check manifests
-manifests: setup ## Write what the charts' presets render to */deploy/manifests, for clusters without Helm (NAMESPACE=default)
-	@$(PYTHON_BIN) shared/scripts/render_manifests.py --namespace $(or $(NAMESPACE),default)
-
+.PHONY: docs changelog release release-check sbom manifests
 docs: .state/environment ## Build the documentation site from the pages of the workspace into shared/build/docs
 	@shared/scripts/build-docs shared/build/docs
 
-changelog: ## Collect changelog fragments (not built yet)
-	$(not_built) "CHANGELOG.md from fragments"
+release: .state/environment ## Build wheels, source archives, charts, bills of materials and checksums in dist/VERSION (shared/docs/release.md)
+	@$(PYTHON_BIN) shared/scripts/release.py
 
-sbom: ## Write a bill of materials (not built yet)
-	$(not_built) "a CycloneDX bill of materials"
+release-check: native reference-fixtures ## Install the wheels into an empty environment without a compiler, and prove there (SPEED=1 compares times)
+	@$(PYTHON_BIN) shared/scripts/release_check.py $(if $(SPEED),speed)
 
-release-check: ## Check a release before it is made (not built yet)
-	$(not_built) "versions, changelog, artefacts and licences checked together"
+changelog: .state/environment ## Date the section of this version in CHANGELOG.md; NEXT=VERSION begins the next version in all files
+	@$(PYTHON_BIN) shared/scripts/release_version.py $(if $(NEXT),next $(NEXT),close)
+
+sbom: .state/environment ## Write a bill of materials (CycloneDX) of each service to dist/sbom
+	@$(PYTHON_BIN) shared/scripts/release.py sbom
+
+manifests: setup ## Write what the charts' presets render to */deploy/manifests, for clusters without Helm (NAMESPACE=default)
+	@$(PYTHON_BIN) shared/scripts/render_manifests.py --namespace $(or $(NAMESPACE),default)

@@ -126,6 +126,16 @@ def render_text(service: str, *values: Path | Mapping[str, Any], release: str = 
     return answer.stdout
 
 
+def package_chart(service: str, folder: Path, version: str) -> Path:
+    """Package the chart of a service under a version; return the archive. Raises RenderingFailed."""
+    command = [str(_HELM), "package", str(CHARTS[service]), f"--destination={folder}"]
+    command += [f"--version={version}", f"--app-version={version}"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, env={"HOME": str(_FOLDER)})
+    if answer.returncode != 0:
+        raise RenderingFailed(answer.stderr.strip())
+    return folder / f"{service}-{version}.tgz"
+
+
 def custom_resource_errors(objects: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what the schemas of KEDA and of the Prometheus operator refuse."""
     wanted = [found for found in objects if found["apiVersion"].partition("/")[0] in _GROUPS]

@@ -3,15 +3,13 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
+#include "simd/cpu.h"
 #include "base/random.h"
 #include "key/key.h"
 #include "groth16/blinding.h"
 
-const char *g16_version(void) { return "0.1.0"; }
+const char *g16_version(void) { return G16_VERSION; }
 
 static uint32_t cpus_available(void) {
 #if defined(__linux__)
@@ -25,32 +23,21 @@ static uint32_t cpus_available(void) {
     return online > 0 ? (uint32_t)online : 1;
 }
 
-#if defined(__x86_64__)
-/* Bit 19 of EBX in leaf 7; not every compiler accepts "adx" in __builtin_cpu_supports. */
-static int cpu_has_adx(void) {
-    unsigned eax, ebx, ecx, edx;
-    return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx >> 19 & 1);
-}
-#endif
-
 /* Returns the fastest backend that the choice allows and this CPU supports, or NULL. */
 static const g16_backend *choose_backend(g16_backend_choice choice) {
     const int any = choice == G16_BACKEND_AUTO;
 #if defined(__x86_64__)
-    const int adx = cpu_has_adx() && __builtin_cpu_supports("bmi2");
+    const cpu_support cpu = cpu_supports();
 #if !defined(G16_WITHOUT_LANES)
-    const int avx2 = adx && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    const int has_avx512 = adx && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                           __builtin_cpu_supports("avx512vl");
-    const int avx512 = g16_backend_avx512.emulated ? avx2 && !any : has_avx512;
+    const int avx512 = g16_backend_avx512.emulated ? cpu.avx2 && !any : cpu.avx512;
 #if !defined(G16_WITHOUT_IFMA)
-    const int ifma = avx512 && (g16_backend_ifma.emulated ? !any : __builtin_cpu_supports("avx512ifma"));
+    const int ifma = avx512 && (g16_backend_ifma.emulated ? !any : cpu.ifma);
     if ((any || choice == G16_BACKEND_IFMA) && ifma) return &g16_backend_ifma;
 #endif
     if ((any || choice == G16_BACKEND_AVX512) && avx512) return &g16_backend_avx512;
-    if ((any || choice == G16_BACKEND_AVX2) && avx2) return &g16_backend_avx2;
+    if ((any || choice == G16_BACKEND_AVX2) && cpu.avx2) return &g16_backend_avx2;
 #endif
-    if ((any || choice == G16_BACKEND_ADX) && adx) return &g16_backend_adx;
+    if ((any || choice == G16_BACKEND_ADX) && cpu.adx) return &g16_backend_adx;
 #endif
     return any || choice == G16_BACKEND_PORTABLE ? &g16_backend_portable : NULL;
 }

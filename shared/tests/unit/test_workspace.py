@@ -29,7 +29,7 @@ TARGETS = {
     "Check": "test lint test-unit test-integration test-acceptance test-vectors test-gpu sanitize",
     "Measure": "bench bench-compare bench-service soak",
     "Keys": "keys-list keys-download keys-verify keys-dev",
-    "Ship": "docs changelog sbom release-check",
+    "Ship": "docs changelog release release-check sbom manifests",
 }
 
 
@@ -46,10 +46,6 @@ def targets_by_section() -> dict[str, set[str]]:
         elif line:
             sections.setdefault(section, set()).add(line.split()[0])
     return sections
-
-
-def targets_not_built() -> list[str]:
-    return re.findall(r"^([a-z-]+):.*\n\t\$\(not_built\)", (WORKSPACE / "Makefile").read_text(), flags=re.MULTILINE)
 
 
 def test_top_level__tracked_files__are_the_agreed_entries() -> None:
@@ -86,33 +82,47 @@ def test_make__without_target__lists_the_agreed_targets(section: str) -> None:
     assert set(TARGETS[section].split()) <= targets_by_section()[section]
 
 
-@pytest.mark.parametrize("target", targets_not_built())
-def test_make__target_without_its_feature__says_so_and_exits_2(target: str) -> None:
-    answer = run("make", target)
-    assert answer.returncode == 2
-    assert answer.stderr.startswith(f"{target} is not built yet: ")
+def locked(name: str) -> dict[str, set[str]]:
+    """Return the packages of a lock, as name==version, with their hashes."""
+    lock = (WORKSPACE / name).read_text()
+    assert "://" not in lock
+    blocks = re.split(r"\n(?=\S)", lock.strip())
+    packages = {}
+    for block in blocks:
+        if not block.startswith("#"):
+            assert re.match(r"[A-Za-z0-9._-]+==\S+", block), block.splitlines()[0]
+            packages[block.split()[0]] = set(re.findall(r"--hash=(sha256:[0-9a-f]{64})", block))
+            assert packages[block.split()[0]], block.splitlines()[0]
+    return packages
 
 
 def test_lock__every_package__is_pinned_with_hashes_and_no_host() -> None:
-    lock = (WORKSPACE / "requirements.lock").read_text()
-    assert "://" not in lock
-    blocks = re.split(r"\n(?=\S)", lock.strip())
-    packages = [block for block in blocks if not block.startswith("#")]
-    assert len(packages) > 30
-    for block in packages:
-        assert re.match(r"[A-Za-z0-9._-]+==\S+", block), block.splitlines()[0]
-        assert re.search(r"--hash=sha256:[0-9a-f]{64}", block), block.splitlines()[0]
+    assert len(locked("requirements.lock")) > 30
 
 
-@pytest.mark.parametrize("member", ["shared", "prover", "forester"])
-def test_locked_subset__member__covers_its_dependencies_and_no_tool(member: str) -> None:
-    answer = run(sys.executable, "shared/scripts/locked_subset.py", member)
-    assert answer.returncode == 0, answer.stderr
-    names = set(re.findall(r"^([A-Za-z0-9._-]+)==", answer.stdout, flags=re.MULTILINE))
-    project = tomllib.loads((WORKSPACE / member / "pyproject.toml").read_text())["project"]
-    declared = {re.split(r"[<>=\[; ]", text)[0] for text in project["dependencies"]}
-    assert declared - {"zkc-shared"} <= names
+@pytest.mark.parametrize("service", ["prover", "forester"])
+def test_lock__of_a_service__is_the_part_of_the_whole_lock_that_it_needs_at_run_time(service: str) -> None:
+    packages, whole = locked(f"shared/locks/{service}.lock"), locked("requirements.lock")
+    assert packages.items() <= whole.items()
+    names = {package.partition("==")[0] for package in packages}
+    for member in ("shared", service):
+        project = tomllib.loads((WORKSPACE / member / "pyproject.toml").read_text())["project"]
+        declared = {re.split(r"[<>=\[; ]", text)[0] for text in project["dependencies"]}
+        assert declared - {"zkc-shared"} <= names
     assert not names & {"pytest", "ruff", "mypy", "cmake", "uv"}
+
+
+@pytest.mark.parametrize("group", ["wheels", "release", "cuda"])
+def test_lock__of_a_group_of_its_own__agrees_with_the_whole_lock(group: str) -> None:
+    packages, whole = locked(f"shared/locks/{group}.lock"), locked("requirements.lock")
+    versions = dict(package.split("==") for package in whole)
+    others = {
+        package for package in packages if versions.get(package.split("==")[0]) not in (None, package.split("==")[1])
+    }
+    assert not others
+    declared = tomllib.loads((WORKSPACE / "pyproject.toml").read_text())["dependency-groups"][group]
+    wanted = {re.split(r"[<>=\[; ]", text)[0] for text in declared if isinstance(text, str)}
+    assert wanted <= {package.split("==")[0] for package in packages}
 
 
 @pytest.mark.parametrize("member", ["shared", "prover", "forester", "shared/localnet"])

@@ -15,7 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from container_files import WORKSPACE, Container, Stage, compose, environment, here, running_container, services, stages
+from container_files import (
+    WORKSPACE,
+    Container,
+    Stage,
+    compose,
+    copied_into,
+    environment,
+    here,
+    running_container,
+    services,
+    stages,
+)
 from golden_vectors import request_vectors
 from redis_server import free_port
 
@@ -66,20 +77,53 @@ def test_dockerfile__final_stage__has_no_compiler_and_no_root(dockerfile: str) -
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES)
 def test_dockerfile__first_process__is_tini_from_the_build_stage(dockerfile: str) -> None:
-    build, *_, last = stages(WORKSPACE / dockerfile)
+    _, build, *_, last = stages(WORKSPACE / dockerfile)
     assert "tini" in build.all("RUN")[0].split()
     assert "--from=build /usr/bin/tini /usr/bin/tini" in last.all("COPY")
     assert last.words("ENTRYPOINT") == ["tini", "-s", "--", dockerfile.partition("/")[0]]
 
 
+@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+def test_dockerfile__packages__are_a_layer_that_an_edit_of_sources_leaves_as_it_is(dockerfile: str) -> None:
+    service = dockerfile.partition("/")[0]
+    packages, build, *_, last = stages(WORKSPACE / dockerfile)
+    assert copied_into(packages) == [f"shared/locks/{service}.lock"]
+    installs = [packages.all("RUN")[-1], build.all("RUN")[1]]
+    for lock, install in zip((f"/{service}.lock", "wheels.lock"), installs, strict=True):
+        assert f"--no-deps --require-hashes --only-binary :all: -r {lock}" in install
+    sources = build.instructions.index(("COPY", "shared/ shared/"))
+    assert build.instructions.index(("RUN", installs[1])) < sources
+    ours = [copied for copied in last.all("COPY") if copied.endswith(f" /opt/{service}")]
+    assert ours == [
+        f"--from=packages /opt/{service} /opt/{service}",
+        f"--from=build /added/opt/{service} /opt/{service}",
+    ]
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+def test_dockerfile__labels__name_the_image_its_version_and_its_commit_after_all_layers(dockerfile: str) -> None:
+    last = final_stage(dockerfile)
+    name, labels = last.instructions[-1]
+    assert name == "LABEL"
+    found = {key.rpartition(".")[2]: value for key, value in re.findall(r'(\S+)="([^"]*)"', labels)}
+    assert found.keys() == {"title", "description", "licenses", "version", "revision"}
+    assert {found["version"], found["revision"]} == {"$VERSION", "$REVISION"}
+    script = (WORKSPACE / "shared/scripts/build-image").read_text()
+    targets = (WORKSPACE / "Makefile").read_text()
+    assert f"shared/scripts/build-image {found['title']} {dockerfile}\n" in targets
+    assert all(f'"{argument.partition("=")[0]}=$' in script for argument in last.all("ARG"))
+
+
 def test_dockerfile__for_gpus__is_the_usual_image_and_the_library() -> None:
-    plain, last_plain = stages(WORKSPACE / "prover/Dockerfile")
-    build, cuda, last = stages(WORKSPACE / "prover/Dockerfile.cuda")
+    *plain, last_plain = stages(WORKSPACE / "prover/Dockerfile")
+    *build, cuda, last = stages(WORKSPACE / "prover/Dockerfile.cuda")
     assert build == plain
     assert last.base == last_plain.base
+    *common, label = last_plain.instructions
     more = [instruction for instruction in last.instructions if instruction not in last_plain.instructions]
-    assert [instruction for instruction in last.instructions if instruction not in more] == last_plain.instructions
-    copied, variables = more
+    assert [instruction for instruction in last.instructions if instruction not in more] == common
+    copied, variables, own_label = more
+    assert own_label[0] == label[0] == "LABEL"
     library, folder = copied[1].removeprefix("--from=cuda ").split()
     assert cuda.all("RUN")[-1].endswith(f" {library}")
     assert Path(library).name == LIBRARY_NAME
