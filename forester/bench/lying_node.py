@@ -147,7 +147,7 @@ class LyingRun:
         report.require("the forester works before the lies", works, works)
         costs = []
         for case in CASES:
-            costs.append(await self._told(case, options.hold))
+            costs.append(await self._cost_of(case, options.hold))
             self._show(CASES[0])
             await asyncio.sleep(options.rest if case.lie is not None else 0)
         if options.exhaust:
@@ -170,7 +170,7 @@ class LyingRun:
 
         self._stage.proxies["rpc"].show(fault=counted, lie=case.lie)
 
-    async def _told(self, case: LyingCase, hold_s: float) -> Cost:
+    async def _cost_of(self, case: LyingCase, hold_s: float) -> Cost:
         began, signed, balance = time.monotonic(), len(self._signed), await self._balance()
         self._show(case)
         while (remaining_s := began + hold_s - time.monotonic()) > 0:
@@ -189,7 +189,7 @@ class LyingRun:
         cost = Cost("fees until the budget is spent", 0.0, 0, 0.0)
         ends = time.monotonic() + _EXHAUST_DEADLINE_S
         while time.monotonic() < ends and not self._stopped():
-            part = await self._told(dear, 2.0)
+            part = await self._cost_of(dear, 2.0)
             cost = Cost(cost.lie, cost.seconds + part.seconds, cost.signed + part.signed, cost.sol + part.sol)
         return cost
 

@@ -70,11 +70,11 @@ LOADS = (
 async def one_round(load: Load, world: World, store: ProofStore) -> dict[str, float]:
     """Read, stage, write the requests and keep a simulated proof of each batch; return times and sizes."""
 
-    async def tell(_: web.Request) -> web.Response:
+    async def answer(_: web.Request) -> web.Response:
         return web.Response(body=world.answer, content_type="application/json")
 
     app = web.Application()
-    app.router.add_post("/{path:.*}", tell)
+    app.router.add_post("/{path:.*}", answer)
     strategy, written = strategy_of(load.kind), 0
     async with TestServer(app) as server, aiohttp.ClientSession() as session:
         indexer = IndexerClient(session, str(server.make_url("/")))

@@ -12,7 +12,7 @@ from reference_pages import commands_page, meanings, metric_rows, write_or_check
 
 from forester.cli.main import cli
 from forester.daemon.supervisor import Supervisor
-from forester.observability.metrics import Metrics
+from forester.observability.metrics import CheckMetrics, Metrics
 from forester.settings.model import ProcessorMode, Settings, is_in_files
 from forester.settings.sources import flag, variable
 
@@ -63,7 +63,7 @@ def metrics_page() -> str:
     """Return the page of all metrics."""
     metrics = Metrics()
     Supervisor(metrics.registry)
-    found = meanings(metrics.registry.collect())
+    found = meanings((*metrics.registry.collect(), *CheckMetrics({}).registry.collect()))
     found["forester_indexer_proof_count"] = found.pop("forester_indexer_proof_count", "") or found.pop(
         "forester_indexer_proof_count_total"
     )
@@ -77,6 +77,7 @@ def metrics_page() -> str:
 
 The monitoring API serves them under `/metrics`, with those of the process (`process_resident_memory_bytes` and others).
 Series of trees and foresters vanish with them; of epochs the last three are kept.
+`forester_health_timestamp` and `forester_health_check` are pushed by `forester health --push-gateway-url`.
 
 ## Those of the reference
 

@@ -40,7 +40,7 @@ from process_figures import MIB
 from proof_requests import BATCH_CASES, BATCH_MODE, CASES, MODE, REQUESTS, bodies, for_reference, one_round, timed
 from prover_server import OURS, ServerProcess, running
 
-from prover.cli.made_up_requests import MadeUpRequests
+from prover.cli.random_requests import RandomRequests
 from prover.cpu.cpu_count import available_cpus
 from prover.keys.files.key_folder import installed_keys
 from prover.keys.files.memory_budget import key_budget_bytes
@@ -172,7 +172,7 @@ def preloaded(bench: Bench) -> Iterator[ServerProcess]:
 
 def resident_in_use(bench: Bench) -> Row:
     """Return resident memory, mapped pages included, after a proof by each of the published keys."""
-    made_up = MadeUpRequests("resident")
+    made_up = RandomRequests("resident")
     bodies_of_all = [encode_request(made_up.make(circuit)) for circuit in installed_keys(bench.keys_dir)]
     with bench.reference() as theirs, preloaded(bench) as ours:
         for server in (theirs, ours):

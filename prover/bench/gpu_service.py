@@ -93,14 +93,14 @@ class Counters:
         )
 
     @property
-    def by_processor(self) -> float:
+    def by_cpu(self) -> float:
         """Number of proofs that no GPU made."""
         return self.total("prover_device_proofs_total", device="cpu")
 
     @property
     def by_gpus(self) -> float:
         """Number of proofs that a GPU made."""
-        return self.total("prover_device_proofs_total") - self.by_processor
+        return self.total("prover_device_proofs_total") - self.by_cpu
 
 
 def percentile_ms(ascending: list[float], percent: int) -> float:
@@ -170,8 +170,8 @@ def run(options: argparse.Namespace) -> int:
         (gpu, *_) = json.loads(ask(server.port, "GET", "/version"))["device"]["gpus"]
         found = measure(server, source, clients, options.proofs, seconds)
         proof = ask(server.port, "POST", "/prove", next(source))
-        on_processor = Counters(server).by_processor
+        on_cpu = Counters(server).by_cpu
     verified = verifies(options.key, request, proof)
     header = {"name": f"gpu_service_{options.what}", "key": options.key.name, "device": gpu["model"]}
     print(json.dumps({**header, "verified": verified, **found}))
-    return 0 if verified and not found["refused"] and not on_processor and found["by_gpu"] == found["proofs"] else 1
+    return 0 if verified and not found["refused"] and not on_cpu and found["by_gpu"] == found["proofs"] else 1

@@ -92,7 +92,7 @@ class Client:
     def __init__(self, session: aiohttp.ClientSession, servers: list[str], deadline: float) -> None:
         """Use ``servers``, base addresses, until ``deadline``, a value of the monotonic clock."""
         self._session = session
-        self._servers = self._in_turn(servers)
+        self._servers = self._round_robin(servers)
         self._deadline = deadline
 
     async def see_through(self, job: Job) -> None:
@@ -162,6 +162,6 @@ class Client:
             return 0, {}
 
     @staticmethod
-    def _in_turn(servers: list[str]) -> Iterator[str]:
+    def _round_robin(servers: list[str]) -> Iterator[str]:
         while True:
             yield from servers

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Report unwelcome words and first words of `unwelcome_words.toml`: `check_words.py [PATH …]`.
 
-It searches pages, YAML, comments, docstrings, string literals and names of log events, in all files but those that the
-list excludes, or in those below the paths. Code is not searched: blocks and spans of code in pages, and string literals
-of one word. Prints one line for each finding; exits 1 if there are any.
+It searches pages, YAML, comments, docstrings, string literals, and names of log events and tests, in all files but
+those that the list excludes, or in those below the paths. Code is not searched: blocks and spans of code in pages, and
+string literals of one word. Prints one line for each finding; exits 1 if there are any.
 """
 
 import ast
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _CODE = re.compile(
     r"^(?P<fence>```|~~~).*?^(?P=fence)|``[^`\n]+``|`[^`\n]*`|\]\([^)\n]*\)", flags=re.MULTILINE | re.DOTALL
 )
-_EVENT = re.compile(r'\.(?:debug|info|warning|error|exception|critical)\(\s*"(?P<name>\w+)"')
+_NAME = re.compile(r'\.(?:debug|info|warning|error|exception|critical)\(\s*"(?P<event>\w+)"|\bdef (?P<test>test_\w+)\(')
 _DOUBLE, _SINGLE = (rf"{quote}(?:\\.|[^{quote}\\\n])*{quote}" for quote in "\"'")
 _TRIPLE = r'"""(?:\\.|.)*?"""'
 # What is prose in a language: comments, and string literals of more than one word.
@@ -73,11 +73,12 @@ def compiled(say: Mapping[str, str]) -> re.Pattern[str]:
 
 
 def unwelcome_words(text: str, suffix: str, words: re.Pattern[str], better: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield line and description of each unwelcome word in a file's prose and names of log events."""
+    """Yield line and description of each unwelcome word in a file's prose and names of log events and tests."""
     searched = prose(text, suffix)
-    for event in _EVENT.finditer(text) if suffix == ".py" else ():
-        start, end = event.span("name")
-        searched = searched[:start] + event["name"].replace("_", " ") + searched[end:]
+    for found in _NAME.finditer(text) if suffix == ".py" else ():
+        name = found.lastgroup or "event"
+        start, end = found.span(name)
+        searched = searched[:start] + found[name].replace("_", " ") + searched[end:]
     for found in words.finditer(searched):
         line = searched.count("\n", 0, found.start()) + 1
         yield line, f'"{" ".join(found[0].split())}"; say: {better[int((found.lastgroup or "w0")[1:])]}'

@@ -45,7 +45,7 @@ class EndpointTimedOut(EndpointError):
     exit_code = 75
 
 
-def is_away(error: EndpointError) -> bool:
+def is_unreachable(error: EndpointError) -> bool:
     """Return whether a service gave no usable answer; a request to retry later is a usable one."""
     return isinstance(error, EndpointUnreachable | EndpointTimedOut)
 

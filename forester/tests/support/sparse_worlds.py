@@ -54,10 +54,10 @@ class _Nodes:
         for level in range(height):
             for position, node in row.items():
                 self._known[level, position] = node
-                beside = position ^ 1
-                if beside not in row:
-                    empty = beside << level >= next_index
-                    self._known[level, beside] = zero_hash(level) if empty else field_element(numbers)
+                sibling = position ^ 1
+                if sibling not in row:
+                    empty = sibling << level >= next_index
+                    self._known[level, sibling] = zero_hash(level) if empty else field_element(numbers)
             parents = sorted({position >> 1 for position in row})
             pairs = b"".join(self._known[level, 2 * up] + self._known[level, 2 * up + 1] for up in parents)
             hashes = hash_many(pairs, 2)
@@ -65,7 +65,7 @@ class _Nodes:
         self.height = height
         self.root = Hash32(row[0])
 
-    def beside(self, indices: Sequence[int]) -> tuple[Node, ...]:
+    def siblings(self, indices: Sequence[int]) -> tuple[Node, ...]:
         """Return all siblings on the ways of some leaves, each once: what Photon sends."""
         wanted = {(level, (index >> level) ^ 1) for index in indices for level in range(self.height)}
         return tuple(
@@ -100,7 +100,7 @@ def state_world(seed: int, next_index: int, zkp_batch_size: int, appends: int, n
     nullifiers = tuple(Hash32(account.nullifier) for account in spent)
     indices = tuple(account.leaf_index for account in spent)
     queue = StateQueue(
-        nodes=nodes.beside([*places, *indices]),
+        nodes=nodes.siblings([*places, *indices]),
         initial_root=nodes.root,
         root_seq=SEQUENCE,
         output_queue=OutputQueue(
@@ -150,7 +150,7 @@ def address_world(seed: int, next_index: int, zkp_batch_size: int, batches: int)
     queue = AddressQueue(
         addresses=addresses,
         queue_indices=tuple(range(next_index - 1, next_index - 1 + count)),
-        nodes=nodes.beside(indices),
+        nodes=nodes.siblings(indices),
         low_element_indices=tuple(indices),
         low_element_values=tuple(lows),
         low_element_next_indices=tuple(following),

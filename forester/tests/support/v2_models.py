@@ -25,7 +25,7 @@ def layers(leaves: list[bytes]) -> list[list[bytes]]:
     return rows
 
 
-def nodes_beside(leaves: list[bytes], indices: list[int]) -> tuple[Node, ...]:
+def sibling_nodes(leaves: list[bytes], indices: list[int]) -> tuple[Node, ...]:
     rows = layers(leaves)
     wanted = {((level << 56) + ((index >> level) ^ 1)): (level, (index >> level) ^ 1)
               for index in indices for level in range(HEIGHT)}  # fmt: skip
@@ -76,7 +76,7 @@ class StateModel:
         listed = [*places, *(account[1] for account in spent)]
         nullifiers = [nullifier(*account) for account in spent]
         return StateQueue(
-            nodes=nodes_beside(self.leaves, listed),
+            nodes=sibling_nodes(self.leaves, listed),
             initial_root=Hash32(self.root()),
             root_seq=self.sequence,
             output_queue=OutputQueue(
@@ -135,7 +135,7 @@ class AddressModel:
         return AddressQueue(
             addresses=tuple(waiting),
             queue_indices=tuple(range(edge - 1, edge - 1 + len(waiting))),
-            nodes=nodes_beside(leaves, indices),
+            nodes=sibling_nodes(leaves, indices),
             low_element_indices=tuple(indices),
             low_element_values=tuple(map(Hash32, lows)),
             low_element_next_indices=tuple(

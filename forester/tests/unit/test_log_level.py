@@ -56,7 +56,7 @@ def test_level__that_does_not_exist__is_refused_with_those_that_do() -> None:
 @pytest.mark.parametrize(
     ("words", "level"), [((), logging.WARNING), (("-v",), logging.DEBUG), (("-q",), logging.ERROR)]
 )
-def test_flags__beside_a_variable__come_first(words: tuple[str, ...], level: int) -> None:
+def test_flags__next_to_a_variable__come_first(words: tuple[str, ...], level: int) -> None:
     result = CliRunner().invoke(cli, [*words, "config", "show"], env={"FORESTER_LOG": "warning", "RUST_LOG": "info"})
     assert result.exit_code == 0, result.output
     assert logging.getLogger().level == level

@@ -215,6 +215,10 @@ class QueueFull(TryAgainLater, code="queue_full"):
         self.retry_after_s = retry_after_s
 
 
+class NetworkQueueFull(QueueFull, status=429):
+    """Too many jobs of this network are waiting in this queue."""
+
+
 class ShuttingDown(TryAgainLater, code="shutting_down"):
     """The service is shutting down."""
 

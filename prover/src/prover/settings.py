@@ -167,9 +167,15 @@ class QueueSettings(_Group):
     workers: bool = True
     """Prove jobs of the queue."""
     slots: int = Field(default=0, ge=0, le=100)
-    """Maximum jobs of each queue proved at once; 0 derives it from the total memory, as the reference, or is 1."""
+    """Maximum jobs of each circuit proved at once; 0 derives it from the total memory, as the reference, or is 1."""
     depth_limit: int = Field(default=20_000, gt=0)
     """Maximum jobs that wait in each queue; more are answered 503."""
+    require_network: bool = False
+    """Answer requests for the queue 400 unless X-Light-Network names their network."""
+    max_pending_mainnet: int = Field(default=0, ge=0)
+    """Maximum jobs that wait in each queue of mainnet; more are answered 429. 0 means depth_limit."""
+    max_pending_devnet: int = Field(default=0, ge=0)
+    """Maximum jobs that wait in each queue of devnet; more are answered 429. 0 means depth_limit."""
     memory_limit_bytes: int = Field(default=8 * 2**30, gt=0)
     """Maximum size of all bodies of waiting and running jobs in each queue; more are answered 503."""
     wait_limit_s: float = Field(default=600, gt=0)

@@ -9,13 +9,19 @@ from prover.errors import SettingsInvalid
 from shared.shown_path import shown_path
 
 PREFIX = "PROVER_"
-REFERENCE_VARIABLES = ("PROVER_API_KEY", "PROVER_MAX_CONCURRENCY", "PROVER_TOTAL_MEMORY_GB")
+REFERENCE_VARIABLES = (
+    "PROVER_API_KEY",
+    "PROVER_MAX_CONCURRENCY",
+    "PROVER_MAX_PENDING_DEVNET",
+    "PROVER_MAX_PENDING_MAINNET",
+    "PROVER_TOTAL_MEMORY_GB",
+)
 """Variables of the reference that share our prefix."""
 _IN_FILES = ("PROVER_API_KEY", "REDIS_URL")
 """Variables of the reference whose value may be in a file that <VARIABLE>_FILE names."""
 
 _OF_FORESTERS = re.compile(
-    r"PROVER_((APPEND_|UPDATE_|ADDRESS_APPEND_)?URL(_FILE)?|POLLING_INTERVAL_MS|MAX_WAIT_TIME_SECS)"
+    r"PROVER_((APPEND_|UPDATE_|ADDRESS_APPEND_)?URL(_FILE)?|NETWORK|POLLING_INTERVAL_MS|MAX_WAIT_TIME_SECS)"
 )
 """Variables of foresters that share an environment with a prover."""
 _OF_SERVICES = re.compile(r"PROVER_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")

@@ -158,7 +158,7 @@ def test_forester_image__version_and_commands__answer(forester_image: str) -> No
     assert "127.0.0.1:1" in run(forester_image, "status", options=unreachable, status=69)
 
 
-def test_cuda_image__without_a_driver__refuses_cuda_and_takes_the_processor_by_auto(
+def test_cuda_image__without_a_driver__refuses_cuda_and_uses_the_cpu_by_auto(
     cuda_image: str, reference_keys_dir: Path
 ) -> None:
     if docker("run", "--rm", "--gpus=all", "--entrypoint=true", cuda_image, status=None).returncode == 0:

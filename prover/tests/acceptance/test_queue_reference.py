@@ -20,7 +20,7 @@ WANTED = [f"{stem}_{count}.key" for stem in ("inclusion_32", "mainnet_inclusion_
 
 @pytest.mark.reference_batch_keys
 @pytest.mark.timeout(1800)
-def test_flows__beside_the_reference__differ_where_meant(
+def test_flows__next_to_the_reference__differ_where_meant(
     redis_start: StartRedis,
     reference_prover: Path,
     reference_keys_dir: Path,

@@ -58,7 +58,7 @@ def keys_dir(reference_keys_dir: Path, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="session")
 def shared_forms(tmp_path_factory: pytest.TempPathFactory) -> PreparedKeys:
-    """Prepared forms of keys, made once in a run of tests, whatever the number of its processes."""
+    """Prepared keys of keys, made once in a run of tests, whatever the number of its processes."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
@@ -139,7 +139,7 @@ async def serve() -> AsyncIterator[Serve]:
 
     async def start(
         store: KeyStore,
-        queue: JobStore | None = None,
+        job_store: JobStore | None = None,
         selection: CircuitSelection | None = None,
         device: DeviceSettings | None = None,
         **groups: dict[str, Any],
@@ -147,7 +147,7 @@ async def serve() -> AsyncIterator[Serve]:
         settings: Settings = load_settings(patient(groups))
         metrics = Metrics(CollectorRegistry())
         devices = open_devices(device or settings, metrics)
-        state = ServerState(settings, store, metrics, selection, queue=queue, devices=devices)
+        state = ServerState(settings, store, metrics, selection, queue=job_store, devices=devices)
         states.append(state)
         server = TestServer(create_app(state))
         await server.start_server(access_log=None)

@@ -59,7 +59,7 @@ def in_memory(data: bytes) -> mmap.mmap:
     return memory
 
 
-def prepared_form(engine: Engine, key: LoadedKey) -> bytes:
+def prepared_key(engine: Engine, key: LoadedKey) -> bytes:
     """Return the prepared key."""
     out = in_memory(bytes(prepared_bytes(key)))
     write_prepared(engine, key, out, bytes(32), WriteProgress(), CancelFlag())
@@ -76,7 +76,7 @@ def main() -> None:
         survive("load 0_8", lambda: engine.load_key(earlier).close())
         survive("load 0_14", lambda: engine.load_key(later).close())
         with engine.load_key(later) as key:
-            prepared = prepared_form(engine, key)
+            prepared = prepared_key(engine, key)
             survive("load prepared", lambda: open_prepared(engine, in_memory(prepared)).close())
             proof = key.prove(public + secret).points
             survive("prove", lambda: key.prove(public + secret))

@@ -136,7 +136,7 @@ class Difference:
     wires: int
     a: int
     b: int
-    on_processor: bool
+    on_cpu: bool
     in_parts: bool
     on_device: bool
 

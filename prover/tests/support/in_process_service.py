@@ -68,12 +68,12 @@ async def until(holds: Callable[[], bool], seconds: float = 60) -> None:
 
 
 class SharedForms(PreparedKeys):
-    """Prepared forms for several processes: the first that needs a key makes its form, the others wait and map it."""
+    """Prepared keys for several processes: the first that needs a key makes its form, the others wait and map it."""
 
     def map(
         self, engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
     ) -> LoadedKey | None:
-        """Map the prepared form, made before if there is none."""
+        """Map the prepared key, made before if there is none."""
         prepared_keys.prepare(engine, source, self.folder, cancel=cancel)
         return super().map(engine, source, cancel, accepted)
 

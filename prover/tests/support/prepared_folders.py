@@ -1,4 +1,4 @@
-"""A folder with the tiny key and its prepared form: what is in it, other processes that use it, and changes by hand."""
+"""A folder with the tiny key and its prepared key: what is in it, other processes that use it, and changes by hand."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 def header_word(engine: Engine, source: Path, folder: Path) -> tuple[bool, int]:
-    """Return whether the key came from its prepared form, and the word in which KEY and OTHER differ."""
+    """Return whether the key was loaded from its prepared key, and the word in which KEY and OTHER differ."""
     with prepared_keys.load(engine, source, folder) as key:
         return key.is_prepared, key.info.header[0]
 
@@ -95,8 +95,8 @@ def prepare_after_load(keys: PreparedKeys, engine: Engine, source: Path) -> None
         wait_until(lambda: keys._worker is None)
 
 
-def prepared_form(engine: Engine, source: Path, folder: Path) -> Path:
-    """Prepare a key; its prepared form."""
+def prepared_key(engine: Engine, source: Path, folder: Path) -> Path:
+    """Prepare a key; return the path of its prepared key."""
     prepared_keys.prepare(engine, source, folder)
     return prepared_keys.path_of(engine, source, folder)
 

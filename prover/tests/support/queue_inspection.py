@@ -38,6 +38,10 @@ class Database(Protocol):
         """Remove all data."""
 
 
+def queue_of(job: dict[str, str]) -> CircuitQueue:
+    return CircuitQueue(job.get("queue", job["lane"]))
+
+
 class Inspection:
     """Reads a database that nobody writes to meanwhile."""
 
@@ -85,7 +89,7 @@ class Inspection:
         holders = dict(zip(digests, words(values[2 * len(ids) :]), strict=True))
         assert bodies <= jobs.keys()
         for queue in CircuitQueue:
-            self._check_queue(queue, {job_id: job for job_id, job in jobs.items() if job["lane"] == queue.value})
+            self._check_queue(queue, {job_id: job for job_id, job in jobs.items() if queue_of(job) is queue})
         for job_id, job in jobs.items():
             live = job["state"] in ("queued", "processing")
             assert (job_id in bodies) == live, job
@@ -129,18 +133,16 @@ class Inspection:
     # What time does, without waiting for it.
 
     def end_lease(self, job_id: str) -> None:
-        queue = CircuitQueue(self.job(job_id)["lane"])
-        assert self.client.zadd(self.queue_key(queue, "leases"), {job_id: 1}, xx=True, ch=True) == 1
+        leases = self.queue_key(queue_of(self.job(job_id)), "leases")
+        assert self.client.zadd(leases, {job_id: 1}, xx=True, ch=True) == 1
 
     def age(self, job_id: str, seconds: float) -> None:
         """Let a job have been waiting for longer."""
         job = self.job(job_id)
         queued = int(job["queued"]) - round(seconds * 1000)
         self.client.hset(KEYS.job(job_id), "queued", queued)
-        assert (
-            self.client.zadd(self.queue_key(CircuitQueue(job["lane"]), "waiting"), {job_id: queued}, xx=True, ch=True)
-            == 1
-        )
+        waiting = self.queue_key(queue_of(job), "waiting")
+        assert self.client.zadd(waiting, {job_id: queued}, xx=True, ch=True) == 1
 
     def age_final(self, job_id: str, seconds: float) -> None:
         """Let a job have been final for longer; its hash is kept, as if it had no time to live."""

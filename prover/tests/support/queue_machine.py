@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 from queue_inspection import Database, Inspection
 
-from prover.queue.circuit_queues import CircuitQueue
+from prover.queue.circuit_queues import CircuitQueue, Network
 from prover.queue.jobs import Claim, JobState, LeaseState, Submission, SweepKind
 from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
@@ -32,6 +32,7 @@ LIMITS = QueueLimits(lease_s=3600, max_wait_s=3600, attempts=3, jobs_per_queue=5
 CIRCUITS = ("", "a", "ab", "b")
 TREES = ("", "t1", "t2", "-")
 INDICES = (-1, 0, 1, 2, 10)
+NETWORKS = (None, *Network)
 TYPES = ("update", "inclusion", "append", "foo")
 
 
@@ -145,7 +146,7 @@ class QueueMachine(RuleBasedStateMachine):
     def begin(self, data: st.DataObject, count: int) -> None:
         for body in range(100, 100 + count):
             tree, index = data.draw(st.sampled_from(TREES)), data.draw(st.sampled_from(INDICES))
-            self.submit_one(body, "update", data.draw(st.sampled_from(CIRCUITS)), tree, index)
+            self.submit_one(body, "update", data.draw(st.sampled_from(CIRCUITS)), tree, index, None)
         for _ in range(data.draw(st.integers(0, 5))):
             self.claim_one(CircuitQueue.UPDATE, None)
 
@@ -155,15 +156,24 @@ class QueueMachine(RuleBasedStateMachine):
         circuit=st.sampled_from(CIRCUITS),
         tree=st.sampled_from(TREES),
         index=st.sampled_from(INDICES),
+        network=st.sampled_from(NETWORKS),
     )
-    def submit(self, body: int, circuit_type: str, circuit: str, tree: str, index: int) -> None:
-        self.submit_one(body, circuit_type, circuit, tree, index)
+    def submit(
+        self, body: int, circuit_type: str, circuit: str, tree: str, index: int, network: Network | None
+    ) -> None:
+        self.submit_one(body, circuit_type, circuit, tree, index, network)
 
-    def submit_one(self, body: int, circuit_type: str, circuit: str, tree: str, index: int) -> None:
+    def submit_one(
+        self, body: int, circuit_type: str, circuit: str, tree: str, index: int, network: Network | None
+    ) -> None:
         text = f"{body}".encode()
-        found = self.run(self.store.submit(Submission(circuit_type, circuit, text, tree, index)))
+        found = self.run(self.store.submit(Submission(circuit_type, circuit, text, tree, index, network=network)))
         # Cancelling a running job makes its body free at once; other jobs hold theirs until they fail.
-        holders = [job for job in self.model.jobs.values() if job.body == text and job.remembered]
+        holders = [
+            job
+            for job in self.model.jobs.values()
+            if (job.body, job.queue.network) == (text, network) and job.remembered
+        ]
         if holders:
             assert (found.job_id, found.duplicate) == (holders[0].job_id, True)
             return
@@ -171,7 +181,8 @@ class QueueMachine(RuleBasedStateMachine):
         assert found.job_id not in self.model.jobs
         self.model.submissions += 1
         rank = (float("inf") if index < 0 else index, self.model.submissions)
-        job = Job(found.job_id, CircuitQueue.of(circuit_type), circuit, text, f"tree {tree}" if tree else "none", rank)
+        queue, group = CircuitQueue.of(circuit_type, network), f"tree {tree}" if tree else "none"
+        job = Job(found.job_id, queue, circuit, text, group, rank)
         self.model.jobs[job.job_id] = job
         self.model.enter(job)
 

@@ -112,7 +112,9 @@ def test_unknown_name__of_the_program_itself__is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["PROVER_NONSENSE", "PROVER_PROVE"])
-def test_unknown_variable__like_no_setting__is_told_without_a_guess(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_unknown_variable__like_no_setting__is_reported_without_a_guess(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setenv(name, "x")
     assert unknown_variables() == [f"{name} is not a setting of the prover"]
 
@@ -133,14 +135,14 @@ def test_unknown_variable__like_no_setting__is_told_without_a_guess(monkeypatch:
         ("PROVER_METRICS_PORT", "tcp://10.0.0.1:9998"),
     ],
 )
-def test_variable__of_a_forester_or_of_kubernetes__is_no_concern(
+def test_variable__of_a_forester_or_of_kubernetes__is_ignored(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
     assert unknown_variables() == []
 
 
-def test_port__that_somebody_chose__is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_port__that_somebody_chose__is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROVER_PORT", "3001")
     assert unknown_variables() == ["PROVER_PORT is not a setting of the prover"]
 

@@ -50,7 +50,7 @@ def running() -> Iterator[dict[str, Any]]:
     assert "Traceback" not in errors
 
 
-def test_up__ready__tells_addresses_keys_and_environment(running: dict[str, Any]) -> None:
+def test_up__ready__reports_addresses_keys_and_environment(running: dict[str, Any]) -> None:
     assert call(running, "getHealth") == "ok"
     assert call(running, "getGenesisHash") == running["genesisHash"]
     environment = running["environment"]
@@ -70,7 +70,7 @@ def test_prover__recorded_request__answers_with_a_proof_for_its_input(running: d
     assert msgspec.convert(answer, ProofJson) == simulate_proof([int(request["publicInputHash"], 16)])
 
 
-def test_indexer__beside_the_chain__is_at_its_slot(running: dict[str, Any]) -> None:
+def test_indexer__next_to_the_chain__is_at_its_slot(running: dict[str, Any]) -> None:
     question = {"jsonrpc": "2.0", "id": "test-account", "method": "getIndexerSlot"}
     deadline = time.monotonic() + DEADLINE
     while post(running["indexerUrl"], question)["result"] < call(running, "getSlot", {"commitment": "processed"}):
@@ -132,7 +132,7 @@ NO_FAULTS = {
 }
 
 
-def test_seed__at_a_rate__goes_on_until_ctrl_c(running: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seed__at_a_rate__continues_until_ctrl_c(running: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
     def wait(seconds: float) -> None:

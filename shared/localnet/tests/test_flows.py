@@ -219,7 +219,7 @@ def test_append__batch_done_by_another__does_not_verify(active: Forest) -> None:
     assert active.work(instruction).err == custom(1, 13006)
 
 
-def test_append__both_batches_in_the_tree__tells_that_they_were_inserted(active: Forest) -> None:
+def test_append__both_batches_in_the_tree__reports_that_they_were_inserted(active: Forest) -> None:
     for _ in range(10):
         active.compress()
     instructions = [active.append_instruction() for _ in range(10)]

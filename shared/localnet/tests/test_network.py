@@ -141,7 +141,7 @@ def test_submit__lookup_table_that_is_missing__is_refused(network: Network) -> N
         network.submit(bytes(VersionedTransaction(message, [USER])))
 
 
-def test_simulate__transfer__tells_the_accounts_and_changes_nothing(network: Network) -> None:
+def test_simulate__transfer__reports_the_accounts_and_changes_nothing(network: Network) -> None:
     target = Keypair().pubkey()
     unsigned = VersionedTransaction.populate(
         Message.new_with_blockhash([payment(target)], USER.pubkey(), Hash.default()), [Signature.default()]
@@ -207,7 +207,7 @@ def test_load_state__other_file__is_refused_by_name(tmp_path: Path, content: byt
         load_state(path)
 
 
-def test_listeners__transaction_and_slot__are_told(network: Network) -> None:
+def test_listeners__transaction_and_slot__are_reported(network: Network) -> None:
     heard: list[object] = []
     network.transaction_listeners.append(lambda done, keys: heard.append((done and done.signature, list(keys))))
     network.slot_listeners.append(lambda: heard.append(network.slot))

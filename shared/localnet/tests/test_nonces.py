@@ -83,7 +83,7 @@ def test_nonce__old_value__executes_once(network: Network) -> None:
         network.submit(raw)
 
 
-def test_nonce__failed_transaction__advances_all_the_same(network: Network) -> None:
+def test_nonce__failed_transaction__advances_anyway(network: Network) -> None:
     nonce = nonce_account(network)
     changed: list[Pubkey] = []
     network.transaction_listeners.append(lambda _done, keys: changed.extend(keys))

@@ -147,7 +147,7 @@ async def test_seed__unmodified_programs__take_v1_proofs_that_the_indexer_had_ma
     assert stopped.value.err == {"InstructionError": [1, {"Custom": 6043}]}
 
 
-async def test_seed__v2_addresses__are_taken_with_proofs_that_the_indexer_had_made(tmp_path: Path) -> None:
+async def test_seed__v2_addresses__are_accepted_with_proofs_that_the_indexer_had_made(tmp_path: Path) -> None:
     network = programs_with("non_inclusion_40_1")
     async with indexed(network, tmp_path) as service:
         assert await Traffic(network, IndexedProofs(service.call)).run("addresses", 1) == 1
@@ -184,7 +184,7 @@ async def test_combined_proof__unmodified_programs__take_a_v1_spend_with_an_addr
         assert spend(proof, made) == {"InstructionError": [1, {"Custom": 9002}]}
 
 
-async def test_combined_proof__v2_account_spent_and_address_made__is_taken_once(tmp_path: Path) -> None:
+async def test_combined_proof__v2_account_spent_and_address_made__is_accepted_once(tmp_path: Path) -> None:
     network = programs_with("combined_32_40_1_1")
     for key in (USER, AUTHORITY, FORESTER):
         network.airdrop(key.pubkey(), 10**10)

@@ -54,7 +54,7 @@ async def test_run__nothing_to_spend__is_impossible(traffic: Traffic) -> None:
         await traffic.run("spend", 2)
 
 
-async def test_run__no_proof_for_the_second__tells_that_one_is_done(traffic: Traffic) -> None:
+async def test_run__no_proof_for_the_second__reports_that_one_is_done(traffic: Traffic) -> None:
     class OneProof(SimulatedProofs):
         given = 0
 

@@ -50,6 +50,7 @@ def report(tree: Path, page: str, text: str, *paths: str) -> tuple[int, str]:
         ("src/docstring.py", '"""Sizes.\nIt will do."""\n'),
         ("src/message.py", 'raise E(\n    f"{size} will " "do it"\n)\n'),
         ("src/call.py", 'a = 1\nassert f(1, "it will do") == f(2)\n'),
+        ("src/name_of_a_test.py", "x = 1\ndef test_it__will_do(): ...\n"),
         ("src/a.c", "int x;\n/* It will\n * do. */\n"),
         ("src/message.h", 'void f(void)\n{ fail("it will do"); }\n'),
         ("src/a.cu", "int x = '\"';\n// It will do.\n"),

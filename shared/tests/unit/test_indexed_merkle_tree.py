@@ -193,7 +193,7 @@ def test_insert_many__one_bad_value__changes_nothing(version: int) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(present=values.filter(bool), more=values, staged=st.booleans())
-def test_from_frontier__taught_the_low_elements__goes_on_like_the_tree_itself(
+def test_from_frontier__taught_the_low_elements__continues_like_the_tree_itself(
     present: list[int], more: list[int], staged: bool
 ) -> None:
     more = [value for value in more if value not in present]

@@ -140,7 +140,7 @@ def test_tree__any_changes__equals_the_definition(height: int, steps: list[tuple
     after=st.lists(leaves, min_size=1, max_size=8),
     known=st.sets(st.integers(0, 15)),
 )
-def test_from_frontier__any_tree__goes_on_like_the_tree_itself(
+def test_from_frontier__any_tree__continues_like_the_tree_itself(
     height: int, before: list[bytes], ahead: dict[int, bytes], after: list[bytes], known: set[int]
 ) -> None:
     whole = MerkleTree(height)
@@ -266,7 +266,7 @@ def test_learn__the_empty_tree_while_its_first_leaf_is_staged__patches_the_proof
     writes=st.lists(st.tuples(st.integers(0, 7), leaves), max_size=6),
     appended=st.lists(leaves, max_size=3),
 )
-def test_from_root__taught_the_leaves_it_needs__goes_on_like_the_tree_itself(
+def test_from_root__taught_the_leaves_it_needs__continues_like_the_tree_itself(
     values: list[bytes],
     next_index: int,
     taught: set[int],
@@ -330,7 +330,7 @@ def test_set__not_a_field_element__changes_nothing(bad: bytes) -> None:
     tree.set(1, leaf(7))
     for write in (tree.append, tree.append_proved):
         with pytest.raises(ValueError, match="not a field element"):
-            write([leaf(1), bad])  # its slot is occupied; it is refused all the same
+            write([leaf(1), bad])  # its slot is occupied; it is refused anyway
     assert tree.next_index == 0
 
 

@@ -83,7 +83,7 @@ def test_hash__any_inputs__every_backend_equals_the_definition(values: list[int]
         assert hash_with(backend, values, len(values)) == expected
 
 
-def test_backends__of_this_processor__end_with_the_portable_one() -> None:
+def test_backends__of_this_cpu__end_with_the_portable_one() -> None:
     assert next(iter(BACKENDS)) == poseidon.backend_name()
     assert list(BACKENDS)[-1] == "portable"
 

@@ -174,7 +174,7 @@ def test_request__with_a_member_twice__has_the_last_whatever_the_first_is() -> N
     assert decode_request(members, CircuitKind.INCLUSION) == expected
 
 
-def test_members__of_unknown_names__are_left_out() -> None:
+def test_members__of_unknown_names__are_omitted() -> None:
     assert list(split_body(b'{"a":1,"\xff":[2],"height":3}')) == ["height"]
 
 

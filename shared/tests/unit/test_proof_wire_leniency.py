@@ -107,7 +107,7 @@ def test_public_input_hash__of_a_wrong_type__is_ignored_in_version_1_alone(value
     assert caught.value.path == "$.publicInputHash"
 
 
-def test_request__with_a_null_and_a_number_out_of_range__tells_a_place_that_there_is() -> None:
+def test_request__with_a_null_and_a_number_out_of_range__names_an_existing_position() -> None:
     body = b'{"batchSize":null,"startIndex":1e400}'
     with pytest.raises(WireError, match=r"failed to parse JSON: .*out of range") as raised:
         decode_request(split_body(body), CircuitKind.BATCH_APPEND)

@@ -53,7 +53,7 @@ def test_retry_after__longer_bound_of_the_caller__is_kept() -> None:
     assert read_retry_after("200", longest_s=300) == 200
 
 
-async def test_run_restarting__work_fails__runs_again_until_it_returns_and_counts_steady_attempts_anew() -> None:
+async def test_run_restarting__work_fails__runs_again_until_it_returns_and_counts_steady_attempts_again() -> None:
     errors: list[Exception | None] = [ValueError("a"), KeyError("b"), None]
     reported: list[tuple[str, int]] = []
     pauses: list[float] = []

@@ -14,7 +14,7 @@ from shared.shutdown import Shutdown, StopReason
 FIRST_PROCESS = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
 
 
-async def test_shutdown__on_a_signal__tells_why() -> None:
+async def test_shutdown__on_a_signal__reports_why() -> None:
     shutdown = Shutdown()
     shutdown.install()
     try:

@@ -40,7 +40,7 @@ class Pager:
         self._retries = retries
         self._waiting: OrderedDict[str, Problem | None] = OrderedDict()
         self._open: set[str] = set()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -57,7 +57,7 @@ class Pager:
         An end is sent for each reported problem, and once for each other condition, as an earlier process may have
         reported it.
         """
-        if problem is None and condition not in self._open and condition in self._told:
+        if problem is None and condition not in self._open and condition in self._reported:
             self._waiting.pop(condition, None)
             self._settled()
             return
@@ -118,8 +118,8 @@ class Pager:
             _log.info("alert_sent", condition=condition, action=event["event_action"])
         if problem is None:
             self._open.discard(condition)
-        if len(self._told) < MAXIMUM_WAITING:
-            self._told.add(condition)
+        if len(self._reported) < MAXIMUM_WAITING:
+            self._reported.add(condition)
         if condition in self._waiting and self._waiting[condition] is problem:
             del self._waiting[condition]
         self._settled()

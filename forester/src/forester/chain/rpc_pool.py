@@ -20,7 +20,7 @@ from forester.errors import (
     MalformedAnswer,
     RateLimited,
     RequestRefused,
-    is_away,
+    is_unreachable,
 )
 from forester.limits.retry_after import RetryAfterGate
 from forester.settings import Settings
@@ -33,7 +33,7 @@ _log = get_logger(__name__)
 Result = TypeVar("Result")
 
 _PROBE_TIMEOUT_S = 3.0
-_LIMIT_TOLD_S = 30.0
+_LIMIT_LOGGED_S = 30.0
 _SLOTS_APART = 50
 """Nodes of one cluster differ by a few slots; one that is farther behind is stuck or catches up."""
 
@@ -103,7 +103,7 @@ class RpcPool:
         self._endpoints: list[RpcEndpoint] = []
         self._retry_gate = RetryAfterGate(clock)
         self._stack = AsyncExitStack()
-        self._limited = LogThrottle(_LIMIT_TOLD_S, clock=clock)
+        self._limited = LogThrottle(_LIMIT_LOGGED_S, clock=clock)
         self._failures = 0
         self._on_fallback = False
         self._behind = False
@@ -245,7 +245,7 @@ class RpcPool:
             try:
                 return await ask(others[0])
             except EndpointError as another:
-                raise (error if is_away(another) else another) from None
+                raise (error if is_unreachable(another) else another) from None
 
     async def _await_gate(self, endpoint: RpcEndpoint, method: str, ends: float) -> None:
         """Wait for a node's Retry-After; with a second node, failures soon lead to a failover instead."""

@@ -1,17 +1,11 @@
 """Checks of the RPC nodes and their cluster."""
 
+from forester.chain.clusters import CLUSTERS
 from forester.chain.programs.addresses import PROTOCOL_CONFIG
 from forester.chain.registry_accounts import decode_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.checks.result import CheckFailed
 from forester.network_status.epochs import protocol_times
-
-CLUSTERS = {
-    "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d": "mainnet-beta",
-    "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG": "devnet",
-    "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY": "testnet",
-}
-"""Clusters by their genesis hash."""
 
 
 async def check_node(client: RpcClient) -> str:

@@ -4,7 +4,15 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from forester.errors import ForesterError
+from forester.errors import (
+    AccountMissing,
+    EndpointError,
+    EndpointTimedOut,
+    EndpointUnreachable,
+    ForesterError,
+    RateLimited,
+    SettingsInvalid,
+)
 from forester.network_status.fitness import Finding
 from forester.redaction import mask
 from shared.logs import get_logger
@@ -12,27 +20,66 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 
+INSUFFICIENT_FUNDS = "insufficient_funds"
+NOT_REGISTERED = "not_registered"
+TIMED_OUT = "timeout"
+CONFIGURATION = "configuration"
+SKIPPED = "skipped"
+WARNING = "warning"
+_FAILED = "failed"
+_CODES: tuple[tuple[type[ForesterError], str], ...] = (
+    (SettingsInvalid, CONFIGURATION),
+    (AccountMissing, CONFIGURATION),
+    (EndpointTimedOut, TIMED_OUT),
+    (EndpointUnreachable, "unreachable"),
+    (RateLimited, "rate_limited"),
+    (EndpointError, "service_failed"),
+)
+"""Codes of errors, the first match counts. A missing account is of another cluster than the settings expect."""
+
+
 class CheckFailed(ForesterError):
     """A check failed; the message says what was found and what to do."""
 
     exit_code = 1
 
+    def __init__(self, detail: str, *, code: str = _FAILED) -> None:
+        super().__init__(detail)
+        self.code = code
+
+
+class CheckWarned(ForesterError):
+    """A check found something that does not keep a forester from working."""
+
+    exit_code = 0
+
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Outcome of a check and its duration."""
+    """Outcome of a check and its duration.
+
+    ``code`` is the cause (forester/docs/how-to/health.md, "Codes"), None if all is well.
+    """
 
     name: str
     success: bool
     message: str
     duration_ms: int
+    code: str | None = None
 
 
-def passed(finding: Finding) -> str:
-    """Return the finding; CheckFailed if it is a failure."""
+def passed(finding: Finding, code: str) -> str:
+    """Return the finding; CheckFailed with a code if it is a failure."""
     if not finding.fine:
-        raise CheckFailed(finding.message)
+        raise CheckFailed(finding.message, code=code)
     return finding.message
+
+
+def code_of(error: ForesterError) -> str:
+    """Return the code of a failed check."""
+    if isinstance(error, CheckFailed):
+        return error.code
+    return next((code for kind, code in _CODES if isinstance(error, kind)), _FAILED)
 
 
 async def run_check(name: str, check: Callable[[], Awaitable[str]]) -> CheckResult:
@@ -41,13 +88,16 @@ async def run_check(name: str, check: Callable[[], Awaitable[str]]) -> CheckResu
     Any other error is a failure of this check alone: the findings of the other checks are still reported.
     """
     started = time.monotonic()
+    code: str | None = None
     try:
-        message, success = await check(), True
+        message = await check()
+    except CheckWarned as error:
+        message, code = error.detail, WARNING
     except ForesterError as error:
-        message, success = error.detail, False
+        message, code = error.detail, code_of(error)
     except Exception as error:  # noqa: BLE001 - a bug, or a library's own kind of error
-        message, success = crash_of(name, error), False
-    return CheckResult(name, success, message, round((time.monotonic() - started) * 1000))
+        message, code = crash_of(name, error), "internal"
+    return CheckResult(name, code in (None, WARNING), message, round((time.monotonic() - started) * 1000), code)
 
 
 def crash_of(name: str, error: Exception) -> str:

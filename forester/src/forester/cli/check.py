@@ -9,13 +9,15 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.checks.admission import check_admission
 from forester.checks.balance import check_balance
+from forester.checks.host import check_host
 from forester.checks.journal_path import check_journal
 from forester.checks.node import check_node, check_protocol, check_same_cluster
-from forester.checks.result import CheckFailed
+from forester.checks.result import CONFIGURATION, CheckFailed
 from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY, Check, Connections, limit_option, run_checks
 from forester.cli.options import min_balance_option, output_option, setting_options
+from forester.cli.start_checks import require_for_start
 from forester.daemon.services import journal_path
 from forester.daemon.trees.discovery import TreeFilter, find_trees
 from forester.environment import variables
@@ -41,18 +43,18 @@ _OPTIONS = (
 @limit_option
 @output_option
 def check(min_balance: float, limit_s: float, output: str, **flags: Any) -> None:
-    """Check settings, nodes, protocol, payer, admission, trees, indexers, provers, journal; send and write nothing."""
-    run_checks(_checks(flags, min_balance), limit_s=limit_s, output=output, exit_on_failure=True)
+    """Check settings, machine, nodes, protocol, payer, admission, trees, indexers, provers, journal; send nothing."""
+    run_checks(_checks(flags, min_balance), limit_s=limit_s, output=output, skip_repeated=True)
 
 
 def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
     connections = Connections(flags)
 
     async def settings_check() -> str:
-        load_settings(flags)
+        require_for_start(load_settings(flags).settings)
         unknown = unknown_variables(variables())
         if unknown:
-            raise CheckFailed("; ".join(unknown))
+            raise CheckFailed("; ".join(unknown), code=CONFIGURATION)
         return "all valid; forester config show prints them"
 
     async def node_check() -> str:
@@ -100,6 +102,9 @@ def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
     async def journal_check() -> str:
         return check_journal(journal_path(load_settings(flags, only=("journal_path",)).settings))
 
+    async def host_check() -> str:
+        return check_host(journal_path(load_settings(flags, only=("journal_path",)).settings))
+
     async def prover_check() -> str:
         settings = load_settings(flags, only=(*_PROVERS, "prover_api_key", "processor_mode")).settings
         if settings.processor_mode == "v1":
@@ -108,6 +113,7 @@ def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
 
     return {
         "settings": settings_check,
+        "host": host_check,
         "rpc": node_check,
         "websocket": websocket_check,
         "fallback_rpc": fallback_check,

@@ -8,22 +8,50 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool, read_limit
-from forester.checks.result import CheckResult, run_check
+from forester.checks.result import (
+    CONFIGURATION,
+    INSUFFICIENT_FUNDS,
+    NOT_REGISTERED,
+    SKIPPED,
+    TIMED_OUT,
+    WARNING,
+    CheckResult,
+    run_check,
+)
+from forester.cli.command import command_start_s
 from forester.settings import Settings, load_settings, require
 from shared.rate_limits import TokenBucket
 from shared.retries import Backoff
 
 RETRY = RetryPolicy(4, Backoff(0.2, 2.0))
 LIMIT_S = 20.0
-"""Maximum seconds of all checks together, whatever fails."""
+"""Maximum seconds from the start of the process to the findings, whatever fails."""
+_PUSH_S = 3.0
+"""Seconds of the limit that are kept for sending the findings."""
+_LEAST_S = 0.1
+
+EXIT_CODES = {
+    INSUFFICIENT_FUNDS: 3,
+    NOT_REGISTERED: 4,
+    CONFIGURATION: 78,
+    "unreachable": 69,
+    "service_failed": 69,
+    TIMED_OUT: 75,
+    "rate_limited": 75,
+    "internal": 70,
+}
+"""Exit codes by cause; of several causes the first counts."""
 
 Check = Callable[[], Awaitable[str]]
+Push = Callable[[list[CheckResult]], Awaitable[str]]
+"""Sends the findings; raises ForesterError."""
 
 limit_option = click.option(
     "--timeout",
@@ -31,7 +59,7 @@ limit_option = click.option(
     type=click.FloatRange(0.1, LIMIT_S),
     default=LIMIT_S,
     show_default=True,
-    help="Maximum seconds of all checks together.",
+    help="Maximum seconds from the start of the process to the findings.",
 )
 
 
@@ -61,35 +89,86 @@ class Connections:
 
 
 def run_checks(
-    checks: Mapping[str, Check], *, limit_s: float, output: str, exit_on_failure: bool, summaries: tuple[str, ...] = ()
+    checks: Mapping[str, Check],
+    *,
+    limit_s: float,
+    output: str,
+    exit_on_failure: bool = True,
+    by_cause: bool = False,
+    summaries: tuple[str, ...] = (),
+    push: Push | None = None,
+    skip_repeated: bool = False,
 ) -> None:
     """Run the checks, print their findings, and end with status 1 if one failed and ``exit_on_failure``.
 
-    ``summaries`` are the names that have an object of their own in the JSON format.
+    ``by_cause`` requests the status of the cause. ``summaries`` are the names that have an object of their own in the
+    JSON format. ``skip_repeated`` reports a check that only repeats why an earlier one failed as skipped.
     """
-    results = asyncio.run(_run(checks, limit_s, output, exit_on_failure, summaries))
-    if exit_on_failure and not all(result.success for result in results):
-        sys.exit(1)
+    deadline = max(time.monotonic() + _LEAST_S, command_start_s() + limit_s)
+
+    async def run() -> int:
+        results = await _run(checks, deadline, limit_s, push)
+        if skip_repeated:
+            results = _without_repetition(results)
+        click.echo(_as_json(results, summaries) if output == "json" else _as_text(results))
+        code = exit_code_of(results, by_cause) if exit_on_failure else 0
+        if any(result.code == TIMED_OUT for result in results):
+            _leave(code)  # here, since the end of the event loop waits for threads
+        return code
+
+    if code := asyncio.run(run()):
+        sys.exit(code)
 
 
-async def _run(
-    checks: Mapping[str, Check], limit_s: float, output: str, exit_on_failure: bool, summaries: tuple[str, ...]
-) -> list[CheckResult]:
-    results = list(await asyncio.gather(*(_bounded(name, check, limit_s) for name, check in checks.items())))
-    click.echo(_as_json(results, summaries) if output == "json" else _as_text(results))
-    if any(result.duration_ms >= limit_s * 1000 for result in results):
-        _leave(int(exit_on_failure))
+def exit_code_of(results: list[CheckResult], by_cause: bool) -> int:
+    """Return 0 if all checks passed, else 1 or the exit code of the first cause."""
+    failed = {result.code for result in results if not result.success} - {SKIPPED}
+    if not failed:
+        return 0
+    return next((code for cause, code in EXIT_CODES.items() if cause in failed), 1) if by_cause else 1
+
+
+async def _run(checks: Mapping[str, Check], deadline: float, limit_s: float, push: Push | None) -> list[CheckResult]:
+    checked_by = deadline if push is None else max(time.monotonic() + _LEAST_S, deadline - _PUSH_S)
+    bounded = [_bounded(name, check, checked_by, limit_s) for name, check in checks.items()]
+    results = list(await asyncio.gather(*bounded))
+    if push is not None:
+        sent = await _bounded("push_gateway", lambda: push(results), max(deadline, time.monotonic() + 1), limit_s)
+        if not sent.success:
+            results.append(sent)
     return results
 
 
-async def _bounded(name: str, check: Check, limit_s: float) -> CheckResult:
+async def _bounded(name: str, check: Check, deadline: float, limit_s: float) -> CheckResult:
     started = time.monotonic()
     try:
-        async with asyncio.timeout(limit_s):
+        async with asyncio.timeout(deadline - started):
             return await run_check(name, check)
     except TimeoutError:
         message = f"no result within {limit_s:g} s; is the service reachable?"
-        return CheckResult(name, False, message, round((time.monotonic() - started) * 1000))
+        return CheckResult(name, False, message, round((time.monotonic() - started) * 1000), TIMED_OUT)
+
+
+def _without_repetition(results: list[CheckResult]) -> list[CheckResult]:
+    """Return the results; a failure that has the cause of an earlier one becomes a skipped check.
+
+    The earlier one is ``settings`` for every other check of the configuration, else the first with the same message.
+    """
+    first: dict[str, str] = {}
+    settings_failed = any(item.name == "settings" and not item.success for item in results)
+    seen = []
+    for item in results:
+        cause = first.get(item.message)
+        if settings_failed and item.code == CONFIGURATION and item.name != "settings":
+            cause = "settings"
+        if item.success or cause is None:
+            if not item.success:
+                first[item.message] = item.name
+            seen.append(item)
+        else:
+            why = f"not checked, because {cause} failed: {item.message}"
+            seen.append(replace(item, message=why, code=SKIPPED))
+    return seen
 
 
 def _leave(code: int) -> None:
@@ -101,20 +180,27 @@ def _leave(code: int) -> None:
 
 def _as_json(results: list[CheckResult], summaries: tuple[str, ...]) -> str:
     checks = [
-        {"name": item.name, "success": item.success, "message": item.message, "duration_ms": item.duration_ms}
+        {
+            "name": item.name,
+            "success": item.success,
+            "code": item.code,
+            "message": item.message,
+            "duration_ms": item.duration_ms,
+        }
         for item in results
     ]
     answer: dict[str, Any] = {"success": all(item.success for item in results), "checks": checks}
-    answer |= {item.name: {"healthy": item.success} for item in results if item.name in summaries}
-    return json.dumps(answer, indent=2)
+    answer |= {item.name: {"healthy": item.success, "code": item.code} for item in results if item.name in summaries}
+    return json.dumps(answer)
 
 
 def _as_text(results: list[CheckResult]) -> str:
-    words = {True: ("✓", "OK"), False: ("✗", "FAIL")}
+    words = {SKIPPED: ("-", "SKIPPED"), WARNING: ("!", "WARN")}
     lines = []
     for item in results:
-        sign, word = words[item.success]
+        sign, word = words.get(item.code or "", ("✓", "OK") if item.success else ("✗", "FAIL"))
         lines.append(f"{sign} {item.name} [{item.duration_ms} ms] {word}: {item.message}")
-    failed = sum(not item.success for item in results)
+    skipped = sum(item.code == SKIPPED for item in results)
+    failed = sum(not item.success for item in results) - skipped
     closing = f"{failed} of {len(results)} checks failed" if failed else "All checks passed"
-    return "\n".join([*lines, "", closing])
+    return "\n".join([*lines, "", f"{closing}, {skipped} skipped" if skipped else closing])

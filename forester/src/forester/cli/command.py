@@ -1,8 +1,12 @@
 """Commands that are imported when used; their failures become one masked line and an exit code."""
 
+import contextlib
+import os
 import sys
+import time
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +27,10 @@ class Group(LazyGroup):
         super().__init__(*args, **kwargs)
         self.refused = refused
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run as the program of a process: limits of time count from the start of the process."""
+        return super().__call__(*args, obj=process_start_s(), **kwargs)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; a refused one raises a usage error that says what to do."""
         if cmd_name in self.refused:
@@ -41,3 +49,20 @@ class Group(LazyGroup):
         except Exception:  # noqa: BLE001 - the last resort: nothing unmasked may reach a terminal or a log
             click.echo(mask(traceback.format_exc()), err=True)
             sys.exit(ForesterError.exit_code)
+
+
+def command_start_s() -> float:
+    """Return the start of the process of this command, in seconds of ``time.monotonic``; now within other programs."""
+    start = click.get_current_context().find_root().obj
+    return start if isinstance(start, float) else time.monotonic()
+
+
+def process_start_s(stat: Path = Path("/proc/self/stat")) -> float:
+    """Return the start of this process in seconds of ``time.monotonic``; now where /proc does not have it."""
+    now = time.monotonic()
+    with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
+        # Field 22, proc(5); the name in parentheses may have spaces.
+        ticks = int(stat.read_text().rpartition(")")[2].split()[19])
+        since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+        return min(now, now - (since_boot - ticks / os.sysconf("SC_CLK_TCK")))
+    return now

@@ -2,13 +2,17 @@
 
 from typing import Any
 
+import aiohttp
 import click
 
 from forester.checks.balance import check_balance
 from forester.checks.registration import check_registration
+from forester.checks.result import CheckResult
 from forester.cli.checking import Check, Connections, limit_option, run_checks
 from forester.cli.options import BooleanWord, min_balance_option, output_option, setting_options
-from forester.settings import given
+from forester.observability.metrics import CheckMetrics
+from forester.observability.push_gateway import push
+from forester.settings import given, load_settings
 from shared.command_line import Command
 
 _NAMES = ("balance", "registration")
@@ -18,14 +22,15 @@ _NAMES = ("balance", "registration")
     cls=Command,
     examples=(
         "forester health --check-balance --min-balance 0.5 --output json | jq .balance.healthy",
-        "*/5 * * * * forester health --output json || mail -s 'forester unhealthy' ops@example.com",
+        "forester health --exit-code-by-cause --output json >> health.jsonl",
     ),
     epilog="Exit codes: 0 all checks passed (or --exit-on-failure false), 1 a check failed, including missing or "
-    "invalid settings, 2 wrong usage.",
+    "invalid settings, 2 wrong usage. With --exit-code-by-cause: 3 insufficient funds, 4 not registered, 69 a service "
+    "is unreachable or failed, 70 internal, 75 timeout or rate limit, 78 configuration, 1 other failures.",
 )
 @click.option("--check-balance", "balance", is_flag=True, help="Only check that the payer has enough SOL.")
 @click.option("--check-registration", "registration", is_flag=True, help="Only check the registration for the epoch.")
-@setting_options("rpc_url", "fallback_rpc_url", "rpc_rate_limit", "payer", "derivation")
+@setting_options("rpc_url", "fallback_rpc_url", "rpc_rate_limit", "payer", "derivation", "push_gateway_url")
 @min_balance_option
 @click.option(
     "--exit-on-failure",
@@ -36,6 +41,7 @@ _NAMES = ("balance", "registration")
     show_default=True,
     help="Exit with status 1 if a check fails.",
 )
+@click.option("--exit-code-by-cause", "by_cause", is_flag=True, help="Exit with the status of the cause instead of 1.")
 @limit_option
 @output_option
 def health(
@@ -43,6 +49,7 @@ def health(
     registration: bool,
     min_balance: float,
     exit_on_failure: bool,
+    by_cause: bool,
     limit_s: float,
     output: str,
     **flags: Any,
@@ -59,11 +66,22 @@ def health(
             return await check_registration(client, given(settings.derivation))
 
     checks: dict[str, Check] = {"balance": balance_check, "registration": registration_check}
+    gateway = load_settings(flags, only=("push_gateway_url",)).settings.push_gateway_url
+
+    async def push_results(results: list[CheckResult]) -> str:
+        async with aiohttp.ClientSession() as session:
+            await push(
+                session, given(gateway).get_secret_value(), CheckMetrics({item.name: item.success for item in results})
+            )
+        return "sent"
+
     chosen = {name for name, wanted in zip(_NAMES, (balance, registration), strict=True) if wanted} or set(_NAMES)
     run_checks(
         {name: check for name, check in checks.items() if name in chosen},
         limit_s=limit_s,
         output=output,
         exit_on_failure=exit_on_failure,
+        by_cause=by_cause,
         summaries=_NAMES,
+        push=None if gateway is None else push_results,
     )

@@ -25,8 +25,8 @@ COMMANDS = {
     cls=Group,
     modules=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 success, 1 a check failed, 2 usage, 65 malformed data, 69 a service is unreachable, "
-    "70 internal, 75 try again later, 78 configuration, 130 and 143 by signal.",
+    epilog="Exit codes: 0 success, 1 a check failed, 2 usage, 3 and 4 causes of forester health, 65 malformed data, "
+    "69 a service is unreachable, 70 internal, 75 try again later, 78 configuration, 130 and 143 by signal.",
 )
 @click.version_option(
     None, "-V", "--version", package_name="zkc-forester", prog_name="forester", message="%(prog)s %(version)s"

@@ -6,12 +6,13 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from forester.settings.model import WORDS, ProcessorMode, Settings
+from forester.settings.model import WORDS, ProcessorMode, ProverNetwork, Settings
 from forester.settings.sources import flag, variable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FLAG_WORDS = {"enable_priority_fees", "api_server_public_bind", "enable_compressible"}
+_CHOICES = {"processor_mode": ProcessorMode, "prover_network": ProverNetwork}
 _AMOUNTS = {"spending_budget_sol_per_hour", "rollover_max_sol"}
 _REPEATABLE = {"tree_ids", "forester_api_urls"}
 _KEYS = {"payer", "derivation", "tree_ids", "group_authority", "lookup_table_address"}
@@ -76,8 +77,8 @@ def _metavar(name: str) -> str:
     """Return the name of a setting's value in the help."""
     if name in _FLAG_WORDS:
         return "[true|false]"
-    if name == "processor_mode":
-        return f"[{'|'.join(get_args(ProcessorMode))}]"
+    if name in _CHOICES:
+        return f"[{'|'.join(get_args(_CHOICES[name]))}]"
     if name.endswith(("_url", "_urls")):
         return "URL"
     if name in _KEYS:

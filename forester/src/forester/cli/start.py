@@ -12,7 +12,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.cli.checking import RETRY
 from forester.cli.options import output_option, refused_options, setting_options
-from forester.cli.start_checks import run_start_checks
+from forester.cli.start_checks import require_for_start, run_start_checks
 from forester.daemon.compose import Daemon
 from forester.daemon.plan import make_plan, plan_text
 from forester.daemon.services import journal_path, open_services
@@ -22,7 +22,7 @@ from forester.errors import SettingsInvalid
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.probes import Probes
-from forester.settings import Settings, given, load_settings, require
+from forester.settings import Settings, given, load_settings
 from forester.settings.reference_only import REFERENCE_ONLY, ignored_variables
 from forester.settings.sources import unknown_variables
 from shared.command_line import Command
@@ -30,9 +30,6 @@ from shared.logs import get_logger
 from shared.shutdown import Shutdown
 
 _log = get_logger(__name__)
-
-_NEEDED = ("rpc_url", "indexer_url", "payer", "derivation")
-_PROVERS = ("prover_append_url", "prover_update_url", "prover_address_append_url")
 
 
 @click.command(
@@ -54,7 +51,7 @@ _PROVERS = ("prover_append_url", "prover_update_url", "prover_address_append_url
 def start(dry_run: bool, output: str, **flags: Any) -> None:
     """Register for epochs and process the assigned trees, until a signal."""
     settings = load_settings(flags).settings
-    _require(settings)
+    require_for_start(settings)
     seen = variables()
     for sentence in unknown_variables(seen):
         _log.warning("unknown_variable", detail=sentence)
@@ -63,18 +60,6 @@ def start(dry_run: bool, output: str, **flags: Any) -> None:
     if dry_run:
         sys.exit(asyncio.run(_dry_run(settings, output)))
     asyncio.run(_run(settings))
-
-
-def _require(settings: Settings) -> None:
-    require(settings, *_NEEDED)
-    v1_only = settings.processor_mode == "v1"
-    if not v1_only and settings.prover_url is None and any(getattr(settings, name) is None for name in _PROVERS):
-        raise SettingsInvalid("missing prover_url: pass --prover-url or set PROVER_URL")
-    if settings.enable_compressible and settings.ws_rpc_url is None:
-        raise SettingsInvalid(
-            "missing ws_rpc_url: --enable-compressible needs a subscription to accounts; "
-            "pass --ws-rpc-url or set WS_RPC_URL"
-        )
 
 
 async def _run(settings: Settings) -> None:

@@ -14,14 +14,15 @@ from forester.checks.services import check_indexer, check_prover, check_websocke
 from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY
 from forester.daemon.trees.discovery import TreeFilter, find_trees
-from forester.errors import AccountMissing, ForesterError
+from forester.errors import AccountMissing, ForesterError, SettingsInvalid
 from forester.network_status.fitness import MINIMUM_BALANCE_SOL
-from forester.settings import Settings, given
+from forester.settings import Settings, given, require
 from shared.rate_limits import TokenBucket
 
 LIMIT_S = 20.0
 """Maximum seconds of one check; they run concurrently."""
 
+_NEEDED = ("rpc_url", "indexer_url", "payer", "derivation")
 _HOPELESS = ("fallback_rpc", "protocol", "admission", "chosen_trees")
 """Checks whose failures no wait resolves."""
 
@@ -34,6 +35,18 @@ class StartCheck:
     success: bool
     message: str
     hopeless: bool = False
+
+
+def require_for_start(settings: Settings) -> None:
+    """Raise SettingsInvalid for settings without which a forester cannot work."""
+    require(settings, *_NEEDED)
+    if settings.processor_mode != "v1":
+        prover_urls(settings)
+    if settings.enable_compressible and settings.ws_rpc_url is None:
+        raise SettingsInvalid(
+            "missing ws_rpc_url: --enable-compressible needs a subscription to accounts; "
+            "pass --ws-rpc-url or set WS_RPC_URL"
+        )
 
 
 async def run_start_checks(settings: Settings) -> list[StartCheck]:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -15,12 +16,14 @@ from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.checks.result import CheckResult, run_check
 from forester.checks.tokens import check_tokens
 from forester.cli.options import output_option, refused_options, setting_options
+from forester.errors import EndpointError
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.network_status import text
 from forester.network_status.gauges import set_gauges
 from forester.network_status.reader import read_network
 from forester.network_status.report import status_object
 from forester.network_status.state import NetworkState
+from forester.network_status.table import table as table_of
 from forester.observability.metrics import Metrics
 from forester.observability.push_gateway import push
 from forester.settings import Settings, load_settings, require
@@ -30,6 +33,9 @@ from shared.retries import Backoff
 _SETTINGS = ("rpc_url", "fallback_rpc_url", "rpc_rate_limit", "push_gateway_url")
 _INDEXER_TIMES = IndexerTimes(call_s=8.0, deadline_s=20.0, attempts=3)
 _RETRY = RetryPolicy(5, Backoff(0.5, 4.0))
+_WATCH_S = 5.0
+_CLEAR = "\x1b[H\x1b[2J"
+"""Moves a terminal's cursor to the top and clears the screen."""
 _EVERY_QUEUE = ("StateV1", "AddressV1", "StateV2.Append", "StateV2.Nullify", "AddressV2")
 _KINDS = {
     **{label.lower(): (label,) for label in _EVERY_QUEUE},
@@ -48,6 +54,7 @@ _KINDS = {
     examples=(
         "forester status --rpc-url https://api.devnet.solana.com",
         "forester status --queue append --queue address",
+        "forester status --table --watch",
         "forester status --output json | jq .aggregate_queue_stats",
     ),
 )
@@ -69,9 +76,34 @@ _KINDS = {
     flag_value="all",
     help="Print the queues, or those of one kind. Repeatable.",
 )
+@click.option("--table", is_flag=True, help="Print one line per tree instead.")
+@click.option(
+    "--watch",
+    "every_s",
+    type=click.FloatRange(1.0),
+    metavar="[SECONDS]",
+    is_flag=False,
+    flag_value=_WATCH_S,
+    help=f"With --table: print it again every {_WATCH_S:g} s, or the given number of seconds, until Ctrl-C.",
+)
 @output_option
-def status(protocol_config: bool, full: bool, kinds: tuple[str, ...], output: str, **flags: Any) -> None:
+def status(
+    protocol_config: bool,
+    full: bool,
+    kinds: tuple[str, ...],
+    table: bool,
+    every_s: float | None,
+    output: str,
+    **flags: Any,
+) -> None:
     """Print epochs, foresters, queues and trees; without a selector all of these."""
+    if table and (protocol_config or full or kinds or output == "json"):
+        raise click.UsageError("--table has no other selectors and no JSON format; leave them out")
+    if every_s is not None and not table:
+        raise click.UsageError("--watch needs --table")
+    if table:
+        _print_table(load_settings(flags, only=_SETTINGS).settings, every_s)
+        return
     more = ("indexer_url", "payer", "derivation") if full else ()
     settings = load_settings(flags, only=(*_SETTINGS, *more)).settings
     require(settings, "rpc_url")
@@ -93,6 +125,25 @@ def status(protocol_config: bool, full: bool, kinds: tuple[str, ...], output: st
         asyncio.run(_push(settings.push_gateway_url.get_secret_value(), state))
     if tokens is not None and not tokens.success:
         sys.exit(1)
+
+
+def _print_table(settings: Settings, every_s: float | None) -> None:
+    require(settings, "rpc_url")
+    while True:
+        try:
+            state, _ = asyncio.run(_read(settings, full=False))
+        except EndpointError as error:
+            if every_s is None:
+                raise
+            click.echo(f"{time.strftime('%H:%M:%S')} {error.detail}", err=True)
+        else:
+            clear = _CLEAR if every_s is not None and sys.stdout.isatty() else ""
+            click.echo(clear + "\n".join(table_of(state)))
+            if settings.push_gateway_url is not None:
+                asyncio.run(_push(settings.push_gateway_url.get_secret_value(), state))
+        if every_s is None:
+            return
+        time.sleep(every_s)
 
 
 async def _read(settings: Settings, full: bool) -> tuple[NetworkState, CheckResult | None]:

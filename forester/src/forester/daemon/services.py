@@ -13,6 +13,7 @@ from forester.chain.lookup_tables import decode_lookup_table
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.checks.services import has_provers, prover_urls
+from forester.daemon.prover_network import NetworkOfCluster
 from forester.errors import ForesterError, SettingsInvalid
 from forester.indexer.client import IndexerClient
 from forester.journal.database import Journal
@@ -109,6 +110,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             session,
             prover_endpoints(settings),
             api_key=settings.prover_api_key.get_secret_value() if settings.prover_api_key is not None else None,
+            network=NetworkOfCluster(settings.prover_network, rpc.genesis_hash),
             times=ProverTimes(polling_interval_s=polling_s, max_wait_s=settings.prover_max_wait_time_secs),
         )
         pace = ConfirmationTimes(poll_s=settings.confirmation_poll_interval_ms / 1000)

@@ -231,7 +231,7 @@ def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outc
     if action is Action.WORK:
         return replace(progress, share_refused=progress.share_refused or outcome.code in _REFUSED_SHARE)
     failures = progress.failures + 1
-    closed = progress.closed | {action} if _refused_for_good(phases, action, outcome.code, slot) else progress.closed
+    closed = progress.closed | {action} if _refused_permanently(phases, action, outcome.code, slot) else progress.closed
     return replace(
         progress,
         failures=failures,
@@ -248,7 +248,7 @@ _DONE_ALREADY: dict[Action, tuple[RegistryCode, ...]] = {
 }
 
 
-def _refused_for_good(phases: EpochPhases, action: Action, code: int | None, slot: int) -> bool:
+def _refused_permanently(phases: EpochPhases, action: Action, code: int | None, slot: int) -> bool:
     match action, code:
         case Action.REGISTER, RegistryCode.NOT_IN_REGISTRATION_PERIOD:
             # Before that our clock may run ahead of the chain.

@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited, is_away
+from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited, is_unreachable
 from forester.indexer import validation
 from forester.indexer.answers import ANSWERS, REQUEST_ID, read_answer
 from forester.indexer.endpoints import SLOTS_APART, Endpoints
@@ -42,7 +42,7 @@ from shared.retries import Backoff, read_retry_after
 _T = TypeVar("_T")
 _CONNECT_S = 5.0
 _LOOK_S = 3.0
-_LIMIT_TOLD_S = 30.0
+_LIMIT_LOGGED_S = 30.0
 _LARGE_ANSWER = 1 << 18
 _log = get_logger(__name__)
 
@@ -123,7 +123,7 @@ class IndexerClient:
         self._session = session
         self._endpoints = Endpoints(url, fallback, clock)
         self._retry_gate = RetryAfterGate(clock)
-        self._limited = LogThrottle(_LIMIT_TOLD_S, clock=clock)
+        self._limited = LogThrottle(_LIMIT_LOGGED_S, clock=clock)
         self._times = times or IndexerTimes()
         self._admit = admit
 
@@ -279,7 +279,7 @@ class IndexerClient:
             try:
                 answer = await self._exchanged(other, call)
             except EndpointError as another:
-                if isinstance(error, AnswerWrong) or (is_away(another) and not error.retryable):
+                if isinstance(error, AnswerWrong) or (is_unreachable(another) and not error.retryable):
                     # The request may be at fault, which callers handle; no caller waits for an unreachable indexer.
                     raise error from None
                 raise

@@ -126,7 +126,7 @@ class Journal:
     def _open(cls, path: Path, executor: ThreadPoolExecutor) -> Self:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = _lock_beside(path)
+            lock = _open_lock_file(path)
         except OSError as error:
             raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
         try:
@@ -181,7 +181,7 @@ class Journal:
         await self.close()
 
 
-def _lock_beside(path: Path) -> int:
+def _open_lock_file(path: Path) -> int:
     """Acquire the lock of a journal; it is held as long as the descriptor is open."""
     descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

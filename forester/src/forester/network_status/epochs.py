@@ -90,6 +90,12 @@ def hours(slots: int) -> int:
     return int(slots * SLOT_SECONDS / 3600)
 
 
+def duration(slots: int) -> str:
+    """Return slots of nominal length in words: whole hours, with the minutes of a time under an hour."""
+    minutes = int(slots * SLOT_SECONDS / 60)
+    return f"{hours(slots)} hours" if minutes >= 60 else f"{minutes} minutes"
+
+
 @lru_cache(maxsize=256)
 def owners(
     shares: tuple[tuple[int, int], ...], total_weight: int, key: bytes, epoch: int, light_slots: int

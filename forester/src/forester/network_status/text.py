@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from forester.chain.batched_accounts import QueueBatches
 from forester.chain.registry_accounts import ForesterEpochAccount
-from forester.network_status.epochs import hours
+from forester.network_status.epochs import duration, hours
 from forester.network_status.state import NetworkState, TreeState
 from forester.units import SLOT_SECONDS
 
@@ -27,9 +27,9 @@ def overview(state: NetworkState, *, all_epochs: bool = False) -> Iterator[str]:
     yield f"Foresters registered for the active epoch: {'yes' if count else 'NO'} ({count})"
     percent = view.active_progress / length * 100
     yield f"Active epoch progress: {view.active_progress} / {length} ({percent:.2f} %)"
-    yield f"Hours until next epoch: {hours(view.slots_until_next_epoch)}"
-    slots = view.slots_until_next_registration
-    yield f"Next registration opens in: {slots} slots ({hours(slots)} hours)"
+    ahead, slots = view.slots_until_next_epoch, view.slots_until_next_registration
+    yield f"Hours until next epoch: {hours(ahead)}{'' if hours(ahead) else f' ({duration(ahead)})'}"
+    yield f"Next registration opens in: {slots} slots ({duration(slots)})"
 
 
 def _foresters(registrations: tuple[ForesterEpochAccount, ...]) -> Iterator[str]:

@@ -51,7 +51,7 @@ class HealthBoard:
         self._clock = clock
         self._problems: dict[str, Problem] = {}
         self._lapses: dict[str, float] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._listeners: list[Listener] = []
 
     @property
@@ -98,7 +98,7 @@ class HealthBoard:
         if before is not None:
             _log.info("health_restored", condition=condition, after_s=round(self._clock() - before.since, 1))
             self._notify(condition, None)
-        elif condition not in self._told and len(self._told) < MAXIMUM_CONDITIONS:
+        elif condition not in self._reported and len(self._reported) < MAXIMUM_CONDITIONS:
             self._notify(condition, None)
 
     def set(self, condition: str, reason: str | None, *, severity: Severity = Severity.CRITICAL) -> None:
@@ -121,7 +121,7 @@ class HealthBoard:
             self.clear(condition)
 
     def _notify(self, condition: str, problem: Problem | None) -> None:
-        if len(self._told) < MAXIMUM_CONDITIONS:
-            self._told.add(condition)
+        if len(self._reported) < MAXIMUM_CONDITIONS:
+            self._reported.add(condition)
         for listener in self._listeners:
             listener(condition, problem)

@@ -176,6 +176,29 @@ class Metrics:
                 metric.remove(oldest)
 
 
+class CheckMetrics:
+    """The findings of one run of ``forester health``, apart from the metrics of a daemon that pushes to one group."""
+
+    def __init__(self, healthy: Mapping[str, bool]) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # as above
+        self.registry = CollectorRegistry(auto_describe=True)
+        self.last_run = Gauge(
+            "forester_health_timestamp", "Time of the last run of forester health, Unix seconds", registry=self.registry
+        )
+        self.healthy = Gauge(
+            "forester_health_check",
+            "1 if a check of forester health passed, 0 if it failed",
+            ("check",),
+            registry=self.registry,
+        )
+        for name, success in healthy.items():
+            self.healthy.labels(name).set(success)
+
+    def exposition(self) -> bytes:
+        """Return the findings in the text format of Prometheus, version 0.0.4."""
+        return generate_latest(self.registry)
+
+
 def total(counter: Counter) -> int:
     """Return the sum of all series of a counter."""
     return int(sum(sample.value for family in counter.collect() for sample in family.samples))

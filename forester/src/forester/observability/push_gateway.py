@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RequestRefused
-from forester.observability.metrics import Metrics
+from forester.observability.metrics import CheckMetrics, Metrics
 from forester.redaction import mask
 from shared.logs import get_logger
 from shared.retries import Backoff, jittered
@@ -17,7 +17,7 @@ PUSH_EVERY_S = 15.0
 LONGEST_PAUSE_S = 300.0
 
 
-async def push(session: aiohttp.ClientSession, url: str, metrics: Metrics) -> None:
+async def push(session: aiohttp.ClientSession, url: str, metrics: Metrics | CheckMetrics) -> None:
     """Post all metrics to ``url`` as it is. Raises EndpointError that names the gateway, masked."""
     metrics.last_run.set_to_current_time()
     name = f"push gateway {mask(url)}"

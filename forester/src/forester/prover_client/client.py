@@ -11,7 +11,7 @@ import asyncio
 import hmac
 import random
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -76,12 +76,15 @@ class ProverClient:
         endpoints: ProverEndpoints,
         *,
         api_key: str | None = None,
+        network: Callable[[], Awaitable[str | None]] | None = None,
         times: ProverTimes | None = None,
     ) -> None:
+        """``network`` returns the network whose queues jobs enter, None for none; its EndpointError fails the call."""
         self._session = session
         self._endpoints = endpoints
         self._times = times or ProverTimes()
         self._headers = {"X-API-Key": api_key} if api_key else {}
+        self._network = network
 
     async def prove(
         self, request: ProofRequest, *, tree_id: str | None = None, batch_index: int | None = None
@@ -129,6 +132,7 @@ class _Call:
         self._endpoints = client._endpoints
         self._session = client._session
         self._times = client._times
+        self._network = client._network
         self._body = body
         self._headers = {**client._headers, "Idempotency-Key": idempotency_key(body)}
 
@@ -148,6 +152,8 @@ class _Call:
     async def _submit(self) -> Proved | Accepted:
         url, failures, faults = self._endpoints.prove_url(self.kind), 0, 0
         headers, clock = {**self._headers, "Content-Type": "application/json"}, asyncio.get_running_loop().time
+        if self._network is not None and (network := await self._network()) is not None:
+            headers["X-Light-Network"] = network
         while True:
             began = clock()
             try:

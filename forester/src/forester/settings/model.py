@@ -10,6 +10,7 @@ from forester.settings.keys import SigningKey, parse_key_text, parse_pubkey, par
 from forester.units import LAMPORTS_PER_BYTE_YEAR
 
 ProcessorMode = Literal["v1", "v2", "all"]
+ProverNetwork = Literal["mainnet", "devnet", "none"]
 
 WORDS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 """Words for true and false."""
@@ -128,6 +129,8 @@ class Settings(BaseModel):
     """Prover of the address-append circuit."""
     prover_api_key: SecretStr | None = None
     """API key of the prover, sent as X-API-Key."""
+    prover_network: ProverNetwork | None = None
+    """Network that proof requests name, for provers of several networks; unset is that of the genesis hash."""
     prover_polling_interval_ms: Count = 1000
     """Interval of queries for a queued proof."""
     prover_max_wait_time_secs: Count = 600

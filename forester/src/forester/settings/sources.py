@@ -36,7 +36,12 @@ _OTHER_VARIABLES = {
     "send_tx_rate_limit": "SEND_TRANSACTION_RATE_LIMIT",
     "photon_rate_limit": "PHOTON_RATE_LIMIT",
 }
-_OTHER_FLAGS = {"tree_ids": "--tree-id", "journal_path": "--journal", "forester_api_urls": "--forester-api-url"}
+_OTHER_FLAGS = {
+    "tree_ids": "--tree-id",
+    "journal_path": "--journal",
+    "forester_api_urls": "--forester-api-url",
+    "prover_network": "--network",
+}
 
 
 class FlagInvalid(SettingsInvalid):

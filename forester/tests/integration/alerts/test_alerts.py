@@ -41,7 +41,7 @@ class Service:
         return web.json_response({"status": "x", "message": f"key {ROUTING_KEY}"}, status=status)
 
     @property
-    def told(self) -> list[str]:
+    def sent(self) -> list[str]:
         return [f"{event['event_action']} {event['dedup_key'].rsplit('/', 1)[1]}" for event in self.events]
 
 
@@ -83,10 +83,10 @@ async def test_alerts__problem_comes_and_goes__one_trigger_and_one_resolve_with_
         board.clear("funds")
         board.clear("funds")
         assert await pager.drain(PATIENCE_S)
-        assert service.told == ["trigger funds", "resolve funds"]
+        assert service.sent == ["trigger funds", "resolve funds"]
         board.report("funds", "again")
         assert await pager.drain(PATIENCE_S)
-        assert service.told[2:] == ["trigger funds"]
+        assert service.sent[2:] == ["trigger funds"]
     assert len({event["dedup_key"] for event in service.events}) == 1
     opened = service.events[0]
     assert opened["routing_key"] == ROUTING_KEY
@@ -96,12 +96,12 @@ async def test_alerts__problem_comes_and_goes__one_trigger_and_one_resolve_with_
     assert set(service.events[1]) == {"routing_key", "event_action", "dedup_key"}
 
 
-async def test_alerts__problem_from_before__is_told_when_the_board_is_followed() -> None:
+async def test_alerts__problem_from_before__is_reported_when_the_board_is_followed() -> None:
     async with paging() as (service, board, pager):
         board.report("registration", "not registered")
         pager.follow(board)
         assert await pager.drain(PATIENCE_S)
-        assert service.told == ["trigger registration"]
+        assert service.sent == ["trigger registration"]
 
 
 async def test_alerts__first_clear_after_a_start__ends_an_incident_of_the_process_before() -> None:
@@ -110,17 +110,17 @@ async def test_alerts__first_clear_after_a_start__ends_an_incident_of_the_proces
         for _ in range(3):
             board.clear("funds")
         assert await pager.drain(PATIENCE_S)
-        assert service.told == ["resolve funds"]
+        assert service.sent == ["resolve funds"]
 
 
-async def test_alerts__service_fails_for_a_while__each_is_told_in_the_end() -> None:
+async def test_alerts__service_fails_for_a_while__each_is_reported_in_the_end() -> None:
     async with paging() as (service, board, pager):
         service.answers = [500, 429, 503, 202, 500]
         pager.follow(board)
         board.report("funds", "a")
         board.report("progress", "b")
         assert await pager.drain(PATIENCE_S)
-        assert service.told == ["trigger funds", "trigger progress"]
+        assert service.sent == ["trigger funds", "trigger progress"]
         assert service.asked == 6
 
 
@@ -135,10 +135,10 @@ async def test_alerts__problem_ends_while_its_trigger_is_on_the_way__is_ended() 
         board.clear("funds")
         service.gate.set()
         assert await pager.drain(PATIENCE_S)
-        assert service.told == ["resolve funds", "trigger funds", "resolve funds"]
+        assert service.sent == ["resolve funds", "trigger funds", "resolve funds"]
 
 
-async def test_alerts__problem_that_ends_before_it_could_be_told__is_never_told() -> None:
+async def test_alerts__problem_that_ends_before_it_could_be_reported__is_never_reported() -> None:
     async with paging() as (service, board, pager):
         pager.follow(board)
         board.clear("funds")
@@ -150,17 +150,17 @@ async def test_alerts__problem_that_ends_before_it_could_be_told__is_never_told(
         board.clear("funds")
         service.gate.set()
         assert await pager.drain(PATIENCE_S)
-        assert service.told == ["resolve funds", "trigger progress"]
+        assert service.sent == ["resolve funds", "trigger progress"]
 
 
-async def test_alerts__event_refused_for_good__is_dropped_and_the_next_is_sent() -> None:
+async def test_alerts__event_refused_permanently__is_dropped_and_the_next_is_sent() -> None:
     async with paging() as (service, board, pager):
         service.answers = [400]
         pager.follow(board)
         board.report("funds", "a")
         board.report("progress", "b")
         assert await pager.drain(PATIENCE_S)
-        assert service.told == ["trigger progress"]
+        assert service.sent == ["trigger progress"]
         assert service.asked == 2
 
 

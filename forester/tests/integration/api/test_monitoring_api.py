@@ -268,11 +268,11 @@ async def test_metrics_json__nothing_counted_here__is_of_prometheus() -> None:
 
 
 async def test_prometheus__comes_and_goes__is_logged_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+    logged: list[str] = []
 
     class Log:
         def warning(self, event: str, **_: object) -> None:
-            told.append(event)
+            logged.append(event)
 
         info = warning
 
@@ -290,10 +290,10 @@ async def test_prometheus__comes_and_goes__is_logged_once_each(monkeypatch: pyte
     monkeypatch.setattr(source, "refresh", three)
     with pytest.raises(asyncio.CancelledError):
         await source.run(every_s=0)
-    assert told == ["prometheus_failed", "prometheus_recovered"]
+    assert logged == ["prometheus_failed", "prometheus_recovered"]
 
 
-async def test_metrics_json__prometheus_is_of_no_use__is_what_gauges_tell() -> None:
+async def test_metrics_json__prometheus_is_of_no_use__is_what_gauges_report() -> None:
     async with prometheus() as source:
         source.broken = True
         async with serving(prometheus_url=source.url) as api:
@@ -363,7 +363,7 @@ async def test_broken_http__is_refused_and_the_connection_closed(sent: bytes, co
         assert (await api.ask("/health"))[0] == 200
 
 
-async def test_answer__that_cannot_be_made__is_500_without_the_reason_and_others_go_on() -> None:
+async def test_answer__that_cannot_be_made__is_500_without_the_reason_and_others_continue() -> None:
     async with serving() as api:
 
         def broken() -> float:
@@ -455,7 +455,9 @@ async def test_address__public_or_not__is_loopback_unless_asked_for(public: bool
     writer.close()
 
 
-async def test_watching__a_part_of_it_crashes__begins_anew_and_tells_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watching__a_part_of_it_crashes__begins_again_and_reports_to_the_board(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(monitoring, "_RESTARTS", Backoff(0.001, 0.001))
     board = HealthBoard()
     red = asyncio.Event()

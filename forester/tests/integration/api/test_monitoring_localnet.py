@@ -36,7 +36,7 @@ REFRESHES = 3
 REQUESTS = 50
 
 
-def test_api__over_a_network__tells_what_the_command_does_and_asks_the_node_only_in_the_background(
+def test_api__over_a_network__reports_what_the_command_does_and_asks_the_node_only_in_the_background(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: Counter[str] = Counter()

@@ -76,7 +76,7 @@ def settings_of(echo: Echo) -> Settings:
     return load_settings(environment=environment).settings
 
 
-def tell_everything(watcher: Watcher, board: HealthBoard, settings: Settings) -> None:
+def send_everything(watcher: Watcher, board: HealthBoard, settings: Settings) -> None:
     """Report all that the daemon may report: failures, reasons and traces full of settings."""
     assert settings.rpc_url is not None
     dump = f"{settings.model_dump()} {PAYER} {list(bytes(PAYER))} {settings.rpc_url.get_secret_value()}"
@@ -102,7 +102,7 @@ async def test_sinks__secrets_everywhere__hold_none(log: io.StringIO) -> None:
             aiohttp.ClientSession() as session,
         ):
             assert watcher.address is not None
-            tell_everything(watcher, board, settings)
+            send_everything(watcher, board, settings)
             async with asyncio.timeout(PATIENCE_S):
                 while not _all_failed(log.getvalue()):  # noqa: ASYNC110 - the log has no event
                     await asyncio.sleep(0.01)

@@ -57,11 +57,11 @@ async def served(services: Services) -> AsyncIterator[str]:
         yield str(server.make_url("/")).rstrip("/")
 
 
-def told(board: HealthBoard) -> dict[str, str]:
+def reported(board: HealthBoard) -> dict[str, str]:
     return {problem.condition: problem.reason for problem in board.problems}
 
 
-async def test_watch__services_go_and_come_back__are_told_after_two_looks_and_taken_back() -> None:
+async def test_watch__services_fail_and_recover__are_reported_after_two_checks_and_cleared() -> None:
     services, board, node = Services(), HealthBoard(), Network(height=SLOT)
     async with served(services) as url, serving(node), RpcPool([node.url]) as pool:
         settings = chosen("--indexer-url", url, "--prover-url", url)
@@ -72,9 +72,9 @@ async def test_watch__services_go_and_come_back__are_told_after_two_looks_and_ta
         await watch.check()
         assert not board.problems, "once may be a restart"
         await watch.check()
-        assert told(board).keys() == {"indexer", "prover"}
-        assert f"{LAG_LIMIT_SLOTS + 1} slots behind" in told(board)["indexer"]
-        assert "answered /health with 500" in told(board)["prover"]
+        assert reported(board).keys() == {"indexer", "prover"}
+        assert f"{LAG_LIMIT_SLOTS + 1} slots behind" in reported(board)["indexer"]
+        assert "answered /health with 500" in reported(board)["prover"]
         assert {problem.severity for problem in board.problems} == {Severity.ERROR}
         services.slot, services.status = SLOT, 200
         await watch.check()
@@ -89,7 +89,7 @@ async def test_check_prover__base_with_or_without_a_key_in_its_query__is_asked_b
     assert services.keys == ["x" if "key" in end else None]
 
 
-async def test_check_prover__address_that_is_none__is_told_as_unreachable() -> None:
+async def test_check_prover__address_that_is_none__is_reported_as_unreachable() -> None:
     with pytest.raises(EndpointUnreachable, match="cannot be reached"):
         await check_prover(["http://host:99999"], None)
 
@@ -111,10 +111,10 @@ async def test_watch__second_indexer_or_no_node__is_no_fault_of_the_first_indexe
         assert not board.problems
 
 
-@pytest.mark.parametrize(("mode", "told_of"), [("v1", {"indexer"}), ("all", {"indexer"}), ("v2", set())])
+@pytest.mark.parametrize(("mode", "reported_names"), [("v1", {"indexer"}), ("all", {"indexer"}), ("v2", set())])
 @pytest.mark.parametrize("says_so", [True, False])
-async def test_watch__first_indexer_stands_beside_a_good_second__is_told_unless_all_rounds_leave_it(
-    mode: str, told_of: set[str], says_so: bool
+async def test_watch__first_indexer_stalls_next_to_a_good_second__is_reported_unless_all_rounds_leave_it(
+    mode: str, reported_names: set[str], says_so: bool
 ) -> None:
     first, second, board, node = Services(), Services(), HealthBoard(), Network(height=SLOT)
     first.slot, first.behind = SLOT - LAG_LIMIT_SLOTS - 1, says_so
@@ -123,13 +123,13 @@ async def test_watch__first_indexer_stands_beside_a_good_second__is_told_unless_
         watch = ServiceWatch(board, service_checks(settings, RpcClient(pool)))
         for _ in range(2):
             await watch.check()
-        assert told(board).keys() == told_of
+        assert reported(board).keys() == reported_names
         first.slot, first.behind = SLOT, False
         await watch.check()
         assert not board.problems
 
 
-async def test_watch__running__tells_one_that_hangs_and_goes_on() -> None:
+async def test_watch__running__reports_one_that_hangs_and_continues() -> None:
     board, asked = HealthBoard(), 0
 
     async def hangs() -> None:
@@ -143,10 +143,10 @@ async def test_watch__running__tells_one_that_hangs_and_goes_on() -> None:
 
     checks = {"prover": hangs, "indexer": fails_twice}
     running = asyncio.create_task(ServiceWatch(board, checks, every_s=0.01, limit_s=0.05).run())
-    await until(lambda: asked > 3 and told(board).keys() == {"prover"})
+    await until(lambda: asked > 3 and reported(board).keys() == {"prover"})
     running.cancel()
     await asyncio.wait([running])
-    assert told(board) == {"prover": "prover: no answer within 0.05 s"}
+    assert reported(board) == {"prover": "prover: no answer within 0.05 s"}
 
 
 def test_looks__of_settings__are_those_that_are_needed() -> None:

@@ -25,7 +25,7 @@ DAY = ["--hours", "0.5", "--slots-per-second", "600", "--sample-every", "1"]
 pytestmark = pytest.mark.skipif(not LOCALNET.is_file() or not PROGRAMS.is_dir(), reason="make setup reference-fixtures")
 
 
-def told_by(subject: str, *options: str) -> dict[str, Any]:
+def report_of(subject: str, *options: str) -> dict[str, Any]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     done = subprocess.run(
         [sys.executable, str(BENCH), "forester", subject, *options, "--json"],
@@ -36,13 +36,13 @@ def told_by(subject: str, *options: str) -> dict[str, Any]:
         timeout=DEADLINE_S,
     )
     assert done.stdout, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    reported: dict[str, Any] = json.loads(done.stdout)
+    return reported
 
 
 def test_forester__services_fail_one_after_another__loses_nothing_and_makes_no_proof_twice(tmp_path: Path) -> None:
-    told = told_by("faults", *QUICKLY, "--only", *FAULTS, "--logs", str(tmp_path))
-    faults, kept = told["tables"]["faults"], {item["bound"]: item["kept"] for item in told["checks"]}
+    reported = report_of("faults", *QUICKLY, "--only", *FAULTS, "--logs", str(tmp_path))
+    faults, kept = reported["tables"]["faults"], {item["bound"]: item["kept"] for item in reported["checks"]}
     assert len(faults) == len(FAULTS)
     assert {fault["fault"]: fault["missed"] for fault in faults if fault["missed"]} == {}
     assert all(fault["proofs"] for fault in faults), "there was work in every fault"
@@ -51,19 +51,19 @@ def test_forester__services_fail_one_after_another__loses_nothing_and_makes_no_p
 
 
 def test_forester__node_lies_about_fees_rent_expiry_and_heights__costs_at_most_its_budget(tmp_path: Path) -> None:
-    told = told_by("lies", *BRIEFLY, "--budget", "0.012", "--exhaust", "--logs", str(tmp_path))
-    assert [item for item in told["checks"] if not item["kept"]] == []
-    assert {cost["lie"] for cost in told["tables"]["costs"]} == {"nothing", *LIES, "fees until the budget is spent"}
-    assert 0 < told["figures"]["sol"] <= 0.012, "it is a budget that the lies can spend"
+    reported = report_of("lies", *BRIEFLY, "--budget", "0.012", "--exhaust", "--logs", str(tmp_path))
+    assert [item for item in reported["checks"] if not item["kept"]] == []
+    assert {cost["lie"] for cost in reported["tables"]["costs"]} == {"nothing", *LIES, "fees until the budget is spent"}
+    assert 0 < reported["figures"]["sol"] <= 0.012, "it is a budget that the lies can spend"
 
 
 def test_forester__half_an_hour_at_an_accelerated_clock__reports_its_epoch_and_leaves_nothing(tmp_path: Path) -> None:
     chart = tmp_path / "memory.svg"
-    told = told_by("day", *DAY, "--logs", str(tmp_path), "--chart", str(chart))
-    checks = {item["bound"]: item["kept"] for item in told["checks"]}
+    reported = report_of("day", *DAY, "--logs", str(tmp_path), "--chart", str(chart))
+    checks = {item["bound"]: item["kept"] for item in reported["checks"]}
     assert checks["every epoch is reported"]
     assert checks["every queue holds less than a batch"]
     assert checks["no task crashed"]
-    assert told["figures"]["transactions"] > 0
-    assert len(told["tables"]["samples"]) > 2
+    assert reported["figures"]["transactions"] > 0
+    assert len(reported["tables"]["samples"]) > 2
     assert "polyline" in chart.read_text()

@@ -38,10 +38,10 @@ def test_two_foresters__one_killed_at_random__leave_nothing_and_make_no_kept_pro
         timeout=DEADLINE_S,
     )
     assert done.stdout, done.stderr
-    told = json.loads(done.stdout)
-    checks = {item["bound"]: item for item in told["checks"]}
+    reported = json.loads(done.stdout)
+    checks = {item["bound"]: item for item in reported["checks"]}
     assert [checks[name] for name in WHATEVER_THE_SPEED if not checks[name]["kept"]] == []
-    assert told["figures"]["kills"] == 1
-    assert told["figures"]["traffic"].keys() >= {"compress", "spend", "addresses", "v1_spend", "v1_addresses"}
-    assert told["figures"]["proofs"]["made"] > 0
-    assert told["figures"]["transactions"]["confirmed"] > 0
+    assert reported["figures"]["kills"] == 1
+    assert reported["figures"]["traffic"].keys() >= {"compress", "spend", "addresses", "v1_spend", "v1_addresses"}
+    assert reported["figures"]["proofs"]["made"] > 0
+    assert reported["figures"]["transactions"]["confirmed"] > 0

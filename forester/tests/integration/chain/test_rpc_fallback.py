@@ -97,7 +97,7 @@ async def test_pool__only_node_refuses__is_asked_once(answer: Answer) -> None:
     assert node.asked == ["getSlot"]
 
 
-async def test_pool__both_nodes_refuse__tells_of_the_last_and_asks_each_once() -> None:
+async def test_pool__both_nodes_refuse__reports_the_last_and_calls_each_once() -> None:
     first, second = ScriptedNode(usual=status(401)), ScriptedNode(usual=status(403))
     async with serving(first, second), RpcPool([first.url, second.url], retry=FAST) as pool:
         with pytest.raises(NodeRefused, match="answered getSlot with 403"):
@@ -112,7 +112,7 @@ async def test_pool__second_node_refuses_while_used__first_is_asked_again() -> N
         assert second.asked == ["getSlot"]
 
 
-async def test_pool__node_refuses_and_the_other_is_away__tells_the_refusal_at_once() -> None:
+async def test_pool__node_refuses_and_the_other_is_unreachable__reports_the_refusal_at_once() -> None:
     first, second = ScriptedNode(usual=status(502)), ScriptedNode(usual=failure(-32603, "Internal error"))
     async with serving(first, second), RpcPool([first.url, second.url], retry=FAST) as pool:
         with pytest.raises(NodeRefused, match="Internal error"):
@@ -151,7 +151,7 @@ async def test_send__first_node_refuses__gives_the_second_the_same_transaction(a
     assert (first.sent, second.sent) == ([b"signed"], [b"signed"])
 
 
-async def test_send__simulation_fails__is_told_without_the_second_node() -> None:
+async def test_send__simulation_fails__is_reported_without_the_second_node() -> None:
     answer = failure(-32002, "simulation failed", {"err": "AccountNotFound", "logs": []})
     first, second = Receiver(answer), Receiver(result(str(SIGNATURE)))
     async with serving(first, second), RpcPool([first.url, second.url], retry=NO_RETRY) as pool:
@@ -160,7 +160,7 @@ async def test_send__simulation_fails__is_told_without_the_second_node() -> None
     assert second.sent == []
 
 
-async def test_send__refused_after_a_node_may_have_taken_it__is_no_refusal_that_lets_it_be_signed_anew() -> None:
+async def test_send__refused_after_a_node_may_have_taken_it__is_no_refusal_that_lets_it_be_signed_again() -> None:
     first, second = ScriptedNode(usual=status(401)), ScriptedNode([silence], usual=status(403))
     async with serving(first, second), RpcPool([first.url, second.url], retry=FAST) as pool:
         with pytest.raises(EndpointTimedOut) as raised:

@@ -126,7 +126,7 @@ def test_pause__retry_after__is_honoured_and_otherwise_grows_to_its_bound() -> N
         assert bound / 2 <= policy.pause(failures, RateLimited()) <= bound
 
 
-async def test_pool__one_call_is_told_to_come_back_later__others_wait_as_well() -> None:
+async def test_pool__one_call_gets_retry_after__others_wait_as_well() -> None:
     node = ScriptedNode(usual=result(7), script=[status(429, headers={"Retry-After": "1"})])
     async with serving(node), RpcPool([node.url], retry=NO_RETRY) as pool:
         with pytest.raises(RateLimited):
@@ -162,7 +162,7 @@ async def test_pool__first_node_fails__second_takes_over_until_the_first_is_heal
             assert not pool.on_fallback
 
 
-async def test_pool__first_node_answers_and_stands__is_left_until_it_is_as_far_as_the_second() -> None:
+async def test_pool__first_node_answers_and_stalls__is_left_until_it_is_as_far_as_the_second() -> None:
     clock = Clock()
     first, second = ScriptedNode(usual=result(100)), ScriptedNode(usual=result(5000))
     async with serving(first, second):

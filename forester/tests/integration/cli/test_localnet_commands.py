@@ -106,6 +106,8 @@ def test_epoch__registered_finalised_and_reported__is_seen_by_health_and_status(
     code, text = run(net, "health", "--check-registration", "--output", "json")
     assert code == 1
     assert json.loads(text)["checks"][0]["message"].startswith("not registered for epoch 3, but for epoch 2")
+    assert json.loads(text)["registration"]["code"] == "not_registered"
+    assert run(net, "health", "--exit-code-by-cause")[0] == 4
 
 
 async def _registration(net: Localnet):  # type: ignore[no-untyped-def]
@@ -175,17 +177,20 @@ def test_status__selectors__print_only_what_they_name(
     assert not [word for word in absent if word in text]
 
 
-def test_health__balance_under_the_minimum__fails_unless_told_not_to(net: Localnet) -> None:
+def test_health__balance_under_the_minimum__fails_unless_disabled(net: Localnet) -> None:
     code, text = run(net, "health", "--check-balance", "--min-balance", "1000000", "--output", "json")
     assert code == 1
     answer = json.loads(text)
     assert answer["success"] is answer["balance"]["healthy"] is False
-    assert set(answer["checks"][0]) == {"name", "success", "message", "duration_ms"}
+    assert set(answer["checks"][0]) == {"name", "success", "code", "message", "duration_ms"}
+    assert answer["balance"] == {"healthy": False, "code": "insufficient_funds"}
     assert "insufficient funds" in answer["checks"][0]["message"]
     code, _ = run(net, "health", "--check-balance", "--min-balance", "1000000", "--exit-on-failure", "false")
     assert code == 0
     code, _ = run(net, "health", "--check-balance", "--min-balance", "1000000", "--exit-on-failure")
     assert code == 1
+    code, _ = run(net, "health", "--check-balance", "--min-balance", "1000000", "--exit-code-by-cause")
+    assert code == 3
 
 
 def test_check__whole_network__passes_and_names_what_is_there(net: Localnet) -> None:
@@ -237,7 +242,7 @@ def test_status__with_a_push_gateway__pushes_the_gauges_of_every_queue(net: Loca
     assert 'tree_type="AddressV1"' in lines
 
 
-def test_subscriptions__slots_and_an_account__tell_what_the_network_does(net: Localnet) -> None:
+def test_subscriptions__slots_and_an_account__report_what_the_network_does(net: Localnet) -> None:
     seen = asyncio.run(asyncio.wait_for(_first_change(net), timeout=120))
     assert isinstance(seen[0], NotificationsLost)
     assert any(isinstance(event, SlotSeen) for event in seen)

@@ -184,7 +184,7 @@ def test_check__prover_api_key__is_what_the_provers_are_asked_with(net: Localnet
     assert keys == ["first-key", "second-key"]
 
 
-def test_commands__first_node_gone__go_on_with_the_fallback(net: Localnet) -> None:
+def test_commands__first_node_gone__continue_with_the_fallback(net: Localnet) -> None:
     for words in (("health", "--check-balance"), ("status", "--protocol-config")):
         code, text = run(net, *words, "--rpc-url", NOWHERE, "--fallback-rpc-url", net.url)
         assert code == 0, text

@@ -169,7 +169,7 @@ async def test_confirmation_max_attempts__of_a_transaction_without_a_status__bou
 
 
 @pytest.mark.parametrize(("ttl_s", "signed"), [("5", 2), ("500", 1)])
-async def test_tx_cache_ttl__of_a_transaction_of_unknown_fate__is_how_long_its_work_is_not_signed_anew(
+async def test_tx_cache_ttl__of_a_transaction_of_unknown_fate__is_how_long_its_work_is_not_signed_again(
     ttl_s: str, signed: int, tmp_path: Path
 ) -> None:
     node, now = Network(lands=False), 1000.0

@@ -119,7 +119,8 @@ async def test_photon_rate_limit__of_calls_to_the_indexer__spaces_them(
 async def prover_of(folder: Path, *words: str) -> AsyncIterator[ProverClient]:
     """The prover client of a forester that was started with some words."""
     fixed = ("--rpc-url", NOWHERE, "--indexer-url", NOWHERE, "--journal", str(folder / "journal"), *NEEDED)
-    async with open_services(chosen(*fixed, *words), Metrics()) as services:
+    named = () if "--network" in words else ("--network", "none")  # otherwise the node is asked
+    async with open_services(chosen(*fixed, *named, *words), Metrics()) as services:
         yield services.prover
 
 
@@ -146,6 +147,14 @@ async def test_prover_api_key__with_a_request__is_its_header(key: str | None, tm
         async with prover_of(tmp_path, *words) as prover:
             await prover.prove(REQUESTS["append"])
     assert [headers.get("X-API-Key") for headers in service.headers] == [key]
+
+
+@pytest.mark.parametrize("network", ["mainnet", "devnet", "none"])
+async def test_network__of_a_request__is_its_header(network: str, tmp_path: Path) -> None:
+    service = Service()
+    async with serving(service), prover_of(tmp_path, "--prover-url", service.url, "--network", network) as prover:
+        await prover.prove(REQUESTS["append"])
+    assert [headers.get("X-Light-Network") for headers in service.headers] == [None if network == "none" else network]
 
 
 @pytest.mark.parametrize("interval_ms", [250, 4000])

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +22,7 @@ from forester.chain.programs.addresses import PROTOCOL_CONFIG
 from forester.cli.main import cli
 
 KINDS = ["StateV1"] * 2 + ["AddressV1"] + ["StateV2"] * 5 + ["AddressV2"] * 2
-HOURS_PER_SLOT = 0.4 / 3600
+MINUTES_PER_SLOT = 0.4 / 60
 FIRST_ACTIVE_SLOT = 500
 """Of epoch 2, by the configuration that is checked below."""
 
@@ -54,22 +58,22 @@ def test_status__before_and_after_a_registration__prints_every_line_in_its_order
     assert (slot - genesis - registration) // active == EPOCH
     opens = active - since
     registering = (slot - genesis) // active
-    told = status(net, "--full")
-    assert told[:3] == [
+    printed = status(net, "--full")
+    assert printed[:3] == [
         f"Current Solana slot: {slot}",
         f"Current active epoch: {EPOCH}",
         f"Current registration epoch: {registering}",
     ]
-    foresters = told.index("Foresters registered for the active epoch: yes (1)")
-    epochs = re.findall(r"Foresters of epoch (\d+):\n((?:  .+\n)+)", "\n".join(told[3:foresters]) + "\n")
+    foresters = printed.index("Foresters registered for the active epoch: yes (1)")
+    epochs = re.findall(r"Foresters of epoch (\d+):\n((?:  .+\n)+)", "\n".join(printed[3:foresters]) + "\n")
     assert [int(number) for number, _ in epochs] == [0, EPOCH], "every epoch in which somebody registered"
     assert epochs[-1][1] == f"  0: {me} (weight 1)\n"
-    lines = iter(told[foresters:])
+    lines = iter(printed[foresters:])
     expected = [
         "Foresters registered for the active epoch: yes (1)",
         f"Active epoch progress: {progress} / {active} ({progress / active * 100:.2f} %)",
-        f"Hours until next epoch: {round((active - progress) * HOURS_PER_SLOT)}",
-        f"Next registration opens in: {opens} slots ({round(opens * HOURS_PER_SLOT)} hours)",
+        f"Hours until next epoch: 0 ({int((active - progress) * MINUTES_PER_SLOT)} minutes)",
+        f"Next registration opens in: {opens} slots ({int(opens * MINUTES_PER_SLOT)} minutes)",
         "",
         "Protocol config:",
     ]
@@ -104,3 +108,29 @@ def test_status__nobody_owns_a_light_slot__says_unassigned_with_its_number(net: 
     lines = status(net)
     current = next(line for line in lines if line.startswith("Current light slot: "))
     assert sum(line.endswith("UNASSIGNED (light slot 0)") for line in lines) == len(KINDS), current
+
+
+def test_status_table__one_line_per_tree__refreshed_until_interrupted(net: Localnet, tmp_path: Path) -> None:
+    asyncio.run(registered(net, tmp_path))
+    first, headings, *rows = status(net, "--table")
+    assert re.fullmatch(r"slot \d+, epoch 2, next epoch in \d minutes", first)
+    assert headings.split() == ["KIND", "TREE", "APPEND", "NULLIFY", "PENDING", "BATCHES", "FULL", "FORESTER"]
+    assert sorted(row.split()[0] for row in rows) == sorted(KINDS)
+    me = str(net.keys["forester"].pubkey())
+    assert {row.split()[-1] for row in rows} == {me}
+    pending = [row.split()[2:5] for row in rows if row.startswith("StateV2 ") and row.split()[4] != "0"]
+    assert pending, rows
+    assert all(int(append) + int(nullify) == int(total) for append, nullify, total in pending)
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "forester", "status", "--table", "--watch", "1"],
+        env={**os.environ, **net.environment},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert watching.stdout is not None
+    with watching:
+        seen = [watching.stdout.readline() for _ in range(2 * (2 + len(KINDS)))]
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(60) == 130
+    assert seen[2 + len(KINDS)].startswith("slot ")

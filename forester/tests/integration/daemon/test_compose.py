@@ -87,7 +87,7 @@ async def test_rollover_max_sol__of_the_settings__caps_one_rollover(
         assert rollovers._rent_lamports_per_byte_year == 7000
 
 
-async def test_daemon__chain_turns_out_to_be_elsewhere__drains_and_says_so(tmp_path: Path) -> None:
+async def test_daemon__chain_turns_out_to_be_elsewhere__drains_and_reports_it(tmp_path: Path) -> None:
     node = Network(answers={"getSlot": 10**7})
     async with asyncio.timeout(60), serving(node):
         chosen = settings(tmp_path).model_copy(update={"rpc_url": SecretStr(node.url)})
@@ -102,7 +102,9 @@ async def test_daemon__chain_turns_out_to_be_elsewhere__drains_and_says_so(tmp_p
             assert not daemon._supervisor._tasks
 
 
-async def test_daemon__epochs_and_funds_in_trouble__are_told_to_the_board_until_they_are_well(tmp_path: Path) -> None:
+async def test_daemon__epochs_and_funds_in_trouble__are_reported_to_the_board_until_they_are_well(
+    tmp_path: Path,
+) -> None:
     board = HealthBoard()
     async with open_services(settings(tmp_path), Metrics()) as services:
         daemon = Daemon(services, board)
@@ -121,15 +123,15 @@ async def test_daemon__epochs_and_funds_in_trouble__are_told_to_the_board_until_
 
 async def test_daemon__round_that_moved_elements_and_failed__counts_what_it_moved(tmp_path: Path) -> None:
     metrics = Metrics()
-    told: list[ProcessingResult] = []
+    results: list[ProcessingResult] = []
     async with open_services(settings(tmp_path), metrics) as services:
-        daemon = Daemon(services, HealthBoard(), lambda _tree, done: told.append(done))
+        daemon = Daemon(services, HealthBoard(), lambda _tree, done: results.append(done))
         eligibility = EligibilityWindow(7, SlotRange(0, 100), lambda: 10)
         for kind in (TreeKind.STATE_V1, TreeKind.STATE_V2):
             account = TreeAccount(kind, 1)
             tree = decode_tree_metadata(account.address, account.accounts()[0].data)
             daemon._progress(tree, eligibility, ProcessingResult(3, 3, failure=EndpointUnreachable()), 1.5)
-    assert len(told) == 2
+    assert len(results) == 2
     name = "forester_transactions_processed_total"
     assert metrics.registry.get_sample_value(name, {"epoch": "7"}) == 3, "those of V2 are counted as they land"
 
@@ -144,7 +146,7 @@ class Log:
         self.lines.append({"event": event} | facts)
 
 
-async def test_heartbeat__node_is_silent__tells_the_board_and_takes_it_back(
+async def test_heartbeat__node_is_silent__reports_to_the_board_and_takes_it_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = Log()
@@ -185,6 +187,6 @@ async def test_heartbeat__node_is_silent__tells_the_board_and_takes_it_back(
         clock.read(800)
         heartbeat.beat()
         assert conditions(board) == {}
-    told = [(line["elements"], line["failures"]) for line in log.lines if line["event"] == "heartbeat"]
-    assert told == [(7, 1), *((0, 0) for _ in range(7))], "counted from line to line"
+    results = [(line["elements"], line["failures"]) for line in log.lines if line["event"] == "heartbeat"]
+    assert results == [(7, 1), *((0, 0) for _ in range(7))], "counted from line to line"
     assert log.lines[-1]["tasks"] == tasks

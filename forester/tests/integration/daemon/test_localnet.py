@@ -127,7 +127,7 @@ def stop(process: subprocess.Popen[str], number: signal.Signals) -> int:
     return process.wait(DEADLINE_S)
 
 
-def test_start__one_epoch_with_traffic__drains_the_queues_reports_ends_cleanly_and_goes_on(
+def test_start__one_epoch_with_traffic__drains_the_queues_reports_ends_cleanly_and_continues(
     net: Localnet, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal.sqlite"
@@ -195,7 +195,7 @@ def test_start__settings_that_can_never_work__ends_at_once_with_the_remedy(
     assert told in done.output
 
 
-def test_dry_run__nothing_registered__tells_the_plan_and_writes_nothing(net: Localnet, tmp_path: Path) -> None:
+def test_dry_run__nothing_registered__reports_the_plan_and_writes_nothing(net: Localnet, tmp_path: Path) -> None:
     journal = tmp_path / "none" / "journal.sqlite"
     done = subprocess.run(
         [sys.executable, "-m", "forester", "start", "--dry-run", "--output", "json"],

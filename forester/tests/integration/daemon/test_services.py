@@ -28,7 +28,7 @@ def settings(**more: Any) -> Settings:
     return Settings(**(given | more))
 
 
-def test_journal_path__unset__is_among_the_users_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_journal_path__unset__is_in_the_users_state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert journal_path(settings()) == tmp_path / "forester" / "journal.sqlite"
     monkeypatch.delenv("XDG_STATE_HOME")
@@ -68,7 +68,7 @@ def lookup_table(addresses: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("account", "usable"), [(lookup_table(3), True), (lookup_table(0) | {"owner": str(TABLE)}, False), (None, False)]
 )
-async def test_open_services__lookup_table__is_used_or_left_out(
+async def test_open_services__lookup_table__is_used_or_omitted(
     account: dict[str, Any] | None, usable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = ScriptedNode(usual=result({"context": {"slot": 1}, "value": [account]}))

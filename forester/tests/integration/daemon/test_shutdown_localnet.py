@@ -151,14 +151,14 @@ async def test_sigterm__proof_and_transaction_in_flight__end_well_and_nothing_is
             assert rows(tmp_path, in_flight) == 0
             assert rows(tmp_path, "SELECT count(*) FROM proofs") >= 3, "what was under way is kept"
             async with forester(net, gate, tmp_path) as process:
-                await goes_on(net, process)
+                await continues_working(net, process)
                 process.terminate()
                 assert await asyncio.wait_for(process.wait(), DEADLINE_S) == 0
     assert set(gate.asked.values()) == {1}, "no proof was asked for twice"
     assert len(gate.asked) == 4
 
 
-async def goes_on(net: Localnet, process: asyncio.subprocess.Process) -> None:
+async def continues_working(net: Localnet, process: asyncio.subprocess.Process) -> None:
     """Wait until nothing is left to prove."""
     async with RpcPool([net.url]) as pool, asyncio.timeout(DEADLINE_S):
         while True:

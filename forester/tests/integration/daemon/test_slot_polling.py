@@ -34,7 +34,7 @@ async def test_poll_slots__failures_between__reads_on() -> None:
     assert task.cancelled()
 
 
-async def test_poll_slots__first_answer_was_wrong__is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_poll_slots__first_answer_was_wrong__is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock_module, "STUCK_S", 0.1)
     later = (result(500 + reading // 10) for reading in range(1000))
     node = ScriptedNode(script=[result(10_000_000), *later], usual=result(600))
@@ -47,7 +47,7 @@ async def test_poll_slots__first_answer_was_wrong__is_told(monkeypatch: pytest.M
     assert 10**7 - 600 <= clock.went_back_by <= 10**7 - 500
 
 
-async def test_poll_slots__node_stands__is_left_for_the_second_one() -> None:
+async def test_poll_slots__node_stalls__is_left_for_the_second_one() -> None:
     time = Time()
     first, second = ScriptedNode(usual=result(500)), ScriptedNode(usual=result(900))
     clock = SlotClock(silence_s=1, now=lambda: time.now)

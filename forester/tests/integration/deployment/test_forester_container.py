@@ -27,6 +27,7 @@ from localnet_process import Localnet, running_localnet
 from redis_server import free_port
 
 from forester.daemon.compose import STOP_S
+from forester.log_level import LOG_LEVEL
 from forester.settings import Settings
 from forester.settings.model import is_in_files
 from forester.settings.sources import SECRETS_FOLDER, variable
@@ -44,19 +45,19 @@ def test_compose__forester__has_a_prover_its_state_and_time_to_drain() -> None:
     assert service["ports"] == ["127.0.0.1:8080:8080"]
 
 
-def test_compose__forester__passes_variables_that_mean_something() -> None:
-    known = {variable(name) for name in Settings.model_fields}
-    passed = services("forester")["forester"]["environment"]
-    assert set(passed) - {SECRETS_FOLDER} <= known
-    assert {name: value for name, value in passed.items() if value is not None} == {SECRETS_FOLDER: "/run/secrets"}
+FIXED = {"api_server_port", "api_server_public_bind", "journal_path"}
+"""Settings that the command and the image of the service set."""
+OF_THE_DASHBOARD = {"forester_api_urls"}
 
 
-def test_compose__forester__has_every_setting_that_may_grant_access_in_a_file() -> None:
+def test_compose__forester__passes_every_setting_and_nothing_else() -> None:
     service = services("forester")["forester"]
-    in_files = {variable(name).lower() for name in Settings.model_fields if is_in_files(name)}
-    assert set(service["secrets"]) <= in_files
-    assert {"rpc_url", "indexer_url", "payer", "derivation_pubkey", "prover_api_key"} <= set(service["secrets"])
-    assert not {name.lower() for name in service["environment"]} & in_files
+    plain = {variable(name) for name in set(Settings.model_fields) - FIXED if not is_in_files(name)}
+    passed = service["environment"]
+    assert set(passed) - {SECRETS_FOLDER, LOG_LEVEL} == plain
+    assert {name: value for name, value in passed.items() if value is not None} == {SECRETS_FOLDER: "/run/secrets"}
+    in_files = {variable(name).lower() for name in set(Settings.model_fields) - OF_THE_DASHBOARD if is_in_files(name)}
+    assert set(service["secrets"]) == in_files
 
 
 def variables_of(net: Localnet, folder: Path, port: int) -> dict[str, str]:

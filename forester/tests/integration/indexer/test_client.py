@@ -310,7 +310,7 @@ async def test_calls__faults_that_stay__end_after_ten_attempts(
 
 
 @pytest.mark.parametrize("answer", [(403, "", {}), refusal(-32601, "Method not found")])
-async def test_calls__refused_for_good__are_made_once(
+async def test_calls__refused_permanently__are_made_once(
     setup: Callable[..., Awaitable[Setup]], answer: tuple[int, Any, dict[str, str]]
 ) -> None:
     made = await setup(answer)
@@ -356,7 +356,7 @@ async def test_wait_for_slot__lagging_indexer__is_waited_for_but_not_for_ever(
     assert raised.value.retryable
 
 
-async def test_wait_for_slot__indexer_that_only_refuses__is_told_apart_from_one_that_lags(
+async def test_wait_for_slot__indexer_that_only_refuses__is_distinguished_from_one_that_lags(
     setup: Callable[..., Awaitable[Setup]],
 ) -> None:
     made = await setup((429, "", {}), times=IndexerTimes(attempts=1000, backoff=Backoff(0.01, 0.02)))
@@ -364,7 +364,7 @@ async def test_wait_for_slot__indexer_that_only_refuses__is_told_apart_from_one_
         await made.client.wait_for_slot(7, 0.2)
 
 
-async def test_calls__one_is_told_to_come_back_later__others_wait_as_well(
+async def test_calls__one_gets_retry_after__others_wait_as_well(
     setup: Callable[..., Awaitable[Setup]],
 ) -> None:
     made = await setup((429, "", {"Retry-After": "1"}), ok(5), times=IndexerTimes(attempts=1))

@@ -135,7 +135,7 @@ async def test_calls__request_is_refused__stays_with_the_first_indexer(answer: A
 
 
 @pytest.mark.parametrize("broken", [True, False])
-async def test_calls__answered_wrongly_by_both_or_only_one_there__is_told_as_wrong_and_nobody_is_left(
+async def test_calls__answered_wrongly_by_both_or_only_one_there__is_reported_as_wrong_and_nobody_is_left(
     broken: bool,
 ) -> None:
     first, second = Indexer(1, (200, "<html>")), Indexer(2, (200, "<html>"))
@@ -160,7 +160,7 @@ async def test_calls__second_indexer_refuses_while_in_use__first_is_asked_at_onc
         assert second.asked == 1
 
 
-async def test_wait_for_slot__first_indexer_stands_and_second_is_ahead__leaves_the_first_until_it_is_as_far() -> None:
+async def test_wait_for_slot__first_indexer_stalls_and_second_is_ahead__leaves_the_first_until_it_is_as_far() -> None:
     now = 0.0
     first, second = Indexer(100), Indexer(5000)
     async with serving(first, second, clock=lambda: now) as client:
@@ -178,7 +178,7 @@ async def test_wait_for_slot__first_indexer_stands_and_second_is_ahead__leaves_t
         assert await client.wait_for_slot(4990, WAIT_S) == 4990
 
 
-async def test_wait_for_slot__both_indexers_are_late__are_told_so_by_the_one_that_is_farther() -> None:
+async def test_wait_for_slot__both_indexers_are_late__raise_the_slot_of_the_one_that_is_farther() -> None:
     first, second = Indexer(100), Indexer(100 + SLOTS_APART)
     async with serving(first, second) as client:
         with pytest.raises(IndexerBehind, match="at slot 100, behind slot 4990"):
@@ -203,7 +203,7 @@ async def test_wait_for_slot__second_indexer_fails_after_the_first_was_left__fir
             await client.wait_for_slot(4990, WAIT_S)
 
 
-async def test_calls__indexer_refuses_for_good_and_the_other_is_away__are_told_the_refusal() -> None:
+async def test_calls__indexer_refuses_permanently_and_the_other_is_unreachable__raise_the_refusal() -> None:
     first, second = Indexer(1, (401, "")), Indexer(2)
     second.broken = True
     async with serving(first, second) as client:
@@ -211,7 +211,7 @@ async def test_calls__indexer_refuses_for_good_and_the_other_is_away__are_told_t
             await client.slot()
 
 
-async def test_calls__indexer_refuses_for_good_and_the_other_wants_to_be_asked_later__are_told_the_latter() -> None:
+async def test_calls__indexer_refuses_permanently_and_the_other_requests_a_retry__raise_the_latter() -> None:
     first, second = Indexer(1, (401, "")), Indexer(2, (429, ""))
     async with serving(first, second) as client:
         with pytest.raises(RateLimited):

@@ -15,7 +15,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from forester.daemon.supervisor import Supervisor
 from forester.errors import EndpointTimedOut, EndpointUnreachable, RequestRefused
 from forester.observability import push_gateway
-from forester.observability.metrics import EPOCHS_KEPT, Metrics
+from forester.observability.metrics import EPOCHS_KEPT, CheckMetrics, Metrics
 
 CONTRACTS = Path(__file__).resolve().parents[3] / "contracts"
 CONTRACT = json.loads((CONTRACTS / "metrics.json").read_text())
@@ -23,7 +23,7 @@ OWN = json.loads((CONTRACTS / "own-metrics.json").read_text())
 
 
 def test_metrics__declared__are_those_of_the_contracts() -> None:
-    holders = (metrics := Metrics(), Supervisor(metrics.registry))
+    holders = (metrics := Metrics(), Supervisor(metrics.registry), CheckMetrics({}))
     values = [value for holder in holders for value in vars(holder).values()]
     declared = [value for value in values if isinstance(value, MetricWrapperBase)]
     found = {}
@@ -42,7 +42,7 @@ def test_metrics__declared__are_those_of_the_contracts() -> None:
 def test_metrics__exposed__have_the_types_of_the_contracts() -> None:
     metrics = Metrics()
     Supervisor(metrics.registry)
-    lines = metrics.exposition().decode().splitlines()
+    lines = (metrics.exposition() + CheckMetrics({}).exposition()).decode().splitlines()
     types = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE ")}
     assert types == {name: entry["type"] for name, entry in (CONTRACT | OWN).items()}
 

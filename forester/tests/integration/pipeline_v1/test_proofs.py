@@ -134,7 +134,7 @@ async def test_addresses__of_one_group__come_with_their_low_elements(served: Ser
 
 
 @pytest.mark.parametrize("unknown", [(1,), (7, 8), (1, 16, 31)])
-async def test_group__with_elements_that_the_indexer_does_not_know__is_halved_until_they_stand_alone(
+async def test_group__with_elements_that_the_indexer_does_not_know__is_halved_until_each_is_alone(
     served: Served, unknown: tuple[int, ...]
 ) -> None:
     served.indexer.unknown = {str(Hash32(leaf(number))) for number in unknown}
@@ -142,7 +142,7 @@ async def test_group__with_elements_that_the_indexer_does_not_know__is_halved_un
     assert {proof.cell.index for proof in found} == set(range(1, 32)) - set(unknown)
 
 
-async def test_address__that_is_in_the_tree__is_left_out(served: Served) -> None:
+async def test_address__that_is_in_the_tree__is_omitted(served: Served) -> None:
     served.indexer.addresses.insert_many([leaf(50)])
     found = await served.proofs(ADDRESS_TREE).of(cells(40, 50, 60))
     assert [proof.cell.index for proof in found] == [40, 60]

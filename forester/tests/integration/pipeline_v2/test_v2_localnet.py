@@ -51,7 +51,7 @@ async def kill_while_proving(work: Forestry, tree: Pubkey) -> None:
     await asyncio.to_thread(work.kit.net.call, "localnet_faults", {"proverDelayMs": 0})
 
 
-async def test_processor__killed_between_proving_and_sending__drains_all_queues_and_proves_nothing_twice(
+async def test_tree_processor__killed_between_proving_and_sending__drains_all_queues_and_proves_nothing_twice(
     net: Localnet, tmp_path: Path
 ) -> None:
     proved: Counter[str] = Counter()

@@ -146,6 +146,30 @@ async def test_prove__request__carries_key_and_queue_members(start: Start) -> No
     assert "treeId" not in json.loads(prover.asked[1].body)
 
 
+async def test_prove__on_a_network__names_it_where_the_job_is_made_and_waits_while_its_queue_is_full(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    sleep = asyncio.sleep
+
+    async def without_waiting(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0)
+
+    async def network() -> str:
+        return "devnet"
+
+    monkeypatch.setattr(asyncio, "sleep", without_waiting)
+    full = error(429, "queue_full", retryable=True, headers={"Retry-After": "5"})
+    prover = await start([full] * 7 + [accepted()], [state("completed", result=PROOF)])
+    async with aiohttp.ClientSession() as session:
+        client = ProverClient(session, ProverEndpoints(prover.url), network=network, times=QUICK)
+        finished = await client.prove(APPEND)
+    assert finished.outage_s == 0, "a full queue is no outage"
+    assert sum(seconds >= 5 for seconds in slept) == 7
+    assert [asked.headers.get("X-Light-Network") for asked in prover.asked] == ["devnet"] * 8 + [None]
+
+
 async def test_idempotency_key__of_a_batch__is_kept_by_retries_and_no_digest_of_the_body(
     start: Start,
 ) -> None:
@@ -251,7 +275,7 @@ async def test_prove__unusable_answer__is_refused_with_the_place(start: Start, a
         ((404, "404 page not found\n"), "unknown"),
     ],
 )
-async def test_submission__refused_for_good__is_not_repeated(start: Start, answer: Answer, code: str) -> None:
+async def test_submission__refused_permanently__is_not_repeated(start: Start, answer: Answer, code: str) -> None:
     prover = await start([answer])
     with pytest.raises(ProverRefused) as raised:
         await prove(prover.url)
@@ -292,7 +316,7 @@ async def test_submission__prover_is_busy_for_long__is_warned_of_once(
 
 
 @pytest.mark.parametrize(("status", "is_outage"), [(429, False), (503, True)])
-async def test_proof__after_an_outage_of_the_prover__tells_how_long_that_was(
+async def test_proof__after_an_outage_of_the_prover__reports_how_long_that_was(
     start: Start, status: int, is_outage: bool
 ) -> None:
     prover = await start([error(status, "no"), error(status, "no", headers={"Retry-After": "1"}), (200, PROOF)])

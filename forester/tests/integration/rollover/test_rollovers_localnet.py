@@ -122,7 +122,7 @@ async def test_address_tree_v1__one_lamport_short_and_then_funded__is_replaced_a
         assert await look(kit, tree) is None
 
 
-async def test_state_tree_v1__restart_after_its_accounts_were_created__goes_on_with_them(
+async def test_state_tree_v1__restart_after_its_accounts_were_created__continues_with_them(
     net: Localnet, tmp_path: Path
 ) -> None:
     async with forester_on(net, tmp_path) as kit:

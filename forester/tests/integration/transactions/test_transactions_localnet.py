@@ -45,7 +45,7 @@ async def test_v2_batch__with_a_proof_of_another_root__is_refused_by_the_inner_p
     assert outcome.error.code == 13006
 
 
-async def test_transactions__dropped_by_the_network__land_all_the_same(net: Localnet, tmp_path: Path) -> None:
+async def test_transactions__dropped_by_the_network__land_anyway(net: Localnet, tmp_path: Path) -> None:
     net.call("localnet_faults", {"dropEvery": 2})
     payer = SigningKey(net.keys["forester"])
     async with forester_on(net, tmp_path) as kit, Confirmations(kit.rpc, pace=ConfirmationTimes(0.05, 0.1)) as flight:

@@ -235,7 +235,7 @@ def test_refused_transaction__rent_of_an_account_that_is_not_the_payers__is_no_l
         assert "account 3, not the payer's," in refused.detail
 
 
-def test_refused_transaction__processed_before__is_told_apart() -> None:
+def test_refused_transaction__processed_before__is_distinguished() -> None:
     assert type(transaction_refused("AlreadyProcessed")) is AlreadyProcessed
 
 

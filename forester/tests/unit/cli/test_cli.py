@@ -51,7 +51,7 @@ def test_config_show__urls_of_foresters__are_shown_without_credentials() -> None
     assert [url.split("@")[-1] for url in shown["value"]] == ["one:8080", "http://two:8080"]
 
 
-def test_config_show__values_of_all_sources__are_told_with_their_origin() -> None:
+def test_config_show__values_of_all_sources__are_reported_with_their_origin() -> None:
     code, text = run(
         *("config", "show", "--output", "json", "--cu-limit", "5"), RPC_URL="http://a", FORESTER_RPC_URL="http://b"
     )
@@ -90,7 +90,7 @@ def test_config_show__secrets_everywhere__shows_none_of_them() -> None:
 
 
 @pytest.mark.parametrize("words", [("--enable-priority-fees",), ("--enable-priority-fees", "true")])
-def test_flag_of_a_setting__bare_or_as_a_word__is_taken(words: tuple[str, ...]) -> None:
+def test_flag_of_a_setting__bare_or_as_a_word__is_accepted(words: tuple[str, ...]) -> None:
     code, text = run("config", "show", "--output", "json", *words)
     assert code == 0, text
     assert json.loads(text)["enable_priority_fees"]["value"] is True
@@ -98,7 +98,7 @@ def test_flag_of_a_setting__bare_or_as_a_word__is_taken(words: tuple[str, ...]) 
     assert json.loads(text)["enable_priority_fees"]["value"] is False
 
 
-def test_invalid_settings__of_flags_and_environment__are_told_together_and_end_with_2_or_78() -> None:
+def test_invalid_settings__of_flags_and_environment__are_reported_together_and_end_with_2_or_78() -> None:
     code, text = run("config", "show", "--cu-limit", "x", "--max-batches-per-tree", "21")
     assert code == 2
     assert "--cu-limit: " in text
@@ -125,7 +125,23 @@ def test_health__nothing_configured__is_failed_checks_and_no_crash() -> None:
     assert answer["success"] is False
     assert [item["name"] for item in answer["checks"]] == ["balance", "registration"]
     assert "pass --rpc-url or set RPC_URL" in answer["checks"][0]["message"]
-    assert answer["balance"] == answer["registration"] == {"healthy": False}
+    assert answer["balance"] == answer["registration"] == {"healthy": False, "code": "configuration"}
+    assert text.count("\n") == 1  # a log collector takes a line
+    assert run("health", "--exit-code-by-cause")[0] == 78
+
+
+def test_check__nothing_configured__fails_once_and_skips_what_depends_on_settings() -> None:
+    code, text = run("check", "--output", "json")
+    assert code == 1
+    found = {item["name"]: item["code"] for item in json.loads(text)["checks"]}
+    assert found.pop("settings") == "configuration"
+    assert found.pop("journal") is None
+    assert found.pop("websocket") is None
+    assert found.pop("host") in (None, "warning")
+    assert set(found.values()) == {"skipped"}
+    text = run("check")[1]
+    assert text.count("FAIL: ") == 1
+    assert "1 of 13 checks failed, 9 skipped" in text
 
 
 def test_health__resolution_of_names_that_hangs__still_ends_within_its_limit(tmp_path: Path) -> None:

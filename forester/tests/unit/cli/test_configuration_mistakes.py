@@ -25,7 +25,7 @@ def _folder_without_dotenv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         None,
     ],
 )
-def test_mistakes_of_settings__of_any_kind__are_told_as_such_and_never_crash(wrong: dict[str, str] | None) -> None:
+def test_mistakes_of_settings__of_any_kind__are_reported_as_such_and_never_crash(wrong: dict[str, str] | None) -> None:
     if wrong is None:
         Path(".env").write_bytes("RPC_URL=http://größe\n".encode("latin-1"))
     environment = wrong or {}
@@ -54,7 +54,7 @@ def test_check__a_check_that_meets_a_surprise__leaves_the_others_their_results(m
 
 
 @pytest.mark.parametrize("stop", [asyncio.CancelledError, KeyboardInterrupt])
-async def test_run_check__is_told_to_stop__stops(stop: type[BaseException]) -> None:
+async def test_run_check__gets_a_stop_signal__stops(stop: type[BaseException]) -> None:
     async def check() -> str:
         raise stop
 
@@ -62,7 +62,7 @@ async def test_run_check__is_told_to_stop__stops(stop: type[BaseException]) -> N
         await run_check("name", check)
 
 
-def test_settings__working_directory_is_gone__are_loaded_all_the_same(
+def test_settings__working_directory_is_gone__are_loaded_anyway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "gone"

@@ -61,6 +61,7 @@ VALUES: dict[str, tuple[str, list[str]]] = {
     "sol": ("0.25", ["0", "-1", "x", "nan", "inf", "1e10"]),
     "flag": ("true", ["maybe", "2"]),
     "v1|v2|all": ("v2", ["v3", "V1"]),
+    "mainnet|devnet|none": ("devnet", ["testnet", "mainnet-beta", "Mainnet"]),
 }
 """For each kind of value one that is accepted, and some that are not."""
 
@@ -154,7 +155,7 @@ def test_option__with_values_of_its_kind_and_others__takes_those_and_names_itsel
         assert f"{row['option']}: " in text, value
 
 
-def test_flags__bare_or_with_a_word__are_taken_by_start() -> None:
+def test_flags__bare_or_with_a_word__are_accepted_by_start() -> None:
     for name in ("enable_priority_fees", "api_server_public_bind"):
         for words, expected in (((), True), (("true",), True), (("false",), False)):
             assert getattr(chosen(flag(name), *words), name) is expected
@@ -173,7 +174,7 @@ def test_option__of_the_reference_that_means_nothing_here__is_refused_with_the_r
     assert row["option"] not in run(command, "--help")[1]
 
 
-def test_variables__of_such_options__are_told_and_change_nothing() -> None:
+def test_variables__of_such_options__are_reported_and_change_nothing() -> None:
     assert {variable_of(row["option"]) for command, row in REFUSED if command == "start"} == {
         row["variable"] for command, row in REFUSED if command == "start"
     }

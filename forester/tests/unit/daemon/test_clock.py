@@ -31,7 +31,7 @@ def clock_at(time: Time, slot: int, silence_s: float = 10.0) -> SlotClock:
     return clock
 
 
-async def test_slot__between_readings__goes_on_at_the_measured_pace() -> None:
+async def test_slot__between_readings__continues_at_the_measured_pace() -> None:
     time = Time()
     clock = clock_at(time, 500)
     time.now += 4
@@ -95,7 +95,7 @@ async def test_slot__chain_quicker_than_any_by_design__is_followed_after_some_re
     assert clock.slots_per_second == 1 / FASTEST_SLOT_S
 
 
-async def test_slot__chain_stands__does_not_go_on() -> None:
+async def test_slot__chain_stalls__does_not_continue() -> None:
     time = Time()
     clock = clock_at(time, 500, silence_s=1.0)
     for _ in range(30):
@@ -135,7 +135,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, int]]]:
 
 
 @pytest.mark.parametrize(("interval_s", "readings"), [(10.0, 7), (20.0, RETREAT_READINGS), (1.0, 61), (0.4, 151)])
-async def test_read__first_answer_was_wrong__is_told_when_several_agree_and_nobody_objects(
+async def test_read__first_answer_was_wrong__is_reported_when_several_agree_and_nobody_objects(
     interval_s: float, readings: int, errors: list[tuple[str, dict[str, int]]]
 ) -> None:
     time = Time()
@@ -178,7 +178,7 @@ async def test_read__subscription_of_a_node_far_behind__is_no_witness() -> None:
     assert not clock.went_back.is_set()
 
 
-async def test_read__subscription_objects__witnesses_begin_anew() -> None:
+async def test_read__subscription_objects__witnesses_begin_again() -> None:
     time = Time()
     clock = clock_at(time, 10**7)
     for number in range(1, 50):
@@ -232,7 +232,7 @@ async def test_read__node_of_the_fallback_lags__is_waited_for(
     assert errors == []
 
 
-async def test_read__single_ones_far_behind_among_others__change_nothing() -> None:
+async def test_read__single_ones_far_behind_others__change_nothing() -> None:
     time = Time()
     clock = clock_at(time, 10**6)
     for reading in range(1, 200):
@@ -253,7 +253,7 @@ async def test_read__nodes_that_take_turns__are_one_chain() -> None:
     assert clock.went_back.is_set()
 
 
-async def test_behind__node_falls_silent_or_goes_on__is_over() -> None:
+async def test_behind__node_falls_silent_or_continues__is_over() -> None:
     time = Time()
     clock = clock_at(time, 500)
     clock.read(480)

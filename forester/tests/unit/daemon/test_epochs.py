@@ -178,7 +178,9 @@ async def test_epoch__begun_at_any_time__does_what_is_still_possible(
 
 
 @pytest.mark.parametrize("stop", [1150, 1250, 1299, 1300, 1700, 2299, 2300])
-async def test_epoch__process_restarted_in_each_phase__goes_on_and_does_nothing_twice(world: World, stop: int) -> None:
+async def test_epoch__process_restarted_in_each_phase__continues_and_does_nothing_twice(
+    world: World, stop: int
+) -> None:
     world.slot = 1100
     first = Forester(world)
     task = await first.begin()
@@ -194,7 +196,7 @@ async def test_epoch__process_restarted_in_each_phase__goes_on_and_does_nothing_
     assert [action for _, action in world.sent] == [Action.REGISTER, Action.FINALIZE, Action.REPORT]
 
 
-async def test_epoch__three_foresters_register_one_after_another__share_all_light_slots_among_them(
+async def test_epoch__three_foresters_register_one_after_another__share_all_light_slots(
     world: World,
 ) -> None:
     world.slot = 1150
@@ -213,7 +215,7 @@ async def test_epoch__three_foresters_register_one_after_another__share_all_ligh
     assert {item.runner.state for item in foresters} == {EpochState.DONE}
 
 
-async def test_epoch__weight_grows_while_active__is_finalised_again_and_the_share_told(world: World) -> None:
+async def test_epoch__weight_grows_while_active__is_finalised_again_and_the_share_reported(world: World) -> None:
     world.slot, world.chain = 1250, Chain(enforce_registration_end=False)
     forester = Forester(world)
     task = await forester.begin()
@@ -229,7 +231,7 @@ async def test_epoch__weight_grows_while_active__is_finalised_again_and_the_shar
     await asyncio.wait([task, other])
 
 
-async def test_epoch__work_is_refused__looks_at_once_and_finalises_if_the_weight_moved(world: World) -> None:
+async def test_epoch__work_is_refused__reads_the_chain_at_once_and_finalises_if_the_weight_moved(world: World) -> None:
     world.slot, world.chain = 1250, Chain(enforce_registration_end=False)
     forester = Forester(world)
     task = await forester.begin()

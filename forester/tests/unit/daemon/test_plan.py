@@ -43,7 +43,7 @@ class Node:
         (Registration(1, 1, 2, 1, has_reported=False), 2, Share(1, 1, 2), "would work until slot 2299"),
     ],
 )
-async def test_plan__epoch_in_some_state__tells_trees_windows_and_the_next_action(
+async def test_plan__epoch_in_some_state__reports_trees_windows_and_the_next_action(
     registration: Registration | None,
     total: int,
     expected: Share | None,

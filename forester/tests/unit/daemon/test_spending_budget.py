@@ -125,7 +125,7 @@ def test_given__accounts_and_transfers_of_the_payer__count_and_those_of_others_d
     assert given_lamports(work, PAYER) == 730
 
 
-async def test_watch__budget_exceeded_and_room_again__is_a_condition_of_its_own_that_ends_by_itself(
+async def test_watch__budget_exceeded_and_room_again__is_a_condition_of_its_own_that_ends_alone(
     journal: Journal, clock: Clock
 ) -> None:
     budget, metrics, board = budget_of(journal, clock), Metrics(), HealthBoard()

@@ -115,7 +115,7 @@ def test_page__needs_nothing_that_its_policy_refuses() -> None:
     assert not re.search(r"<script(?![^>]* src=)", text)
 
 
-def test_page__before_the_network_is_read__says_so_in_every_panel() -> None:
+def test_page__before_the_network_is_read__reports_it_in_every_panel() -> None:
     view = view_of(replace(inputs(), snapshot=None, snapshot_error="node away", foresters=[]))
     text = page(view)
     assert "The network has not been read yet: node away" in text
@@ -152,7 +152,7 @@ def test_live__packed__is_small_and_the_same() -> None:
     assert len(document.packed) < 20_000
 
 
-def test_page__thousands_of_trees__is_bounded_and_names_what_is_left_out() -> None:
+def test_page__thousands_of_trees__is_bounded_and_names_what_is_omitted() -> None:
     state = network()
     many = replace(state, trees=state.trees * 700)
     view = view_of(inputs(many))
@@ -269,7 +269,7 @@ def test_view__several_foresters__are_added_up_and_a_missing_one_is_a_problem() 
     assert not found.is_fit
 
 
-def test_view__service_fails_or_tree_stands__is_a_warning_and_no_problem() -> None:
+def test_view__service_fails_or_tree_has_no_progress__is_a_warning_and_no_problem() -> None:
     failing = ServiceFacts("node", "n:1", False, True, 2, error="refused", failed_at=NOW, failing_since=NOW - 3)
     idle = ServiceFacts("node", "n:2", True, False, 9, error="refused", failed_at=NOW)
     document = activity(services=[failing, idle], trees=[TreeFacts(str(STATE_V2), 5, 200.0, "congestion")])

@@ -202,7 +202,7 @@ def test_pace__measured_from_readings__gives_times_of_slots() -> None:
     assert (copy.slot_at(1010.0), pace.slot_at(1020.0)) == (150, 90), "a chain that went back begins again"
 
 
-def test_pace__chain_that_stands__is_not_extrapolated() -> None:
+def test_pace__chain_that_is_halted__is_not_extrapolated() -> None:
     now = [1000.0]
     pace = SlotPace(clock=lambda: now[0])
     for _ in range(2):

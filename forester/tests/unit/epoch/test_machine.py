@@ -64,7 +64,7 @@ def test_epoch__lived_from_before_the_active_phase__registers_finalises_and_repo
         (2350, 5000, []),
     ],
 )
-def test_epoch__restart_in_each_phase__goes_on_where_the_chain_stands(
+def test_epoch__restart_in_each_phase__continues_where_the_chain_is(
     stop: int, restart: int, sent_after: list[Action]
 ) -> None:
     chain = Chain()
@@ -188,7 +188,7 @@ def test_registration__refused_for_its_configuration__pages_at_once_and_tries_on
     assert decide(PHASES, progress, seen(1202)).action is Action.REGISTER
 
 
-def test_registration__account_there_already__is_taken_as_done() -> None:
+def test_registration__account_there_already__is_treated_as_done() -> None:
     outcome = Outcome(done=False, code=RegistryCode.FORESTER_ALREADY_REGISTERED)
     progress = after(PHASES, Progress(), Action.REGISTER, outcome, 1250)
     assert progress.failures == 0

@@ -47,7 +47,7 @@ def test_phases__worked_example__have_the_published_slots() -> None:
         (2400, Phase.POST),
     ],
 )
-def test_phase__first_and_last_slot_of_each__is_told(slot: int, phase: Phase) -> None:
+def test_phase__first_and_last_slot_of_each__is_reported(slot: int, phase: Phase) -> None:
     assert WORKED_EXAMPLE.phases(1).phase_at(slot) is phase
 
 
@@ -61,7 +61,7 @@ def test_epochs__before_the_first__do_not_exist() -> None:
 
 @settings(deadline=None)
 @given(times, st.integers(0, 10**7))
-def test_epochs__any_slot__lies_in_the_phases_of_the_epoch_told(config: ProtocolTimes, beyond: int) -> None:
+def test_epochs__any_slot__is_in_the_phases_of_the_epoch_returned(config: ProtocolTimes, beyond: int) -> None:
     slot = config.genesis_slot + config.registration_phase_length + beyond
     active = config.phases(config.active_epoch(slot))
     assert active.phase_at(slot) is Phase.ACTIVE or slot in active.registration

@@ -31,7 +31,7 @@ def test_instructions__of_actions_that_need_none__do_not_exist(action: Action) -
         instruction_of(action, ME, ME, 2)
 
 
-def test_outcomes__failures__tell_codes_of_the_registry_alone() -> None:
+def test_outcomes__failures__report_codes_of_the_registry_alone() -> None:
     refused = TransactionRefused("no", program=str(REGISTRY), code=6011)
     assert outcome_of(Action.REPORT, refused) == Outcome(done=False, code=6011, text="no")
     other = TransactionRefused("no", program=str(Pubkey.default()), code=6012)

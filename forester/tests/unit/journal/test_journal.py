@@ -152,7 +152,7 @@ async def test_journal__of_an_older_release__becomes_its_owners_and_the_folder_s
     assert modes(tmp_path.parent)[tmp_path.name] == folder
 
 
-async def test_journal__of_another_owner__is_used_and_the_log_tells(
+async def test_journal__of_another_owner__is_used_and_the_log_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:

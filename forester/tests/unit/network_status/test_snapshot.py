@@ -129,7 +129,7 @@ async def test_keeper__node_away_from_the_start__is_a_problem_soon() -> None:
     assert problem.reason == "the network could not be read for 60 s: away"
 
 
-async def test_keeper__running__goes_on_after_failures_until_cancelled() -> None:
+async def test_keeper__running__continues_after_failures_until_cancelled() -> None:
     net = Network()
     seen: list[int] = []
     net.keeper.subscribe(lambda state: seen.append(state.slot))
@@ -166,7 +166,7 @@ class Reads:
         return Account(address, key(0), 1, V1_QUEUE)
 
 
-async def test_queue_counts__many_queues__are_read_a_few_at_a_time_in_turn() -> None:
+async def test_queue_counts__many_queues__are_read_a_few_at_a_time() -> None:
     client, counts = Reads(), QueueCounts(2)
     queues = [key(number) for number in range(5)]
     first = await counts.read(client, queues)  # type: ignore[arg-type]
@@ -226,7 +226,7 @@ def test_judge_registration__each_case__has_its_message() -> None:
     assert f"is {ME} the derivation key" in judge_registration(3, None, None, ME).message
 
 
-def test_show_progress__states_one_after_another__tell_who_moves() -> None:
+def test_show_progress__states_one_after_another__report_who_moves() -> None:
     now = 0.0
     metrics, board = Metrics(), HealthBoard()
     watch = ProgressWatch(metrics, board, patience=StandstillLimits(10, 30, 60), clock=lambda: now)

@@ -19,7 +19,7 @@ def listening(board: HealthBoard) -> list[tuple[str, Problem | None]]:
     return told
 
 
-def test_board__reported_and_cleared__tells_once_each_and_keeps_the_begin() -> None:
+def test_board__reported_and_cleared__reports_once_each_and_keeps_the_begin() -> None:
     clock = Clock()
     board = HealthBoard(clock=clock)
     told = listening(board)
@@ -35,7 +35,7 @@ def test_board__reported_and_cleared__tells_once_each_and_keeps_the_begin() -> N
     assert [(condition, found is None) for condition, found in told] == [("funds", False), ("funds", True)]
 
 
-def test_board__first_clear_of_a_condition__is_told_so_that_old_incidents_end() -> None:
+def test_board__first_clear_of_a_condition__is_reported_so_that_old_incidents_end() -> None:
     board = HealthBoard()
     told = listening(board)
     board.clear("registration")

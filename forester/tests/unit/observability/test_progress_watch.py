@@ -80,7 +80,7 @@ def test_watch__work_waits__writes_one_line_per_interval_and_turns_the_board_red
 
 
 @pytest.mark.parametrize("by_us", [True, False])
-def test_watch__tree_moves__begins_anew(scene: Scene, by_us: bool) -> None:
+def test_watch__tree_moves__begins_again(scene: Scene, by_us: bool) -> None:
     scene.watch.observe("tree", waiting=20, position=1)
     scene.look_after(100)
     assert scene.board.problems

@@ -368,7 +368,7 @@ async def test_elements__go_in_an_order_that_nobody_can_choose() -> None:
     assert {tuple(sorted(order)) for order in orders} == {tuple(leaf(number) for number in range(1, 41))}
 
 
-async def test_units__of_a_large_round__suffice_for_its_last_element() -> None:
+async def test_units__of_a_large_round__are_enough_for_its_last_element() -> None:
     few, many = World().queue(1), World().queue(*range(1, 61))
     for world in (few, many):
         await world.processor().work(world.window())
@@ -399,7 +399,7 @@ FATES: dict[str, Outcome | ForesterError] = {
     fates=st.lists(st.lists(st.sampled_from(sorted(FATES)), max_size=4), min_size=1, max_size=12),
     pauses=st.lists(st.sampled_from([0.0, 10.0, 200.0]), min_size=1, max_size=12),
 )
-def test_queue__whatever_becomes_of_its_transactions__is_emptied_and_nothing_open_is_made_anew(
+def test_queue__whatever_becomes_of_its_transactions__is_emptied_and_nothing_open_is_made_again(
     fates: list[list[str]], pauses: list[float]
 ) -> None:
     asyncio.run(_drained(fates, pauses))
@@ -414,7 +414,7 @@ async def _drained(fates: list[list[str]], pauses: list[float]) -> None:
         before = len(world.sent)
         done = await processor.work(world.window(first=number % 3))
         for value in world.values_sent[before:]:
-            name = next(iter(_told(fates, world, value)), "confirmed")
+            name = next(iter(_fates_of(fates, world, value)), "confirmed")
             work = bytes(next(call.work for call in reversed(world.sent) if call.value == value))
             at, open_work = opened.get(value, (-1000.0, b""))
             assert work == open_work or world.clock - at >= 100, "it may still land"
@@ -438,6 +438,6 @@ def _past(fates: list[list[str]], world: World, value: bytes) -> list[str]:
     return names[: world.values_sent.count(value)]
 
 
-def _told(fates: list[list[str]], world: World, value: bytes) -> list[str]:
+def _fates_of(fates: list[list[str]], world: World, value: bytes) -> list[str]:
     """Return the outcome of its last one."""
     return _past(fates, world, value)[world.values_sent.count(value) - 1 :]

@@ -52,7 +52,7 @@ async def test_work__tree_that_remembers_more_roots_than_usual__is_read_as_well(
     assert await processor.work(bench.world.window()) == ProcessingResult(elements=2 * ZKP, transactions=1)
 
 
-async def test_work__more_than_a_round__says_so_and_goes_on(bench: Bench) -> None:
+async def test_work__more_than_a_round__reports_it_and_continues(bench: Bench) -> None:
     bench.world.fill(10)
     processor = await bench.start(V2Limits.of(Settings(max_batches_per_tree=3)))
     assert await processor.work(bench.world.window()) == ProcessingResult(elements=3 * ZKP, transactions=1, more=True)

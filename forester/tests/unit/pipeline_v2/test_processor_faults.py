@@ -76,7 +76,7 @@ async def test_refused__proof_is_invalid_though_it_fits__is_forgotten_and_made_o
 
 
 @pytest.mark.parametrize("code", [6004, 6017, 6011, 14301, 14302])
-async def test_refused__for_a_reason_that_is_not_the_proofs__is_told_and_they_are_sent_later(
+async def test_refused__for_a_reason_that_is_not_the_proofs__is_reported_and_they_are_sent_later(
     bench: Bench, code: int
 ) -> None:
     bench.world.fill(4)
@@ -89,7 +89,7 @@ async def test_refused__for_a_reason_that_is_not_the_proofs__is_told_and_they_ar
     assert bench.world.begun == [0, 1]
 
 
-async def test_refused__payer_has_no_money__is_told(bench: Bench) -> None:
+async def test_refused__payer_has_no_money__is_reported(bench: Bench) -> None:
     bench.world.fill(2)
     bench.world.outcomes = [Outcome(Fate.REFUSED, error=InsufficientFunds())]
     processor = await bench.start()
@@ -97,7 +97,7 @@ async def test_refused__payer_has_no_money__is_told(bench: Bench) -> None:
     assert (await processor.work(bench.world.window())).elements == ZKP
 
 
-async def test_expired__is_told_and_sent_again(bench: Bench) -> None:
+async def test_expired__is_reported_and_sent_again(bench: Bench) -> None:
     bench.world.fill(2)
     bench.world.outcomes = [Outcome(Fate.EXPIRED)]
     processor = await bench.start()
@@ -152,7 +152,7 @@ async def test_indexer__lies__costs_no_prover_time_and_is_asked_less_and_less(
     assert (await processor.work(bench.world.window())).elements == 2 * ZKP
 
 
-async def test_indexer__lags__kept_proofs_are_sent_all_the_same(bench: Bench) -> None:
+async def test_indexer__lags__kept_proofs_are_sent_anyway(bench: Bench) -> None:
     bench.world.fill(6)
     processor = await bench.start(V2Limits(round_batches=2, gather_s=1e9))
     await processor.prepare(bench.world.window())
@@ -194,7 +194,7 @@ async def test_snapshot__tree_moves_between_chain_and_indexer__both_are_read_aga
     assert bench.world.begun == [1]
 
 
-async def test_metrics__of_a_round__tell_what_was_asked_of_the_indexer(bench: Bench) -> None:
+async def test_metrics__of_a_round__report_what_was_asked_of_the_indexer(bench: Bench) -> None:
     bench.world.fill(5, spent=[0, 1])
     await (await bench.start()).work(bench.world.window())
     registry, labels = bench.metrics.registry, {"tree_type": "StateV2", "tree_pubkey": str(TREE)}
@@ -230,7 +230,7 @@ def do_harm(world: World, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_work__killed_at_random_among_faults__drains_all_and_proves_nothing_twice(
+async def test_work__killed_at_random_under_faults__drains_all_and_proves_nothing_twice(
     bench: Bench, seed: int
 ) -> None:
     world, chance = bench.world, random.Random(seed)
@@ -263,7 +263,7 @@ def test_world__empty_tree__has_the_root_of_the_model() -> None:
     assert World().model.root() == StateModel().root()
 
 
-async def test_metrics__of_proofs__tell_those_made_and_those_kept_from_before(bench: Bench) -> None:
+async def test_metrics__of_proofs__report_those_made_and_those_kept_from_before(bench: Bench) -> None:
     def counted(name: str) -> float:
         value = bench.metrics.registry.get_sample_value(name, {"circuit": APPEND.value})
         return value or 0.0

@@ -86,7 +86,9 @@ def test_head__of_published_accounts__is_read_from_a_slice(name: str, kind: Tree
         (TreeKind.ADDRESS_V2, Rents(331_184_640), 662_369_280),
     ],
 )
-def test_lamports__of_the_account_that_pays__suffice_to_the_lamport(kind: TreeKind, rents: Rents, needed: int) -> None:
+def test_lamports__of_the_account_that_pays__are_exact_to_the_lamport(
+    kind: TreeKind, rents: Rents, needed: int
+) -> None:
     assert lacking_lamports(kind, rents, needed) == 0
     assert lacking_lamports(kind, rents, needed - 1) == 1
     assert lacking_lamports(kind, rents, 0) == needed

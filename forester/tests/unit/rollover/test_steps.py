@@ -234,7 +234,7 @@ async def test_tree__not_full_or_replaced_or_no_time__is_looked_at_once_and_left
 @pytest.mark.parametrize(
     ("who", "enough", "named"), [(QUEUE, TREE_BYTES + 2 * QUEUE_BYTES, "cannot pay"), (PAYER, 10_001_400, "advances")]
 )
-async def test_money__that_is_missing__is_told_before_anything_is_sent(
+async def test_money__that_is_missing__is_reported_before_anything_is_sent(
     tmp_path: Path, who: Pubkey, enough: int, named: str
 ) -> None:
     world = World()
@@ -342,7 +342,7 @@ async def test_transaction__that_is_not_confirmed__keeps_its_keys(
         assert world.successor == keys.new_tree.pubkey
 
 
-async def test_turn__that_ends_between_two_parts__is_followed_by_one_that_goes_on(tmp_path: Path) -> None:
+async def test_turn__that_ends_between_two_parts__is_followed_by_one_that_continues(tmp_path: Path) -> None:
     world = World(fits=1, slot_after_sending=998)
     async with await open_journal(tmp_path) as journal:
         assert await run(world, journal) is None

@@ -82,7 +82,7 @@ def test_derivation__in_a_file_or_in_the_folder__is_read_like_a_secret(tmp_path:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", [0o400, 0o600, 0o440, 0o640])
-def test_key_file__that_others_cannot_reach_or_its_group_reads__is_taken_in_silence(
+def test_key_file__that_others_cannot_reach_or_its_group_reads__is_accepted_silently(
     way: str, mode: int, tmp_path: Path, told: list[str]
 ) -> None:
     assert payer_shown(payer_of(tmp_path, way, mode)) == f"SigningKey({KEY.pubkey()})"
@@ -118,7 +118,7 @@ def test_key_file__that_everybody_reads_by_its_path__is_refused_with_the_remedie
 
 @pytest.mark.parametrize("mode", [0o444, 0o644])
 @pytest.mark.parametrize("way", WAYS)
-def test_key_file__that_everybody_reads_of_a_mounted_secret__is_taken_and_told_once(
+def test_key_file__that_everybody_reads_of_a_mounted_secret__is_accepted_and_reported_once(
     way: str, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
 ) -> None:
     monkeypatch.setattr(key_files, "_read_only", lambda _: way == "PAYER")
@@ -140,7 +140,7 @@ def test_key_file__behind_a_link_as_kubernetes_mounts_it__counts_by_its_own_mode
     assert not told
 
 
-def test_files_of_other_settings__that_everybody_reads__are_taken_in_silence(tmp_path: Path, told: list[str]) -> None:
+def test_files_of_other_settings__that_everybody_reads__are_accepted_silently(tmp_path: Path, told: list[str]) -> None:
     (tmp_path / "rpc_url").write_text("http://node")
     (tmp_path / "rpc_url").chmod(0o644)
     assert load({"FORESTER_SECRETS_DIR": str(tmp_path)}).origins["rpc_url"] == str(tmp_path / "rpc_url")
@@ -199,7 +199,7 @@ def test_key_file__of_another_user__is_refused_with_the_remedy(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("owner", "mode"), [(0, 0o440), (0, 0o640), (0, 0o400), (10_001, 0o400), (10_001, 0o640)])
-def test_key_file__of_root_and_a_group_as_kubernetes_mounts_it_or_of_our_user__is_taken_in_silence(
+def test_key_file__of_root_and_a_group_as_kubernetes_mounts_it_or_of_our_user__is_accepted_silently(
     way: str, owner: int, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
 ) -> None:
     owned(monkeypatch, owner=owner, by=10_001)
@@ -208,7 +208,7 @@ def test_key_file__of_root_and_a_group_as_kubernetes_mounts_it_or_of_our_user__i
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_key_file__of_another_user_on_a_read_only_file_system__is_taken_and_told_once(
+def test_key_file__of_another_user_on_a_read_only_file_system__is_accepted_and_reported_once(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
 ) -> None:
     owned(monkeypatch, owner=1000, by=10_001, read_only=True)

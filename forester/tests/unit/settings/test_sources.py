@@ -77,7 +77,7 @@ def test_secret_file__missing__is_named() -> None:
         load({"PAYER_FILE": "/nowhere/key"})
 
 
-def test_problems__several__are_told_together_without_values() -> None:
+def test_problems__several__are_reported_together_without_values() -> None:
     with pytest.raises(SettingsInvalid) as raised:
         load({"PAYER": json.dumps([77] * 64), "CU_LIMIT": "much", "INDEXER_URL": "file:///s3cr3t-path"})
     text = raised.value.detail
@@ -88,7 +88,7 @@ def test_problems__several__are_told_together_without_values() -> None:
 
 
 @pytest.mark.parametrize("text", [" http://127.0.0.1:18805 ", "http://127.0.0.1:18805\r\n", "\thttp://127.0.0.1:18805"])
-def test_url__white_space_around_it__is_left_out(text: str) -> None:
+def test_url__white_space_around_it__is_omitted(text: str) -> None:
     loaded = load({"RPC_URL": text, "WS_RPC_URL": text.replace("http", "ws")})
     assert loaded.settings.rpc_url.get_secret_value() == "http://127.0.0.1:18805"
     assert loaded.settings.ws_rpc_url.get_secret_value() == "ws://127.0.0.1:18805"
@@ -206,7 +206,7 @@ def test_pubkey__base58_or_json__is_the_same_and_leading_zeros_count() -> None:
             parse_pubkey(wrong)
 
 
-def test_every_setting__its_default_spelled_in_the_environment__is_taken() -> None:
+def test_every_setting__its_default_spelled_in_the_environment__is_accepted() -> None:
     defaults = Settings()
     environment = {
         variable(name): str(getattr(defaults, name)).lower()
@@ -222,7 +222,7 @@ def test_several_v1_instructions__are_refused_with_the_reason() -> None:
         load({"LEGACY_IXS_PER_TX": "2"})
 
 
-def test_unknown_variable__with_our_prefix__is_told_with_the_nearest_known_one() -> None:
+def test_unknown_variable__with_our_prefix__is_reported_with_the_nearest_known_one() -> None:
     environment = {"FORESTER_RPC_ULR": "x", "FORESTER_PAYER_FILE": "x", "FORESTER_CU_LIMIT": "1", "HOME": ""}
     expected = ["FORESTER_RPC_ULR is not a setting of the forester; is FORESTER_RPC_URL meant?"]
     assert unknown_variables(environment) == expected

@@ -81,7 +81,7 @@ def confirmations(chain: Chain, **options: Any) -> Confirmations:
     return Confirmations(cast("RpcClient", chain), pace=QUICK, **options)
 
 
-async def test_send__many_at_once__share_the_looks_at_statuses() -> None:
+async def test_send__many_at_once__share_the_reads_of_statuses() -> None:
     chain = Chain()
     async with confirmations(chain, maximum=50) as flight:
         outcomes = await asyncio.gather(*(flight.send(transaction(n), 100, within_s=60) for n in range(1, 41)))
@@ -97,7 +97,7 @@ async def test_send__dropped_transaction__is_sent_again_until_it_lands() -> None
     assert (outcome.fate, chain.sent[1]) == (Fate.CONFIRMED, 4)
 
 
-async def test_send__refused_by_a_program__tells_program_and_code() -> None:
+async def test_send__refused_by_a_program__reports_program_and_code() -> None:
     chain = Chain(fails={1: {"InstructionError": [2, {"Custom": 6004}]}})
     async with confirmations(chain) as flight:
         outcome = await flight.send(transaction(1), 100, within_s=60)
@@ -139,7 +139,7 @@ async def test_send__statuses_asked_for_often_enough__is_given_up_before_its_dea
     assert outcome.fate is Fate.DEADLINE_PASSED
 
 
-async def test_send__node_fails_for_a_while__goes_on_and_refusal_ends_it() -> None:
+async def test_send__node_fails_for_a_while__continues_and_refusal_ends_it() -> None:
     chain = Chain(broken_looks=3, lands_after={1: 2}, refuse=EndpointUnreachable("busy"))
     async with confirmations(chain) as flight:
         waiting = asyncio.create_task(flight.send(transaction(1), 100, within_s=60))

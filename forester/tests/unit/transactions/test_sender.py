@@ -164,7 +164,7 @@ async def test_send__landed__was_in_the_journal_before_and_is_not_after(bench: B
         assert bench.chain.blockhash_calls == 2
 
 
-async def test_send__refused__tells_and_counts_and_the_same_work_is_another_transaction(bench: Bench) -> None:
+async def test_send__refused__reports_and_counts_and_the_same_work_is_another_transaction(bench: Bench) -> None:
     bench.chain.fails = {"InstructionError": [2, {"Custom": 14301}]}
     async with bench.sender() as sender:
         outcome = await send(sender)
@@ -184,7 +184,7 @@ async def test_send__refused__tells_and_counts_and_the_same_work_is_another_tran
     assert await bench.signatures.pending() == []
 
 
-async def test_send__fate_unknown__stays_in_the_journal_and_is_repeated_not_signed_anew(bench: Bench) -> None:
+async def test_send__fate_unknown__stays_in_the_journal_and_is_repeated_not_signed_again(bench: Bench) -> None:
     bench.chain.drops = True
     async with bench.sender() as sender:
         sending = asyncio.create_task(send(sender))
@@ -200,7 +200,7 @@ async def test_send__fate_unknown__stays_in_the_journal_and_is_repeated_not_sign
         assert await bench.signatures.pending() == []
 
 
-async def test_send__fate_unknown_for_longer_than_is_remembered__is_signed_anew(bench: Bench) -> None:
+async def test_send__fate_unknown_for_longer_than_is_remembered__is_signed_again(bench: Bench) -> None:
     bench.chain.drops = True
     async with bench.sender() as sender:
         sending = asyncio.create_task(send(sender))
@@ -277,7 +277,7 @@ async def test_send__budget_of_the_hour_spent__signs_nothing_more_after_a_restar
         assert (await send(sender, work(3))).fate is Fate.CONFIRMED, "the hour has room again"
 
 
-async def test_send__expired_or_refused__counts_all_the_same(bench: Bench) -> None:
+async def test_send__expired_or_refused__counts_anyway(bench: Bench) -> None:
     bench.maximum = 2 * 5000
     bench.chain.drops, bench.chain.height = True, LAST_VALID + 1
     async with bench.sender() as sender:

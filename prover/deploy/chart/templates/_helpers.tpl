@@ -109,7 +109,7 @@ volumeMounts:
 {{- end }}
 {{- end }}
 
-{{- /* Queues that hold the jobs of some circuits; without circuits all of them. */ -}}
+{{- /* Queues that hold the jobs of some circuits, without a network and of each; without circuits all of them. */ -}}
 {{- define "prover.queues" -}}
 {{- $found := dict -}}
 {{- range .circuits -}}
@@ -118,5 +118,9 @@ volumeMounts:
 {{- else -}}{{- $_ := set $found "update" true -}}
 {{- end -}}
 {{- end -}}
-{{- $found | keys | sortAlpha | join "," | default "address_append,append,update" -}}
+{{- $queues := list -}}
+{{- range $circuit := $found | keys | sortAlpha | default (list "address_append" "append" "update") -}}
+{{- $queues = concat $queues (list $circuit (print $circuit "_mainnet") (print $circuit "_devnet")) -}}
+{{- end -}}
+{{- $queues | join "," -}}
 {{- end }}

@@ -1,6 +1,6 @@
 """A proof about random trees, which tests a key."""
 
-from prover.cli.made_up_requests import MadeUpRequests
+from prover.cli.random_requests import RandomRequests
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import LoadedKey
 from prover.proving.proof_making import prove_with_key
@@ -13,5 +13,5 @@ _SEED = "key verification"
 
 def make_trial_proof(key: LoadedKey, circuit: CircuitId, cancel: CancelFlag) -> None:
     """Prove a valid request and verify the proof under the same key; raises ProverError."""
-    body = encode_request(MadeUpRequests(_SEED).make(circuit))
+    body = encode_request(RandomRequests(_SEED).make(circuit))
     prove_with_key(key, read_task(read_envelope(body), known=None), cancel)

@@ -9,7 +9,11 @@ from shared.circuit_id import CircuitKind
 UNKNOWN_CIRCUIT = "unknown"
 CIRCUIT_TYPES = (*(kind.value for kind in CircuitKind), UNKNOWN_CIRCUIT)
 BATCH_TYPES = tuple(kind.value for kind in CircuitKind if kind.is_batch)
-QUEUES = ("zk_update_queue", "zk_append_queue", "zk_address_append_queue")
+QUEUES = tuple(
+    f"zk_{circuit}_{network}queue"
+    for network in ("", "mainnet_", "devnet_")
+    for circuit in ("update", "append", "address_append")
+)
 STATUSES = ("ok", "client_error", "error", "timeout", "rejected", "queued")
 JOB_STATUSES = ("completed", "failed")
 SUBMISSIONS = ("new", "duplicate", "refused")
@@ -183,6 +187,7 @@ class Metrics:
         """Declare the metrics of jobs, zero without a queue. Gauges count all instances, counters this one."""
         by_queue = ("queue",)
         self.queue_depth = gauge("prover_queue_depth", "Jobs waiting in the queue.", ("circuit_type",))
+        self.queue_waiting = gauge("prover_queue_waiting_jobs", "Jobs waiting in each queue.", by_queue)
         self.queue_processing = gauge("prover_queue_processing_jobs", "Jobs running on any instance.", by_queue)
         self.queue_oldest_age_seconds = gauge(
             "prover_queue_oldest_age_seconds", "Age of the oldest waiting job.", by_queue
@@ -249,7 +254,13 @@ class Metrics:
             self.sweeps.labels(kind)
             self.swept_jobs.labels(kind)
         for queue in QUEUES:
-            for state in (self.queue_processing, self.queue_oldest_age_seconds, self.queue_trees, self.queue_bytes):
+            for state in (
+                self.queue_waiting,
+                self.queue_processing,
+                self.queue_oldest_age_seconds,
+                self.queue_trees,
+                self.queue_bytes,
+            ):
                 state.labels(queue)
             for events in (self.expired_jobs, self.lease_losses, self.worker_restarts):
                 events.labels(queue)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from prover.proving.statement import Statement
-from prover.queue.circuit_queues import CircuitQueue
+from prover.queue.circuit_queues import CircuitQueue, Network
 
 
 class JobState(enum.StrEnum):
@@ -29,7 +29,7 @@ class Submission:
     """A request on its way into the queue."""
 
     circuit_type: str
-    """``circuitType`` of the body; its queue is ``CircuitQueue.of(circuit_type)``."""
+    """``circuitType`` of the body."""
     circuit: str
     """Catalogue name of the circuit where known, else empty."""
     body: bytes
@@ -39,6 +39,14 @@ class Submission:
     """``batchIndex`` of the body; negative is none."""
     public_inputs: bytes = b""
     """Public inputs of the body, 32 bytes each; empty if they cannot be read, and then the job gets no proof."""
+
+    network: Network | None = None
+    """Network whose queue the job enters."""
+
+    @property
+    def queue(self) -> CircuitQueue:
+        """Queue that the job enters."""
+        return CircuitQueue.of(self.circuit_type, self.network)
 
     @property
     def statement(self) -> Statement:

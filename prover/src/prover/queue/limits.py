@@ -1,7 +1,10 @@
 """Bounds and times of the queue."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
+
+from prover.queue.circuit_queues import CircuitQueue, Network
 
 STUCK_MS: Final = 120_000
 """Running jobs older than this count as stuck in statistics, as in the reference."""
@@ -13,6 +16,8 @@ class QueueLimits:
 
     jobs_per_queue: int = 20_000
     """Maximum waiting jobs of each circuit queue."""
+    jobs_per_network_queue: Mapping[Network, int] = field(default_factory=dict)
+    """Maximum waiting jobs of each circuit queue of a network; ``jobs_per_queue`` holds as well."""
     bytes_per_queue: int = 8 * 2**30
     """Maximum total size of the bodies of waiting and running jobs of each circuit queue."""
     max_wait_s: float = 600
@@ -29,6 +34,12 @@ class QueueLimits:
     """Maximum kept failed and cancelled jobs; beyond it the oldest are removed early."""
     request_s: float = 3600
     """Age at which a waiting request and its leftovers are removed."""
+
+    def jobs_in(self, queue: CircuitQueue) -> int:
+        """Return the maximum waiting jobs of a queue."""
+        network = queue.network
+        own = self.jobs_per_network_queue.get(network) if network else None
+        return self.jobs_per_queue if own is None else min(own, self.jobs_per_queue)
 
     def milliseconds(self) -> dict[str, int]:
         """Return the times in milliseconds and the numbers that the scripts expect."""

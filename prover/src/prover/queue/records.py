@@ -36,6 +36,7 @@ CIRCUIT_NAME: Final = re.compile(r"[A-Za-z0-9_-]*")
 STATUS_FIELDS: Final = (
     "state",
     "lane",
+    "queue",
     "type",
     "created",
     "started",
@@ -68,7 +69,11 @@ def placement(submission: Submission) -> dict[str, Any]:
     tree = submission.tree_id
     group = hashlib.sha256(tree.encode(errors="surrogatepass")).hexdigest()[:32] if tree else NO_TREE
     known = submission.circuit_type in set(CircuitKind)
+    queue = submission.queue
     return {
+        "queue": queue.value,
+        "lane": queue.without_network.value,
+        "digest": _digest(submission),
         "type": _cut(submission.circuit_type, LONGEST_TYPE),
         "label": submission.circuit_type if known else UNKNOWN_TYPE,
         "circuit": submission.circuit,
@@ -77,6 +82,12 @@ def placement(submission: Submission) -> dict[str, Any]:
         "group": group,
         "order": f"{min(index, LARGEST_INDEX):020d}" if index >= 0 else LAST,
     }
+
+
+def _digest(submission: Submission) -> str:
+    """Return the digest by which equal requests are found; no body begins with the name of a network."""
+    network = f"{submission.network}\0" if submission.network else ""
+    return hashlib.sha256(network.encode() + submission.body).hexdigest()
 
 
 def bounded(error: str) -> str:
@@ -110,7 +121,7 @@ def _status(job_id: str, raw: dict[str, bytes | None]) -> JobStatus:
         job_id=job_id,
         state=state,
         circuit_type=_cut(texts["type"], LONGEST_TYPE),
-        queue=CircuitQueue(texts["lane"]),
+        queue=CircuitQueue(texts.get("queue", texts["lane"])),
         created_at=_number(texts["created"]) / 1000,
         started_at=_seconds(texts.get("started")),
         error=bounded(texts["error"]) if "error" in texts else None,
@@ -126,7 +137,7 @@ def _status(job_id: str, raw: dict[str, bytes | None]) -> JobStatus:
 
 def is_job_of(reply: SubmitReply, submission: Submission) -> bool:
     """Return whether the id of an existing job is bound to the statement of a submission, if that has one."""
-    return not submission.public_inputs or _stands_for(reply.id, reply.nonce, submission.statement)
+    return not submission.public_inputs or _is_bound_to(reply.id, reply.nonce, submission.statement)
 
 
 def claim(reply: ClaimReply, queue: CircuitQueue, body: bytes) -> Claim:
@@ -195,10 +206,10 @@ def _statement(job_id: str, nonce: str, circuit: str, inputs: str) -> Statement 
     if not circuit or not inputs or not CIRCUIT_NAME.fullmatch(circuit) or not _HEX.fullmatch(inputs):
         return None
     statement = Statement(circuit, bytes.fromhex(inputs))
-    return statement if _stands_for(job_id, nonce, statement) else None
+    return statement if _is_bound_to(job_id, nonce, statement) else None
 
 
-def _stands_for(job_id: str, nonce: str, statement: Statement) -> bool:
+def _is_bound_to(job_id: str, nonce: str, statement: Statement) -> bool:
     if len(nonce) != 2 * NONCE_BYTES or not _HEX.fullmatch(nonce):
         return False
     return job_id_of(bytes.fromhex(nonce), statement) == job_id

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from prover.errors import QueueFull
+from prover.errors import NetworkQueueFull, QueueFull
 from prover.queue import records, wake_ups
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
@@ -44,6 +43,8 @@ from prover.queue.watch import Watch
 from shared.logs import get_logger
 
 FULL_RETRY_S: Final = 10
+NETWORK_FULL_RETRY_S: Final = 5
+"""Pause after a refusal by a queue of a network, as in the reference."""
 LONGEST_ID: Final = 64
 _LONGEST_BODY: Final = 2**24
 """Bytes; no instance stores a longer body, and a job with a longer one is treated as a job without a body."""
@@ -93,15 +94,13 @@ class JobStore:
 
         Raises QueueFull when the queue is at its bound of jobs or bytes.
         """
-        queue = CircuitQueue.of(submission.circuit_type)
+        queue = submission.queue
         nonce = new_nonce()
         arguments = {
             "id": job_id_of(nonce, submission.statement),
             "nonce": nonce.hex(),
             "inputs": submission.public_inputs.hex(),
-            "digest": hashlib.sha256(submission.body).hexdigest(),
-            "queue": queue.value,
-            "jobs_per_queue": self.limits.jobs_per_queue,
+            "jobs_per_queue": self.limits.jobs_in(queue),
             "bytes_per_queue": self.limits.bytes_per_queue,
             **records.placement(submission),
         }
@@ -110,9 +109,7 @@ class JobStore:
             _log.warning("duplicate_rejected", job_id=reply.id[:LONGEST_ID], detail="its id is not bound to this body")
             reply = await self._run("submit", SubmitReply, arguments | {"fresh": True}, submission.body)
         if reply.answer == "full":
-            raise QueueFull(
-                f"the queue {queue.queue_name} is full; send the request again later", retry_after_s=FULL_RETRY_S
-            )
+            raise _full(queue)
         return SubmissionResult(reply.id, reply.answer == "duplicate")
 
     async def status(self, job_id: str) -> JobStatus | None:
@@ -267,6 +264,13 @@ class JobStore:
                     waited_s,
                 )
             )
+
+
+def _full(queue: CircuitQueue) -> QueueFull:
+    detail = f"the queue {queue.queue_name} is full; send the request again later"
+    if queue.network is None:
+        return QueueFull(detail, retry_after_s=FULL_RETRY_S)
+    return NetworkQueueFull(detail, retry_after_s=NETWORK_FULL_RETRY_S)
 
 
 def _named(claim: Claim) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class QueueInstance:
         ]
 
     def work(self, service: ProvingService, selection: CircuitSelection, slots: int, total_slots: int) -> None:
-        """Prove jobs of the selected circuits: at most ``slots`` of each queue and ``total_slots`` together."""
+        """Prove jobs of the selected circuits: at most ``slots`` of each circuit and ``total_slots`` together."""
         queues = queues_of(selection)
         self._executor = ThreadPoolExecutor(total_slots, thread_name_prefix="job")
         self._attempts = Attempts(
@@ -117,7 +117,7 @@ def queues_of(selection: CircuitSelection) -> list[CircuitQueue]:
     if selection.circuits is None:
         return list(CircuitQueue)
     wanted = {CircuitQueue.of(circuit.kind) for circuit in selection.circuits}
-    return [queue for queue in CircuitQueue if queue in wanted]
+    return [queue for queue in CircuitQueue if queue.without_network in wanted]
 
 
 def claimable(selection: CircuitSelection) -> frozenset[str] | None:

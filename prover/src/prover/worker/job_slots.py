@@ -1,4 +1,4 @@
-"""The bound on jobs that an instance proves at once, per circuit queue and in total."""
+"""The bound on jobs that an instance proves at once, per circuit and in total."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
@@ -7,12 +7,15 @@ from prover.queue.circuit_queues import CircuitQueue
 
 
 class JobSlots:
-    """Jobs that an instance may prove at once; the queues take turns. Belongs to the event loop."""
+    """Jobs that an instance may prove at once; the queues take turns. Belongs to the event loop.
 
-    def __init__(self, queues: Iterable[CircuitQueue], per_queue: int, total: int) -> None:
+    The queues of a circuit's networks share the slots of the circuit, because proofs of all of them need its memory.
+    """
+
+    def __init__(self, queues: Iterable[CircuitQueue], per_circuit: int, total: int) -> None:
         self.queues = list(queues)
         self.total = total
-        self._per_queue = per_queue
+        self._per_circuit = per_circuit
         self._turns = list(self.queues)
         self._in_use: Counter[CircuitQueue] = Counter()
         self._watchers: list[Callable[[], None]] = []
@@ -23,7 +26,7 @@ class JobSlots:
 
     def is_free(self, queue: CircuitQueue) -> bool:
         """Return whether another job of a queue may start."""
-        return self._in_use[queue] < self._per_queue and self._in_use.total() < self.total
+        return self._in_use[queue.without_network] < self._per_circuit and self._in_use.total() < self.total
 
     def acquire(self, queue: CircuitQueue) -> bool:
         """Acquire a slot; False when none is free."""
@@ -43,6 +46,6 @@ class JobSlots:
         self._change(queue, -1)
 
     def _change(self, queue: CircuitQueue, by: int) -> None:
-        self._in_use[queue] += by
+        self._in_use[queue.without_network] += by
         for watcher in self._watchers:
             watcher()

@@ -59,6 +59,7 @@ class QueueMonitor:
         for queue, counts in stats.queues.items():
             for kind, waiting in counts.waiting_by_type.items():
                 depth[kind] += waiting
+            metrics.queue_waiting.labels(queue.queue_name).set(counts.waiting)
             metrics.queue_processing.labels(queue.queue_name).set(counts.processing)
             metrics.queue_oldest_age_seconds.labels(queue.queue_name).set(counts.oldest_waiting_s)
             metrics.queue_trees.labels(queue.queue_name).set(counts.trees)

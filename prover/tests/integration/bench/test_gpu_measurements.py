@@ -21,7 +21,7 @@ def test_service__whose_gpu_fails__is_no_measurement(
     assert "GPU 0 failed" in said
 
 
-def test_keys__that_are_there__stay_and_what_is_missing_beside_them_is_made(
+def test_keys__that_are_there__stay_and_what_is_missing_next_to_them_is_made(
     cuda_host_library: Path, tmp_path: Path
 ) -> None:
     def make() -> str:

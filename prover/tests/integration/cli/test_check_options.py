@@ -100,7 +100,7 @@ def test_command__with_api_keys_that_cannot_be_read__refuses_them(
     assert result.exit_code == 78, result.output
 
 
-def test_check__beside_an_entry_that_is_no_key__warns(tmp_path: Path) -> None:
+def test_check__next_to_an_entry_that_is_no_key__warns(tmp_path: Path) -> None:
     (tmp_path / "v1_inclusion_26_1.key").symlink_to(tmp_path / "nowhere")
     result = CliRunner().invoke(cli, ["check", "--output", "json", "--keys-dir", str(tmp_path)])
     entries = [entry for entry in json.loads(result.stdout)["checks"] if entry["name"] == "keys"]

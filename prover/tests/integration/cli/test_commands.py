@@ -73,7 +73,7 @@ def test_prove__every_kind_of_circuit__writes_a_proof_that_holds(
         key.verify(read_proof(answer.stdout), scalars(vector.public_inputs))
 
 
-def test_prove__with_a_key_of_generation_0_14__gives_a_proof_for_the_published_key(
+def test_prove__with_a_key_of_gnark_0_14__gives_a_proof_for_the_published_key(
     later_generation_dir: Path, published_keys: KeyStore, verifying_key_of: VerifyingKeyOf
 ) -> None:
     answer = run("prove", "--key", later_generation_dir / f"{CONVERTED}.key", stdin=HASHED.body)
@@ -184,7 +184,7 @@ def test_commands__on_a_file_that_is_no_key__exit_65(tmp_path: Path, content: by
     assert not (tmp_path / "y").exists()
 
 
-def test_inspect__of_a_proving_key__tells_what_it_is(
+def test_inspect__of_a_proving_key__reports_what_it_is(
     reference_keys_dir: Path, published_keys: KeyStore, verifying_key_of: VerifyingKeyOf, tmp_path: Path
 ) -> None:
     misnamed = tmp_path / "something.bin"
@@ -211,7 +211,7 @@ def test_inspect__of_a_proving_key__tells_what_it_is(
     assert re.search(r"^circuit +v2_combined_32_40_1_2$", text, re.MULTILINE)
 
 
-def test_inspect__of_a_converted_key__tells_its_generation(later_generation_dir: Path) -> None:
+def test_inspect__of_a_converted_key__reports_its_generation(later_generation_dir: Path) -> None:
     facts = json.loads(run("inspect", later_generation_dir / f"{CONVERTED}.key", "--output", "json").stdout)
     assert (facts["generation"], facts["circuit"]) == ("0.14", CONVERTED)
 
@@ -244,7 +244,7 @@ def test_output__that_cannot_be_written__is_one_line_and_exit_78(words: tuple[st
     )
 
 
-def test_prove__whose_output_cannot_be_written__tells_it_in_one_line(reference_keys_dir: Path) -> None:
+def test_prove__whose_output_cannot_be_written__is_reported_in_one_line(reference_keys_dir: Path) -> None:
     key = reference_keys_dir / circuit(SMALL.circuit).earlier_key_file
     with Path("/dev/full").open("wb") as full:
         answer = subprocess.run(

@@ -13,7 +13,7 @@ from in_process_service import VerifyingKeyOf, circuit, open_store, scalars
 from independent_groth16 import holds
 from sampling import FULL
 
-from prover.cli.made_up_requests import MadeUpRequests
+from prover.cli.random_requests import RandomRequests
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.store.key_store import KeyStore
@@ -28,8 +28,8 @@ INDEPENDENT = ("v1_combined_26_26_1_2", "v2_combined_32_40_2_1")
 
 
 def assert_provable(name: str, store: KeyStore, engine: Engine) -> tuple[bytes, tuple[int, ...]]:
-    """Prove and verify a made-up request; return the proof and its public inputs."""
-    request = MadeUpRequests(name).make(circuit(name))
+    """Prove and verify a random request; return the proof and its public inputs."""
+    request = RandomRequests(name).make(circuit(name))
     body = encode_request(request)
     task = read_task(read_envelope(body), known=None)
     assert task.circuit == circuit(name)
@@ -42,7 +42,7 @@ def assert_provable(name: str, store: KeyStore, engine: Engine) -> tuple[bytes, 
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
-def test_made_up_request__of_a_published_circuit__is_proved(
+def test_random_request__of_a_published_circuit__is_proved(
     name: str, published_keys: KeyStore, engine: Engine, verifying_key_of: VerifyingKeyOf
 ) -> None:
     proof, inputs = assert_provable(name, published_keys, engine)
@@ -52,11 +52,11 @@ def test_made_up_request__of_a_published_circuit__is_proved(
 
 @pytest.mark.reference_batch_keys
 @pytest.mark.parametrize("name", sorted(BATCH) if FULL else ["batch_append_32_10"])
-def test_made_up_request__of_a_batch_circuit__is_proved(name: str, batch_keys: KeyStore, engine: Engine) -> None:
+def test_random_request__of_a_batch_circuit__is_proved(name: str, batch_keys: KeyStore, engine: Engine) -> None:
     assert_provable(name, batch_keys, engine)
 
 
-def test_made_up_request__of_a_small_batch__is_proved_under_the_key_of_the_reference(
+def test_random_request__of_a_small_batch__is_proved_under_the_key_of_the_reference(
     reference_small_batch_key: Path, engine: Engine, verifying_key_of: VerifyingKeyOf
 ) -> None:
     store = open_store(reference_small_batch_key.parent, engine)

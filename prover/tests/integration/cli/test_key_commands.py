@@ -120,7 +120,9 @@ def test_download__of_a_run_mode_with_absent_keys__names_each_and_brings_the_oth
     assert SMALL.key_file in prover.names()
 
 
-def test_download__killed__goes_on_where_it_was(prover: Prover, server: KeyServer, environment: dict[str, str]) -> None:
+def test_download__killed__continues_where_it_was(
+    prover: Prover, server: KeyServer, environment: dict[str, str]
+) -> None:
     server.faults[OTHER.key_file] = [silent(100_000)]
     command = [str(PROVER), "download", "--circuit", OTHER.name, "--keys-dir", str(prover.keys)]
     command += ["--download-url", server.url]
@@ -228,7 +230,7 @@ def test_verify__of_a_folder_without_keys__is_no_success(prover: Prover) -> None
         prover.keys.mkdir(exist_ok=True)
 
 
-def test_verify__against_lists__tells_wrong_sizes_digests_and_missing_keys(installed: Prover, tmp_path: Path) -> None:
+def test_verify__against_lists__reports_wrong_sizes_digests_and_missing_keys(installed: Prover, tmp_path: Path) -> None:
     data = (installed.keys / SMALL.key_file).read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     (installed.keys / "CHECKSUM").write_text(f"{digest}  {SMALL.key_file}\n{'1' * 64}  {OTHER.key_file}\n")

@@ -7,7 +7,7 @@ import socket
 from prover.cli.checks.machine import Status, check_address
 
 
-def test_address__that_is_taken__is_a_failure_that_names_the_option() -> None:
+def test_address__that_is_in_use__is_a_failure_that_names_the_option() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

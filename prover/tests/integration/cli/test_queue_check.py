@@ -48,7 +48,7 @@ def test_check__of_a_redis_in_cluster_mode__warns(redis_start: StartRedis, tmp_p
     assert "cluster mode" in redis["detail"]
 
 
-def test_check__of_a_redis_that_is_away__fails(redis_start: StartRedis, tmp_path: Path) -> None:
+def test_check__of_a_redis_that_is_unreachable__fails(redis_start: StartRedis, tmp_path: Path) -> None:
     server = redis_start()
     server.kill()
     code, (redis,) = check(tmp_path, "--redis-url", server.url)
@@ -70,5 +70,5 @@ def test_check__without_a_queue__asks_nobody(tmp_path: Path) -> None:
     assert check(tmp_path)[1] == []
 
 
-def test_check__of_a_redis_that_does_not_tell__is_ok() -> None:
+def test_check__of_a_redis_that_does_not_report_it__is_ok() -> None:
     assert judge("redis://host", RedisFacts("unknown", 0.5, None, None)).status is Status.OK

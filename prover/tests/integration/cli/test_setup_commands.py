@@ -90,7 +90,7 @@ def test_setup__v2_inclusion__key_proves_the_golden_request(small_key: tuple[Pat
     require_proof_and_verdict(*small_key, tmp_path, vector_named("prover/v2_inclusion_32_1"))
 
 
-def test_setup__batch_append__key_proves_a_made_up_request(tmp_path: Path) -> None:
+def test_setup__batch_append__key_proves_a_random_request(tmp_path: Path) -> None:
     key, _ = setup(tmp_path, *APPEND[:-1], "--append-batch-size=2")
     request = run("gen-test-params", "--circuit=append", "--batch-size=2").stdout
     answer = run("prove", "--key", key, stdin=request)
@@ -341,7 +341,7 @@ def test_keys_dev__makes_what_is_missing_or_damaged_and_nothing_twice(nearly_don
     assert (facts["circuit"], facts["development"]) == ("v1_inclusion_26_1", True)
 
 
-def test_keys_dev__stopped_before_the_manifest_was_written__goes_on(nearly_done: Path) -> None:
+def test_keys_dev__stopped_before_the_manifest_was_written__continues(nearly_done: Path) -> None:
     manifest = json.loads((nearly_done / "manifest.json").read_text())
     left = [record for record in manifest["keys"] if record["name"] != "v2_inclusion_32_1.key"]
     taken = [record for record in manifest["keys"] if record["name"] == "v2_inclusion_32_1.key"]

@@ -93,7 +93,7 @@ def test_start__signalled_twice__ends_at_once(service: Service) -> None:
 
 
 @pytest.mark.parametrize("option", ["--prover-address", "--metrics-address"])
-def test_start__on_a_taken_address__exits_78_and_names_it(tmp_path: Path, option: str) -> None:
+def test_start__on_an_address_in_use__exits_78_and_names_it(tmp_path: Path, option: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

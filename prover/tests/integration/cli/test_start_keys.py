@@ -59,7 +59,7 @@ def test_start__with_preloaded_keys__is_ready_when_they_are_loaded(start: Start)
         assert service.ask("POST", "/prove", SMALL_BODY)[0] == 200
 
 
-def test_start__with_a_preloaded_key_missing__says_so_and_proves_with_the_others(start: Start) -> None:
+def test_start__with_a_preloaded_key_missing__reports_it_and_proves_with_the_others(start: Start) -> None:
     with start("--preload-circuits", f"{OTHER.name},{SMALL.name}") as service:
         service.until(lambda: any(line["event"] == "key_not_preloaded" for line in service.lines()))
         code, body = service.ask("GET", "/readyz", port=service.metrics_port)
@@ -72,7 +72,7 @@ def test_start__with_a_preloaded_key_missing__says_so_and_proves_with_the_others
         assert message.startswith(f"proving key file not found: {OTHER.key_file}; run `prover download`")
 
 
-def test_start__without_keys__says_so_once_and_serves_those_that_come(
+def test_start__without_keys__reports_it_once_and_serves_those_that_come(
     start: Start, folder: Path, tmp_path: Path
 ) -> None:
     later = tmp_path / "later"

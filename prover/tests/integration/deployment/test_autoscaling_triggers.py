@@ -11,7 +11,7 @@ from queue_inspection import Queue
 from redis_server import RedisServer
 from rendered_chart import rendered, require_tools
 
-from prover.queue.circuit_queues import CircuitQueue
+from prover.queue.circuit_queues import CircuitQueue, Network
 from prover.queue.jobs import Submission
 from prover.queue.limits import QueueLimits
 
@@ -32,6 +32,10 @@ def scaled_object(**pool: Any) -> dict[str, Any]:
     chart = rendered("prover", values, {"workers": {"pool": pool}, "autoscaling.waitingJobsPerReplica": 4})
     spec: dict[str, Any] = chart.named("ScaledObject", "prover-pool")["spec"]
     return spec
+
+
+def of_all_networks(*circuits: CircuitQueue) -> set[CircuitQueue]:
+    return {queue for queue in CircuitQueue if queue.without_network in circuits}
 
 
 def replicas(spec: dict[str, Any], server: RedisServer) -> int:
@@ -56,9 +60,10 @@ async def test_scaled_object__jobs_wait_run_and_end__asks_for_replicas_of_all_of
         assert spec["minReplicaCount"] == replicas(spec, redis_database) == 0
         for number in range(9):
             kind = ("update", "append", "address-append")[number % 3]
-            await queue.submit(Submission(kind, "", f"{number}".encode(), f"tree {number}", number))
+            network = (None, *Network)[number // 3]
+            await queue.submit(Submission(kind, "", f"{number}".encode(), f"tree {number}", number, network=network))
         assert replicas(spec, redis_database) == 3, "nine jobs, four a replica"
-        claims = [await queue.claimed(line) for line in CircuitQueue for _ in range(3)]
+        claims = [await queue.claimed(line) for line in CircuitQueue]
         assert replicas(spec, redis_database) == spec["maxReplicaCount"] == 4
         for claim in claims[:-1]:
             assert await queue.finish(claim, b"{}", 5)
@@ -79,9 +84,9 @@ def test_scaled_object__pool_of_some_circuits__counts_their_queues_alone() -> No
         for circuits, names in found.items()
     }
     assert by_circuits == {
-        ("append",): {CircuitQueue.APPEND},
-        ("address-append", "append-test"): {CircuitQueue.ADDRESS_APPEND, CircuitQueue.APPEND},
-        ("update", "inclusion"): {CircuitQueue.UPDATE},
+        ("append",): of_all_networks(CircuitQueue.APPEND),
+        ("address-append", "append-test"): of_all_networks(CircuitQueue.ADDRESS_APPEND, CircuitQueue.APPEND),
+        ("update", "inclusion"): of_all_networks(CircuitQueue.UPDATE),
         (): set(CircuitQueue),
     }
     assert all(len(found[circuits]) == 2 * len(lines) for circuits, lines in by_circuits.items())
@@ -89,4 +94,8 @@ def test_scaled_object__pool_of_some_circuits__counts_their_queues_alone() -> No
 
 def test_scaled_object__pool_of_several_proofs_at_once__holds_a_replica_for_as_many() -> None:
     formula = scaled_object(maxConcurrency=3, circuits=["append"])["advanced"]["scalingModifiers"]["formula"]
-    assert formula == "(waiting_append) / 4 + (running_append) / 3"
+    waiting, running = (
+        " + ".join(f"{state}_append{network}" for network in ("", "_mainnet", "_devnet"))
+        for state in ("waiting", "running")
+    )
+    assert formula == f"({waiting}) / 4 + ({running}) / 3"

@@ -44,7 +44,7 @@ def test_build_context__scripts_of_the_workspace_that_a_stage_runs__are_copied_b
                     assert any(script.startswith(f"{source}/") for source in copied), script
 
 
-def test_build_context__what_is_made_here__is_left_out() -> None:
+def test_build_context__what_is_made_here__is_omitted() -> None:
     made = (
         *(".git/HEAD", ".venv/bin/python", ".state/members", ".env", "payer.json"),
         *("keys-cache/reference/0.27.0/proving-keys/inclusion_32_1.key", "shared/localnet/.venv/bin/python"),

@@ -198,6 +198,36 @@ def test_compose__provers__are_healthy_when_they_are_ready(profile: str) -> None
             assert "http://127.0.0.1:9998/readyz" in service["healthcheck"]["test"][-1]
 
 
+FIXED = re.compile(
+    r"PROVER_(HTTP__(ADDRESS|METRICS_ADDRESS|API_KEYS?|API_KEYS_FILE)"
+    r"|KEYS__(DIRECTORY|PREPARED_DIRECTORY|MANIFEST|AUTO_DOWNLOAD|DOWNLOAD_\w+)"
+    r"|QUEUE__(URL|HTTP|WORKERS|MEMORY_LIMIT_BYTES)|CUDA_LIBRARY|DEVICE)"
+)
+"""Settings that the commands, read-only mounts and secrets of the services decide."""
+GROUPS = {"queue": "PROVER_QUEUE__", "cuda": "PROVER_CUDA"}
+"""Settings of one profile only."""
+
+
+@pytest.mark.parametrize("profile", ["standalone", "cuda", "queue"])
+def test_compose__provers__pass_every_setting(profile: str) -> None:
+    page = (WORKSPACE / "prover/docs/reference/settings.md").read_text()  # generated from the models
+    known = {name for name in re.findall(r"^\| `(PROVER_\w+)`", page, re.MULTILINE) if not FIXED.fullmatch(name)}
+    assert len(known) > 50
+    others = tuple(group for name, group in GROUPS.items() if name != profile)
+    for name, service in services(profile).items():
+        if "build" in service:
+            passed = {variable for variable in service["environment"] if variable.startswith("PROVER_")}
+            assert {variable for variable in known - passed if not variable.startswith(others)} == set(), name
+            decided = {
+                "PROVER_API_KEY_FILE",
+                "PROVER_DEVICE",
+                "PROVER_QUEUE__MEMORY_LIMIT_BYTES",
+                "PROVER_MAX_CONCURRENCY",
+                "PROVER_TOTAL_MEMORY_GB",
+            }
+            assert passed - known - decided == {"PROVER_KEYS__PREPARED_DIRECTORY"}
+
+
 def test_compose__queue__is_redis_on_a_volume_one_api_and_two_workers() -> None:
     found = services("queue")
     assert set(found) == {"redis", "api", "worker"}

@@ -1,4 +1,4 @@
-"""The interface description against the live service: made-up requests, and answers as described."""
+"""The interface description against the live service: random requests, and answers as described."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_operations__described__are_all_readable() -> None:
 
 
 @pytest.mark.parametrize("label", sorted(OPERATIONS))
-async def test_answers__to_made_up_requests__are_as_described(
+async def test_answers__to_random_requests__are_as_described(
     listen: Listen, published_keys: KeyStore, job_store: JobStore, label: str
 ) -> None:
     _, port = await listen(published_keys, job_store, http={"api_keys": "tester:admin=testers-key"})

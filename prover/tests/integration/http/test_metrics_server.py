@@ -96,7 +96,7 @@ def idle_clients() -> Iterator[Callable[[tuple[str, int]], None]]:
         yield connect
 
 
-async def test_metrics_server__beside_hundreds_of_slow_clients__answers_probes_and_scrapes(
+async def test_metrics_server__next_to_hundreds_of_slow_clients__answers_probes_and_scrapes(
     serve: Serve, published_keys: KeyStore, idle_clients: Callable[[tuple[str, int]], None]
 ) -> None:
     state = (await serve(published_keys, http={"metrics_address": "127.0.0.1:0"})).app[STATE]
@@ -173,7 +173,7 @@ def test_metrics_server__sent_bytes_that_are_not_http__answers_400_without_a_log
     assert not lines
 
 
-def test_metrics_server__on_a_taken_address__says_so() -> None:
+def test_metrics_server__on_an_address_in_use__reports_it() -> None:
     server = MetricsServer(new_registry(), "127.0.0.1", 0)
     try:
         with pytest.raises(OSError, match="in use"):
@@ -182,7 +182,7 @@ def test_metrics_server__on_a_taken_address__says_so() -> None:
         server.close()
 
 
-async def test_metrics_server__on_a_taken_address_that_nobody_chose__takes_a_free_port(
+async def test_metrics_server__on_an_address_in_use_that_nobody_chose__takes_a_free_port(
     serve: Serve, published_keys: KeyStore
 ) -> None:
     state = (await serve(published_keys)).app[STATE]
@@ -268,7 +268,7 @@ async def test_readiness__names_everything_that_is_missing(
     assert "the device" not in ready()[1]
 
 
-async def test_readiness__beside_an_entry_that_is_no_key__is_that_of_the_keys(
+async def test_readiness__next_to_an_entry_that_is_no_key__is_that_of_the_keys(
     serve: Serve, published_keys: KeyStore, tmp_path: Path
 ) -> None:
     (tmp_path / "v1_inclusion_26_1.key").write_bytes(b"not looked into yet")
@@ -277,7 +277,7 @@ async def test_readiness__beside_an_entry_that_is_no_key__is_that_of_the_keys(
     assert probes(state)["/readyz"]() == (True, "ready: 1 proving keys installed")
 
 
-async def test_readiness__that_cannot_be_told__is_503_with_what_failed(
+async def test_readiness__that_cannot_be_determined__is_503_with_what_failed(
     serve: Serve, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = await serve(published_keys, http={"metrics_address": "127.0.0.1:0"})

@@ -116,7 +116,7 @@ async def test_proof__with_another_public_input__is_rejected_by_both_independent
     assert not reference_accepts(reference_prover, carrier, tmp_path, key, body, other)
 
 
-async def test_proof__under_a_key_of_generation_0_14__is_accepted_under_the_published_key(
+async def test_proof__under_a_key_of_gnark_0_14__is_accepted_under_the_published_key(
     serve: Serve,
     later_generation_keys: KeyStore,
     published_keys: KeyStore,

@@ -107,7 +107,7 @@ def test_faults__of_wrong_answers_about_jobs__are_found() -> None:
     assert len(faults(failed, wrong, "")) == 10
 
 
-def test_answers__that_say_something_else__are_not_alike() -> None:
+def test_answers__that_report_itmething_else__are_not_alike() -> None:
     queued = Answer(202, "", '{"status":"queued","queue":"zk_update_queue","job_id":"1"}')
     assert alike(Answer(202, "", '{"status":"queued","queue":"zk_update_queue","job_id":"2","more":0}'), queued)
     assert not alike(Answer(202, "", '{"status":"queued","queue":"zk_append_queue","job_id":"2"}'), queued)

@@ -349,14 +349,12 @@ async def test_cleanup__of_a_request_that_is_too_old__ends_it_and_is_counted(
         assert sample(state, "prover_queue_swept_jobs_total", kind=kind) == swept
 
 
-async def test_role__without_a_queue__does_not_tell_paths_that_are_not_there(
-    serve: Serve, published_keys: KeyStore
-) -> None:
+async def test_role__without_a_queue__does_not_name_missing_paths(serve: Serve, published_keys: KeyStore) -> None:
     client = await serve(published_keys, http={"api_keys": "forester=forester-key"})
     assert (await client.post("/queue/add", headers={"X-API-Key": "forester-key"})).status == 404
 
 
-async def test_counts__of_waiting_jobs__tell_those_of_trees_apart(
+async def test_counts__of_waiting_jobs__distinguish_those_of_trees(
     serve: Serve, published_keys: KeyStore, job_store: JobStore
 ) -> None:
     client = await serve(published_keys, job_store)

@@ -27,7 +27,7 @@ async def readiness(client: Client) -> tuple[bool, str]:
 
 
 @pytest.mark.parametrize("how", ["dead", "hung"])
-async def test_redis__away__is_told_and_small_circuits_are_proved_at_once(
+async def test_redis__unreachable__is_reported_and_small_circuits_are_proved_at_once(
     serve: Serve, published_keys: KeyStore, redis_start: StartRedis, how: str
 ) -> None:
     redis = redis_start()
@@ -62,7 +62,7 @@ async def assert_answers_without_redis(client: Client, requests: list[tuple[str,
     assert (response.status, sorted(await response.json())) == (200, ["ar", "bs", "krs"])
 
 
-async def test_redis__away__leaves_answers_that_need_none(
+async def test_redis__unreachable__leaves_answers_that_need_none(
     serve: Serve, published_keys: KeyStore, redis_start: StartRedis
 ) -> None:
     redis = redis_start()

@@ -279,7 +279,7 @@ async def test_proof__that_does_not_verify__never_leaves(
     assert "ar" not in await response.json()
 
 
-async def test_metrics__after_a_proof__tell_its_cost(serve: Serve, published_keys: KeyStore) -> None:
+async def test_metrics__after_a_proof__report_its_cost(serve: Serve, published_keys: KeyStore) -> None:
     client = await serve(published_keys)
     await client.post("/prove", data=SMALL.body)
     kind = {"circuit_type": "inclusion"}

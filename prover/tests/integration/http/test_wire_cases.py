@@ -51,7 +51,7 @@ def test_cases__with_a_deliberate_difference__exist_in_the_table() -> None:
     assert set(DIFFERENCES) <= set(CASES)
 
 
-def test_cases__none__are_left_out() -> None:
+def test_cases__all__are_tested() -> None:
     assert len(recorded_cases()) == len(load("prover/cases.json")["cases"])
     assert len(CASES) == len(all_cases())
     flows = load("prover/queue_flows.json")["flows"]

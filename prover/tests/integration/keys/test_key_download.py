@@ -145,7 +145,7 @@ def test_download__of_which_all_bytes_are_here__asks_for_none(server: KeyServer,
     require_published(server, folder)
 
 
-def test_download__continued_with_foreign_bytes__starts_anew(server: KeyServer, folder: Path) -> None:
+def test_download__continued_with_foreign_bytes__starts_again(server: KeyServer, folder: Path) -> None:
     folder.mkdir()
     digest = hashlib.sha256(server.files[FILE]).hexdigest()
     (folder / f".{FILE}.{digest[:16]}.partial").write_bytes(bytes(1000))
@@ -220,7 +220,7 @@ def test_checksum_list__that_is_none__is_refused(server: KeyServer, folder: Path
     assert names(folder) == set()
 
 
-def test_checksum_list__without_the_key__says_so(server: KeyServer, folder: Path) -> None:
+def test_checksum_list__without_the_key__reports_it(server: KeyServer, folder: Path) -> None:
     server.checksums = ""
     with pytest.raises(KeyDownloadFailed, match=rf"no checksum found for {FILE}: check --download-url, or"):
         bring(server, folder)
@@ -286,7 +286,7 @@ def test_download__larger_than_the_disk__writes_nothing(
     assert names(folder) == {"CHECKSUM"}
 
 
-def test_download__onto_a_disk_that_fills_up__says_so_and_continues_later(
+def test_download__onto_a_disk_that_fills_up__reports_it_and_continues_later(
     server: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = [50_000]
@@ -309,13 +309,13 @@ def test_download__onto_a_disk_that_fills_up__says_so_and_continues_later(
     require_published(server, folder)
 
 
-def test_download__into_a_place_that_is_no_folder__says_so(server: KeyServer, tmp_path: Path) -> None:
+def test_download__into_a_place_that_is_no_folder__reports_it(server: KeyServer, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(KeyDownloadFailed, match=r"cannot be written: .*: check its permissions"):
         bring(server, tmp_path / "file" / "keys")
 
 
-def test_download__into_a_read_only_folder__says_so(
+def test_download__into_a_read_only_folder__reports_it(
     server: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
@@ -324,7 +324,7 @@ def test_download__into_a_read_only_folder__says_so(
     assert not server.gets
 
 
-def test_download__from_a_port_nobody_listens_on__says_so(folder: Path) -> None:
+def test_download__from_a_port_nobody_listens_on__reports_it(folder: Path) -> None:
     nowhere = DownloadSource("http://127.0.0.1:1/keys", attempts=2, backoff_s=0.01)
     with pytest.raises(KeyDownloadFailed, match=r"the connection failed: .*\(2 attempts\)"):
         download_keys(folder, ONE, nowhere, CancelFlag())
@@ -352,7 +352,7 @@ def test_download__through_a_proxy__asks_it(server: KeyServer, folder: Path, mon
     require_published(server, folder)
 
 
-def test_download__through_a_proxy_without_a_valid_address__says_so(
+def test_download__through_a_proxy_without_a_valid_address__reports_it(
     server: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://user:secret@:port")

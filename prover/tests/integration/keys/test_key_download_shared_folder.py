@@ -88,7 +88,7 @@ def paused(keep: int, reached: threading.Event, go_on: threading.Event) -> Fault
 
 
 @pytest.mark.usefixtures("no_locks")
-def test_download__where_there_are_no_locks__goes_on_without(server: KeyServer, folder: Path) -> None:
+def test_download__where_there_are_no_locks__continues_without(server: KeyServer, folder: Path) -> None:
     server.faults[FILE] = [truncated(1000), wrong(bytes(SIZE)), status(416)]
     assert bring(server, folder) == 1
     require_published(server, folder)
@@ -111,7 +111,7 @@ def test_download__where_there_are_no_locks__by_several_at_once__ends_well(serve
 
 
 @pytest.mark.usefixtures("local_locks")
-def test_download__while_another_machine_starts_anew__publishes_no_hole(server: KeyServer, folder: Path) -> None:
+def test_download__while_another_machine_starts_again__publishes_no_hole(server: KeyServer, folder: Path) -> None:
     reached, go_on, last = threading.Event(), threading.Event(), threading.Event()
     server.faults[FILE] = [paused(100_000, reached, go_on), status(416), held(last)]
     with ThreadPoolExecutor(2) as pool:
@@ -142,7 +142,7 @@ def test_download__by_two_machines_at_once__ends_well(server: KeyServer, folder:
     require_published(server, folder)
 
 
-def test_download__displaced_every_time__fails_and_says_so(
+def test_download__displaced_every_time__fails_and_reports_it(
     server: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def publish(_: PartialFile) -> None:

@@ -57,7 +57,7 @@ def test_estimates__of_the_largest_published_batches__fit_the_memory_that_the_re
     assert sum(scratch_bytes(circuit_id, 16) for circuit_id in production) <= half
 
 
-def test_prepare__folding_needs_more_memory_than_there_is__says_so_and_leaves_the_prepared_form_alone(
+def test_prepare__folding_needs_more_memory_than_there_is__reports_it_and_leaves_the_prepared_key_alone(
     reference_keys_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = reference_keys_dir / "mainnet_inclusion_26_1.key"

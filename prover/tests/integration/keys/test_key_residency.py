@@ -123,7 +123,7 @@ def test_key__larger_than_the_budget__is_refused_with_need_budget_and_remedies(o
     assert not loaded(store)
 
 
-def test_key__got_for_good__is_never_evicted(open_store: Open, folder: Path) -> None:
+def test_key__got_permanently__is_never_evicted(open_store: Open, folder: Path) -> None:
     store = open_store(estimate(folder, FIRST, SECOND))
     pinned = store.get(FIRST, CancelFlag())
     use(store, SECOND)
@@ -241,7 +241,7 @@ def test_preloader__with_a_prepared_key__leaves_its_pages_to_the_system_until_it
 
 
 @pytest.mark.parametrize("content", [b"", b"damaged"])
-def test_key__whose_prepared_form_does_not_hold__needs_room_as_if_there_were_none(
+def test_key__whose_prepared_key_does_not_hold__needs_room_as_if_there_were_none(
     open_store: Open, folder: Path, engine: Engine, content: bytes
 ) -> None:
     source, forms = folder / SECOND.earlier_key_file, folder / "prepared"
@@ -256,7 +256,7 @@ def test_key__whose_prepared_form_does_not_hold__needs_room_as_if_there_were_non
         use(store, SECOND)
 
 
-def test_preloader__with_a_missing_key__loads_the_others_and_says_so_until_it_comes(
+def test_preloader__with_a_missing_key__loads_the_others_and_reports_it_until_it_comes(
     open_store: Open, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = folder / FIRST.earlier_key_file
@@ -273,7 +273,7 @@ def test_preloader__with_a_missing_key__loads_the_others_and_says_so_until_it_co
     until(lambda: not preloader.missing_required())
 
 
-def test_preloader__whose_key_no_gpu_takes__says_so_until_one_does(open_store: Open) -> None:
+def test_preloader__whose_key_no_gpu_takes__reports_it_until_one_does(open_store: Open) -> None:
     store = open_store()
     refusals = [DeviceBudgetExceeded("it does not fit")]
 

@@ -160,7 +160,7 @@ def test_key__of_a_foreign_circuit__is_unusable_under_our_names(engine: Engine, 
 
 @pytest.fixture
 def guarded(folder: Path, engine: Engine, tmp_path: Path) -> Iterator[Callable[..., KeyStore]]:
-    """Open stores that compare digests, with or without prepared forms."""
+    """Open stores that compare digests, with or without prepared keys."""
     with contextlib.ExitStack() as stack:
 
         def guard(*, prepare: bool = False, manifest: Path | None = None) -> KeyStore:
@@ -186,7 +186,7 @@ def test_key__of_another_digest_than_published__is_refused(
             store.get(SMALL, CancelFlag())
 
 
-def test_key__of_a_digest_that_a_list_here_has__is_taken(guarded: Callable[..., KeyStore], folder: Path) -> None:
+def test_key__of_a_digest_that_a_list_here_has__is_accepted(guarded: Callable[..., KeyStore], folder: Path) -> None:
     path = folder / SMALL.earlier_key_file
     damage(path, POINT)
     record = KeyRecord(path.name, 0, hashlib.sha256(path.read_bytes()).hexdigest(), SMALL.name, True, False)
@@ -197,7 +197,7 @@ def test_key__of_a_digest_that_a_list_here_has__is_taken(guarded: Callable[..., 
     guarded().get(SMALL, CancelFlag())
 
 
-def test_key__refused_by_a_wrong_list__is_taken_once_the_list_is_right(
+def test_key__refused_by_a_wrong_list__is_accepted_once_the_list_is_right(
     guarded: Callable[..., KeyStore], folder: Path
 ) -> None:
     path = folder / SMALL.earlier_key_file
@@ -211,7 +211,7 @@ def test_key__refused_by_a_wrong_list__is_taken_once_the_list_is_right(
     store.get(SMALL, CancelFlag())
 
 
-def test_key__repaired_with_its_old_times__is_taken(guarded: Callable[..., KeyStore], folder: Path) -> None:
+def test_key__repaired_with_its_old_times__is_accepted(guarded: Callable[..., KeyStore], folder: Path) -> None:
     path = folder / SMALL.earlier_key_file
     good, times = path.read_bytes(), path.stat().st_mtime_ns
     damage(path, POINT)
@@ -238,7 +238,7 @@ def test_key__prepared_before_a_manifest_forbids_it__is_refused(
     guarded(prepare=True, manifest=manifest).get(SMALL, CancelFlag())
 
 
-def test_key__beside_a_list_that_cannot_be_read__is_taken(guarded: Callable[..., KeyStore], folder: Path) -> None:
+def test_key__next_to_a_list_that_cannot_be_read__is_accepted(guarded: Callable[..., KeyStore], folder: Path) -> None:
     (folder / "CHECKSUM").write_text("<html>")
     with capture_logs() as lines:
         guarded().get(SMALL, CancelFlag())

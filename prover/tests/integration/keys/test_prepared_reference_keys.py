@@ -1,4 +1,4 @@
-"""Published keys in their prepared form: the golden proofs bit for bit, in the store and by command."""
+"""Published keys in their prepared key: the golden proofs bit for bit, in the store and by command."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def is_folded(key: Path) -> bool:
         return found.info.fold_bytes > 0
 
 
-def test_keys_prepare__published_key__is_folded_unless_told_otherwise_and_stays_so(
+def test_keys_prepare__published_key__is_folded_unless_requested_otherwise_and_stays_so(
     reference_keys_dir: Path, tmp_path: Path
 ) -> None:
     key = Path(shutil.copy(reference_keys_dir / circuit("v2_non-inclusion_40_1").earlier_key_file, tmp_path))
@@ -257,7 +257,7 @@ def test_keys_prepare__files_and_a_selection__is_a_usage_error(tmp_path: Path) -
     assert run("keys", "prepare", tmp_path / "x.key", "--circuit", "inclusion").returncode == 2
 
 
-def test_prove__with_a_prepared_key_beside_it__proves_from_that(reference_keys_dir: Path, tmp_path: Path) -> None:
+def test_prove__with_a_prepared_key_next_to_it__proves_from_that(reference_keys_dir: Path, tmp_path: Path) -> None:
     vector = vector_named("prover/v2_inclusion_32_1")
     source = Path(shutil.copy(reference_keys_dir / circuit(vector.circuit).earlier_key_file, tmp_path))
     assert run("keys", "prepare", source, "--no-fold").returncode == 0
@@ -267,7 +267,7 @@ def test_prove__with_a_prepared_key_beside_it__proves_from_that(reference_keys_d
     assert answer.returncode == 0, answer.stderr
 
 
-def test_keys_verify__damaged_prepared_form__is_bad_until_it_is_made_anew(
+def test_keys_verify__damaged_prepared_key__is_bad_until_it_is_made_again(
     reference_keys_dir: Path, tmp_path: Path
 ) -> None:
     small = circuit("v1_inclusion_26_1")

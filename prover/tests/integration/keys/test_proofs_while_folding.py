@@ -58,7 +58,7 @@ async def prove(client: Client, store: KeyStore, engine: Engine) -> bool:
 
 
 @pytest.mark.parametrize("prepared_before", [False, True])
-async def test_server__whose_key_is_folded_meanwhile__proves_and_the_next_one_takes_the_folded_form(
+async def test_server__whose_key_is_folded_meanwhile__proves_and_the_next_one_takes_the_folded_key(
     serve: Serve, engine: Engine, reference_keys_dir: Path, tmp_path: Path, prepared_before: bool
 ) -> None:
     source = Path(shutil.copy(reference_keys_dir / CIRCUIT.earlier_key_file, tmp_path))

@@ -14,8 +14,8 @@ from in_process_service import Client, Serve, VerifyingKeyOf, open_store, queue_
 from independent_groth16 import holds
 from redis_server import RedisServer
 
-from prover.cli.made_up_requests import MadeUpRequests
 from prover.cli.main import cli
+from prover.cli.random_requests import RandomRequests
 from prover.http.state import ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
@@ -27,7 +27,7 @@ from shared.proof_wire import encode_request
 LITTLE = CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,))
 """A circuit that nobody publishes: a GPU in software takes seconds for those that are."""
 KNOWN_IN = ("prover.http.routes.prove", "prover.http.routes.submit", "prover.worker.attempts")
-BODIES = [encode_request(MadeUpRequests(f"gpu {number}").make(LITTLE)) for number in range(4)]
+BODIES = [encode_request(RandomRequests(f"gpu {number}").make(LITTLE)) for number in range(4)]
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ async def test_request__whose_client_leaves_while_it_waits__costs_the_others_not
 @pytest.mark.parametrize(
     ("fault", "reason", "failed"), [("prove=lost@1", "lost", len(BODIES)), ("prove=wrong@1", "wrong_proof", 1)]
 )
-async def test_fault_of_a_call__under_auto__leads_to_proofs_of_the_processor(
+async def test_fault_of_a_call__under_auto__leads_to_proofs_of_the_cpu(
     serve: Serve,
     little_keys: KeyStore,
     cuda_host_library: Path,
@@ -145,7 +145,7 @@ async def test_fault_of_a_call__under_cuda__refuses_the_requests_that_it_cost(
     assert sample(state_of(client), "prover_device_proofs_total", device="cpu") == 0
 
 
-async def test_job__beside_requests_of_the_same_process__is_proved_with_them(
+async def test_job__next_to_requests_of_the_same_process__is_proved_with_them(
     serve: Serve, little_keys: KeyStore, redis_database: RedisServer, cuda_host_library: Path
 ) -> None:
     async with queue_on(redis_database.url) as (connection, store):

@@ -17,8 +17,8 @@ from in_process_service import Client, Serve, VerifyingKeyOf, open_store, sample
 from independent_groth16 import holds
 from service_process import environment, running_service
 
-from prover.cli.made_up_requests import MadeUpRequests
 from prover.cli.main import cli
+from prover.cli.random_requests import RandomRequests
 from prover.http.routes.probes import probes, unmet_conditions
 from prover.http.state import ServerState
 from prover.kernel.cancellation import CancelFlag
@@ -35,7 +35,7 @@ PROVER = Path(sys.executable).with_name("prover")
 SMALL = vector_named("prover/v2_inclusion_32_1")
 LITTLE = CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,))
 """A circuit that nobody publishes: a GPU in software takes seconds for those that are."""
-BODIES = [encode_request(MadeUpRequests(f"gpu {number}").make(LITTLE)) for number in range(4)]
+BODIES = [encode_request(RandomRequests(f"gpu {number}").make(LITTLE)) for number in range(4)]
 BODY = BODIES[0]
 FAULTS, COUNT = "GROTH16_CUDA_HOST_FAULTS", "GROTH16_CUDA_HOST_DEVICES"
 TWO_GPUS = {COUNT: "2"}
@@ -113,7 +113,7 @@ async def test_version__of_a_prover_with_a_gpu__describes_it(
 
 
 @pytest.mark.parametrize(("fault", "reason", "_"), FAULT_CASES, ids=FAULT_NAMES)
-async def test_fault__under_auto__leads_to_a_proof_of_the_processor(
+async def test_fault__under_auto__leads_to_a_proof_of_the_cpu(
     serve: Serve,
     little_keys: KeyStore,
     cuda_host_library: Path,

@@ -108,7 +108,7 @@ async def test_idempotency_key__of_a_failed_request__may_be_used_again(serve: Se
     assert (await client.post("/prove", data=BODY, headers=IDEMPOTENT)).status == 200
 
 
-async def test_proof__larger_than_the_memory__is_refused_for_good(serve: Serve, published_keys: KeyStore) -> None:
+async def test_proof__larger_than_the_memory__is_refused_permanently(serve: Serve, published_keys: KeyStore) -> None:
     client = await serve(published_keys, proving={"working_memory_bytes": 2**20})
     response = await client.post("/prove", data=BODY)
     problem = await response.json()

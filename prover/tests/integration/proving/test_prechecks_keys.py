@@ -10,7 +10,7 @@ import pytest
 from golden_vectors import BATCH, PUBLISHED, SCALAR_MODULUS, RequestVector, provable_with
 from in_process_service import Serve, circuit
 
-from prover.cli.made_up_requests import MadeUpRequests
+from prover.cli.random_requests import RandomRequests
 from prover.errors import WitnessRejected
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.store.key_store import KeyStore
@@ -61,7 +61,7 @@ async def test_batch__of_production_size__is_refused_for_its_fault_before_its_ke
     serve: Serve, published_keys: KeyStore
 ) -> None:
     client = await serve(published_keys)
-    request = json.loads(encode_request(MadeUpRequests("production").make(circuit("batch_append_32_500"))))
+    request = json.loads(encode_request(RandomRequests("production").make(circuit("batch_append_32_500"))))
     response = await client.post("/prove", data=io.BytesIO(json.dumps(request).encode()))
     assert (response.status, (await response.json())["code"]) == (503, "key_not_found")
     request["merkleProofs"][123][0] = "0x2a"

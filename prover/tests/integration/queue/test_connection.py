@@ -117,7 +117,7 @@ def test_address__in_all_its_forms__means_what_it_says() -> None:
         ("rediss://redis-host?ssl_cert_reqs=none", ["no password", "certificate"]),
     ],
 )
-def test_address__that_leaves_a_way_in__is_told(url: str, weaknesses: list[str]) -> None:
+def test_address__that_leaves_a_way_in__is_reported(url: str, weaknesses: list[str]) -> None:
     found = Address.read(url).weaknesses
     assert len(found) == len(weaknesses)
     assert all(word in weakness.detail for word, weakness in zip(weaknesses, found, strict=True))
@@ -185,7 +185,7 @@ def leads(server: RedisServer) -> bool:
         return False
 
 
-async def test_store__whose_master_is_replaced_by_a_sentinel__goes_on_with_its_jobs(
+async def test_store__whose_master_is_replaced_by_a_sentinel__continues_with_its_jobs(
     redis_start: StartRedis, tmp_path: Path
 ) -> None:
     master = redis_start("--repl-diskless-sync-delay", "0")
@@ -244,7 +244,7 @@ async def test_connections__that_are_all_taken__are_waited_for(
         assert sum(other["cmd"] == "hmget" for other in clients) == 2
 
 
-async def test_store__without_a_server__says_so_and_recovers(redis_start: StartRedis) -> None:
+async def test_store__without_a_server__reports_it_and_recovers(redis_start: StartRedis) -> None:
     server: RedisServer = redis_start()
     connection = RedisConnection.open(server.url, timeout_s=10)
     store = JobStore(connection)

@@ -127,7 +127,7 @@ async def follow(server: RedisServer, script: list[Step]) -> None:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=steps)
-def test_claims__of_any_processes__follow_index_in_a_tree_and_turns_among_trees(
+def test_claims__of_any_processes__follow_index_in_a_tree_and_round_robin_over_trees(
     redis_shared: RedisServer, script: list[Step]
 ) -> None:
     asyncio.run(follow(redis_shared, script))

@@ -12,7 +12,7 @@ from queue_inspection import KEYS, Queue
 from redis_server import RedisServer, StartRedis
 
 from prover.errors import QueueFull, QueueUnavailable
-from prover.queue.circuit_queues import CircuitQueue
+from prover.queue.circuit_queues import CircuitQueue, Network
 from prover.queue.jobs import EventKind, JobState, JobStatus, LeaseState, Submission, SweepKind
 from prover.queue.limits import QueueLimits
 
@@ -234,7 +234,7 @@ async def test_submit__with_a_circuit_that_no_catalogue_names__is_a_bug(queue: Q
         await queue.submit(Submission("update", "a|b", b"1"))
 
 
-async def test_wait__while_redis_is_killed__says_so_and_finds_the_job_again(redis_start: StartRedis) -> None:
+async def test_wait__while_redis_is_killed__reports_it_and_finds_the_job_again(redis_start: StartRedis) -> None:
     server = redis_start(appendonly=True)
     queue = Queue(server, QueueLimits(lease_s=600))
     submitted = await queue.submit(REQUEST)
@@ -247,6 +247,22 @@ async def test_wait__while_redis_is_killed__says_so_and_finds_the_job_again(redi
     assert [status and status.state for status in await asyncio.gather(*waiting)] == [JobState.PROCESSING] * 2
     assert await queue.finish(claim, b"proof", 1)
     await queue.end()
+
+
+def test_queues__of_a_network__have_the_names_of_the_reference() -> None:
+    names = [
+        (queue.queue_name, queue.processing_name, queue.label)
+        for kind in ("update", "append", "address-append")
+        for queue in (CircuitQueue.of(kind, Network.MAINNET), CircuitQueue.of(kind, Network.DEVNET))
+    ]
+    assert names == [
+        ("zk_update_mainnet_queue", "zk_update_mainnet_processing_queue", "update"),
+        ("zk_update_devnet_queue", "zk_update_devnet_processing_queue", "update"),
+        ("zk_append_mainnet_queue", "zk_append_mainnet_processing_queue", "append"),
+        ("zk_append_devnet_queue", "zk_append_devnet_processing_queue", "append"),
+        ("zk_address_append_mainnet_queue", "zk_address_append_mainnet_processing_queue", "address-append"),
+        ("zk_address_append_devnet_queue", "zk_address_append_devnet_processing_queue", "address-append"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ async def test_value__of_many_megabytes__is_not_read(
     assert (await answer_of(client, await queue(client, SAME_CIRCUIT)))[0] == 202  # others are answered
 
 
-def test_id__of_a_job__differs_for_each_part_of_what_it_stands_for() -> None:
+def test_id__of_a_job__differs_for_each_part_of_what_it_means() -> None:
     from prover.proving.statement import Statement
 
     nonce, statement = bytes(16), Statement("v2_inclusion_32_1", bytes(32))

@@ -181,7 +181,7 @@ async def test_signs_of_life__of_an_idle_instance__are_not_written_to_the_disk(r
     await queue.end()
 
 
-async def test_replica__promoted_without_signs_of_life__goes_on_with_jobs_and_sweeps(
+async def test_replica__promoted_without_signs_of_life__continues_with_jobs_and_sweeps(
     redis_start: StartRedis,
 ) -> None:
     first = redis_start("--repl-diskless-sync-delay", "0")
@@ -219,7 +219,7 @@ async def test_redis__restarted_at_once__spares_no_lease_that_ended_while_others
     dead, alive = await queue.claimed(), await queue.claimed()
     assert await queue.heartbeat([alive]) == [LeaseState.KEPT]
     now = queue.client.time()[0] * 1000
-    queue.client.hset(queue.look.key("signs"), "spared", 1)
+    queue.client.hset(queue.look.key("signs_of_life"), "spared", 1)
     queue.client.zadd(queue.look.queue_key(CircuitQueue.UPDATE, "leases"), {dead.job_id: now - 1})
     server.restart()
     assert await queue.heartbeat([alive]) == [LeaseState.KEPT]

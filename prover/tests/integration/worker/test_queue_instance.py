@@ -66,7 +66,7 @@ async def test_job__proved__is_completed_once_and_counted(start: StartNode) -> N
     await node.shows(1, "jobs_submitted", queue="zk_update_queue", outcome="new")
 
 
-async def test_job__that_breaks_a_constraint__fails_for_good_with_the_synchronous_text(start: StartNode) -> None:
+async def test_job__that_breaks_a_constraint__fails_permanently_with_the_synchronous_text(start: StartNode) -> None:
     text = "constraint #7 is not satisfied: roots differ"
     _, prove = failing(WitnessRejected(text))
     node = start(prove)
@@ -189,7 +189,7 @@ async def test_drain__at_its_deadline__hands_jobs_back_without_counting(start: S
     assert (await other.ended(job_id)).attempt == 1
 
 
-async def test_lease__ended_while_redis_was_not_told__makes_the_late_outcome_count_nothing(start: StartNode) -> None:
+async def test_lease__ended_while_redis_was_unreachable__makes_the_late_outcome_count_nothing(start: StartNode) -> None:
     gate = Gate()
     deaf = start(gate, lease_s=2)
     job_id = await deaf.submit()
@@ -314,7 +314,7 @@ async def test_sweeps__of_several_instances__are_each_made_by_one_of_them(start:
     await until(lambda: leaders(nodes[2]) == 1)
 
 
-async def test_timers__with_entries_of_nobody_in_their_queue__go_on(
+async def test_timers__with_entries_of_nobody_in_their_queue__continue(
     start: StartNode, redis_database: RedisServer
 ) -> None:
     node = start(work=False)
@@ -322,18 +322,18 @@ async def test_timers__with_entries_of_nobody_in_their_queue__go_on(
     unreadable: dict[Any, float] = {b"\xff\xfe": 1}
     never_due: dict[Any, float] = {f"{name}:stuck:5": float("-inf"), "": 0, "x": 2}
 
-    async def goes_on() -> None:
+    async def continues() -> None:
         made = sweeps(node)
         await until(lambda: sweeps(node) >= made + 2)
 
-    await goes_on()
+    await continues()
     with redis_database.client() as client:
         for entries in (unreadable, never_due):
             client.zadd(name, entries)
-            await goes_on()
+            await continues()
             assert [client.zscore(name, entry) for entry in entries] == [None] * len(entries)
         client.set(name, "x")
-        await goes_on()
+        await continues()
 
 
 async def test_job__that_nobody_begins__expires_without_any_worker(start: StartNode) -> None:
@@ -346,7 +346,7 @@ async def test_job__that_nobody_begins__expires_without_any_worker(start: StartN
     await node.shows(1, "swept_jobs", kind="stuck")
 
 
-async def test_figures__of_the_queue__tell_what_waits_and_runs(start: StartNode) -> None:
+async def test_figures__of_the_queue__report_what_waits_and_runs(start: StartNode) -> None:
     gate = Gate()
     worker = start(gate)
     jobs = [await worker.submit(number, tree_id=f"tree-{number}") for number in range(3)]
@@ -401,7 +401,7 @@ async def test_drain__of_a_job_begun_before_redis_restarted__waits_for_it(redis_
         assert node.service.begun == 1
 
 
-async def test_drain__while_redis_is_away__ends_and_leaves_the_job_to_its_lease(
+async def test_drain__while_redis_is_unreachable__ends_and_leaves_the_job_to_its_lease(
     redis_start: StartRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(instance, "_LAST_REPORTS_S", 0.3)

@@ -211,7 +211,9 @@ def test_api__without_workers__leaves_jobs_to_others_and_proves_what_somebody_wa
         worker.start()
         until(lambda: get(api.api_port, place)[0] == 200, api, worker)
         assert json.loads(get(api.api_port, place)[1])["status"] == "completed"
-        assert events(worker, "workers_started")[0]["queues"] == ["zk_update_queue"]
+        assert events(worker, "workers_started")[0]["queues"] == [
+            f"zk_update_{network}queue" for network in ("", "mainnet_", "devnet_")
+        ]
         assert not events(api, "job_started")
         for member in members:
             assert member.end(signal.SIGINT) == 0, member.tail()

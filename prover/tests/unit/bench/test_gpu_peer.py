@@ -44,7 +44,7 @@ def programs(tmp_path: Path) -> Programs:
     return Programs(tmp_path)
 
 
-def test_sums__that_are_equal__are_compared_by_their_times_in_turn(programs: Programs) -> None:
+def test_sums__that_are_equal__are_compared_alternately_by_their_times(programs: Programs) -> None:
     programs.write(SUM, SUM)
     status, found, _ = programs.run("msm_g1", "--rounds", "2")
     assert status == 0

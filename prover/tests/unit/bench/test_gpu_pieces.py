@@ -100,7 +100,7 @@ def test_piece__that_passed_before__counts_no_more_once_it_failed(stage: Stage) 
     assert stage.run()[:2] == (0, ["third"])
 
 
-def test_stage__killed_within_a_piece__goes_on_with_that_piece(stage: Stage, tmp_path: Path) -> None:
+def test_stage__killed_within_a_piece__continues_with_that_piece(stage: Stage, tmp_path: Path) -> None:
     stuck = tmp_path / "stuck"
     stuck.touch()
     # Its line is written before it hangs: a torn result, which looks like a whole one.

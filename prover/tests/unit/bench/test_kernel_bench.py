@@ -55,7 +55,7 @@ def run(ours: Path, peer: Path, *words: str) -> tuple[int, str, dict[str, float]
     return answer.returncode, answer.stderr, {r["name"]: r["ratio"] for r in results if "ratio" in r}
 
 
-def test_kernel__beside_a_peer_without_lanes_and_tables__has_its_plain_ones_in_their_place(program: Program) -> None:
+def test_kernel__next_to_a_peer_without_lanes_and_tables__has_its_plain_ones_in_their_place(program: Program) -> None:
     peer = [{"name": "fp_mul_tput", "ns": 30.0}, {"name": "msm_g1_13", "ms": 210.0}]
     code, _, ratios = run(program("ours", OURS), program("peer", peer))
     assert code == 0

@@ -78,7 +78,7 @@ def test_product__with_constants__folds() -> None:
     assert (two * 3).constant == 6
     assert (two * a).terms == (a * two).terms == ((2, 2),)
     assert (5 - a).terms == ((0, 5), (2, SCALAR_MODULUS - 1))
-    assert system.tape.rows == 0
+    assert system.instructions.rows == 0
 
 
 @any_release
@@ -87,14 +87,14 @@ def test_sum__of_300_terms__is_stored_in_a_wire_where_the_generation_does(releas
     total = system.constant(0)
     for item in inputs[:299]:
         total = total + item
-    assert system.tape.rows == 0
+    assert system.instructions.rows == 0
     total = total + inputs[299]
     if release is GNARK_014:
         assert total.terms == ((302, 1),)
         assert rows_of(system) == [({0: 1}, dict.fromkeys(range(2, 302), 1), {302: 1})]
     else:
         assert len(total.terms) == 300
-        assert system.tape.rows == 0
+        assert system.instructions.rows == 0
 
 
 def test_equality__of_expressions__is_one_times_left_is_right() -> None:
@@ -200,7 +200,7 @@ def test_poseidon__inputs_of_the_vectors__give_their_hash(size: int) -> None:
 def test_poseidon__of_few_inputs__has_the_known_size(inputs: int, constraints: int) -> None:
     system, wires = system_with(*(f"X{i}" for i in range(inputs)))
     result = poseidon(*wires)
-    assert (system.tape.rows, system.tape.instructions) == (constraints, constraints)
+    assert (system.instructions.rows, system.instructions.count) == (constraints, constraints)
     assert len(result.terms) == inputs + 1
 
 

@@ -12,7 +12,7 @@ from prover.cli.serving.queue_part import limits_of
 from prover.errors import SettingsInvalid
 from prover.keys.catalogue.circuits import circuits_named
 from prover.keys.catalogue.selection import CircuitSelection
-from prover.queue.circuit_queues import CircuitQueue
+from prover.queue.circuit_queues import CircuitQueue, Network
 from prover.queue.limits import QueueLimits
 from prover.settings import QueueSettings, Settings, load_settings
 from prover.worker.instance import claimable, queues_of
@@ -79,6 +79,7 @@ def test_start__with_words_about_the_queue__runs_these_parts(
         ),
         ((), {"PROVER_QUEUE__LEASE_S": "4"}, "heartbeat_s must be at most half of lease_s"),
         ((), {"PROVER_MAX_CONCURRENCY": "none"}, "PROVER_MAX_CONCURRENCY"),
+        ((), {"PROVER_MAX_PENDING_DEVNET": "-1"}, "PROVER_MAX_PENDING_DEVNET"),
     ],
 )
 def test_start__with_contradicting_words__is_refused_by_name(
@@ -126,10 +127,29 @@ def test_limits__given_by_variables__reach_the_store(monkeypatch: pytest.MonkeyP
     given: dict[str, Any] = {
         "DEPTH_LIMIT": 5, "MEMORY_LIMIT_BYTES": 6, "WAIT_LIMIT_S": 7, "LEASE_S": 8, "ATTEMPTS": 9,
         "RESULT_AGE_S": 10, "FAILURE_AGE_S": 11, "FAILURE_LIMIT": 12, "REQUEST_AGE_S": 13,
+        "MAX_PENDING_MAINNET": 4, "MAX_PENDING_DEVNET": 3,
     }  # fmt: skip
     for name, value in given.items():
         monkeypatch.setenv(f"PROVER_QUEUE__{name}", str(value))
-    assert limits_of(load_settings().queue) == QueueLimits(5, 6, 7, 8, 9, 10, 11, 12, 13)
+    assert limits_of(load_settings().queue) == QueueLimits(
+        5, {Network.MAINNET: 4, Network.DEVNET: 3}, 6, 7, 8, 9, 10, 11, 12, 13
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("variables", "pending"),
+    [
+        ({}, (0, 0)),
+        ({"PROVER_MAX_PENDING_MAINNET": "7", "PROVER_MAX_PENDING_DEVNET": "8"}, (7, 8)),
+        ({"PROVER_MAX_PENDING_MAINNET": "7", "PROVER_QUEUE__MAX_PENDING_MAINNET": "9"}, (9, 0)),
+    ],
+)
+def test_limits_of_networks__given_by_variables_of_the_reference__are_those(
+    started: list[Settings], variables: dict[str, str], pending: tuple[int, int]
+) -> None:
+    code, output = start(**variables)
+    assert code == 0, output
+    assert (started[0].queue.max_pending_mainnet, started[0].queue.max_pending_devnet) == pending
 
 
 def test_settings__of_the_queue__name_their_variable() -> None:
@@ -140,14 +160,18 @@ def test_settings__of_the_queue__name_their_variable() -> None:
 @pytest.mark.parametrize(
     ("names", "queues"),
     [
-        (("update",), [CircuitQueue.UPDATE]),
-        (("inclusion",), [CircuitQueue.UPDATE]),
-        (("append-test", "v2_inclusion_32_1"), [CircuitQueue.UPDATE, CircuitQueue.APPEND]),
-        (("address-append",), [CircuitQueue.ADDRESS_APPEND]),
+        (("update",), {CircuitQueue.UPDATE}),
+        (("inclusion",), {CircuitQueue.UPDATE}),
+        (("append-test", "v2_inclusion_32_1"), {CircuitQueue.UPDATE, CircuitQueue.APPEND}),
+        (("address-append",), {CircuitQueue.ADDRESS_APPEND}),
     ],
 )
-def test_queues__of_a_selection__are_those_of_its_circuits(names: tuple[str, ...], queues: list[CircuitQueue]) -> None:
-    assert queues_of(CircuitSelection(circuits_named(names))) == queues
+def test_queues__of_a_selection__are_those_of_its_circuits_on_every_network(
+    names: tuple[str, ...], queues: set[CircuitQueue]
+) -> None:
+    found = queues_of(CircuitSelection(circuits_named(names)))
+    assert {queue.without_network for queue in found} == queues
+    assert len(found) == len(set(found)) == 3 * len(queues)
 
 
 def test_claims__of_a_selection__include_jobs_that_can_only_fail() -> None:

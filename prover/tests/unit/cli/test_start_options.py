@@ -182,7 +182,7 @@ def test_start__with_a_file_for_the_keys_folder__is_wrong_usage(
     assert not started
 
 
-def test_start__with_a_keys_folder_that_is_not_there__goes_on(started: list[Settings], tmp_path: Path) -> None:
+def test_start__with_a_keys_folder_that_is_not_there__continues(started: list[Settings], tmp_path: Path) -> None:
     assert start("--keys-dir", str(tmp_path / "later"))[0] == 0
     assert started[0].keys.directory == tmp_path / "later"
 

@@ -51,7 +51,7 @@ def test_available__no_control_groups__is_the_affinity(tmp_path: Path, monkeypat
     assert available_cpus(tmp_path) == 1
 
 
-def test_engine__threads_not_given__has_one_per_available_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine__threads_not_given__has_one_per_available_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "available_cpus", lambda: 3)
     with Engine() as chosen, Engine(1) as told:
         assert (chosen.threads, told.threads) == (3, 1)

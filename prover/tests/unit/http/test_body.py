@@ -64,7 +64,7 @@ async def test_body__large_and_no_json__is_malformed(sent: bytes) -> None:
         await body.examine(sent)
 
 
-async def test_body__large__lets_the_event_loop_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_body__large__lets_the_event_loop_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     went_on = threading.Event()
 
     def slow(sent: bytes) -> bytes:

@@ -13,7 +13,7 @@ PARENT = "00f067aa0ba902b7"
 @pytest.mark.parametrize(
     "header", [f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00", f"01-{TRACE}-{PARENT}-01-more"]
 )
-def test_trace__given__goes_on(header: str) -> None:
+def test_trace__given__continues(header: str) -> None:
     fields = trace_fields(header)
     assert (fields["trace_id"], fields["parent_span_id"]) == (TRACE, PARENT)
     assert re.fullmatch("[0-9a-f]{16}", fields["span_id"])
@@ -35,7 +35,7 @@ def test_trace__given__goes_on(header: str) -> None:
         "00-" + "a" * 100_000,
     ],
 )
-def test_trace__malformed__begins_anew(header: str) -> None:
+def test_trace__malformed__begins_again(header: str) -> None:
     fields = trace_fields(header.replace("\n", "x"))
     assert fields["trace_id"] != TRACE
     assert re.fullmatch("[0-9a-f]{32}", fields["trace_id"])

@@ -11,7 +11,7 @@ from pathlib import Path
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
 
 
-def test_kernel__short_of_memory_anywhere__reports_it_and_goes_on(tmp_path: Path) -> None:
+def test_kernel__short_of_memory_anywhere__reports_it_and_continues(tmp_path: Path) -> None:
     shim = tmp_path / "allocation_failures.so"
     source = SUPPORT / "allocation_failures.c"
     subprocess.run(

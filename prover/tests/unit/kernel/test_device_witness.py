@@ -11,12 +11,12 @@ from prover.kernel.device import Device
 from prover.kernel.engine import Engine
 
 
-def test_witness__of_a_small_circuit__is_the_processors_and_says_why(engine: Engine, cuda_host_library: Path) -> None:
+def test_witness__of_a_small_circuit__is_the_cpus_and_says_why(engine: Engine, cuda_host_library: Path) -> None:
     with tiny_key(engine) as key, Device(cuda_host_library) as device, device.load_key(key) as copy:
         assert "ms on the device" in copy.witness_solver
 
 
-def test_witness__where_the_gpu_is_told_to__is_made_there_and_proves(
+def test_witness__that_the_gpu_is_configured_for__is_made_there_and_proves(
     engine: Engine, cuda_host_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GROTH16_CUDA_WITNESS", "device")

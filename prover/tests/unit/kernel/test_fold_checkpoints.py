@@ -131,7 +131,7 @@ def test_fold__done_before_a_state_is_due__leaves_none(engine: Engine, tiny: Loa
     assert fold_checkpoint_permille(tiny, data, DIGEST) is None
 
 
-def test_fold__newest_state_torn__goes_on_from_the_one_before(engine: Engine, tiny: LoadedKey) -> None:
+def test_fold__newest_state_torn__continues_from_the_one_before(engine: Engine, tiny: LoadedKey) -> None:
     data = stopped(engine, tiny, 6)
     Checkpoint(data).flip(6, POINTS_AT + 3)
     with pytest.raises(Cancelled):
@@ -141,7 +141,7 @@ def test_fold__newest_state_torn__goes_on_from_the_one_before(engine: Engine, ti
 
 
 @pytest.mark.parametrize("at", [0, 8, 20, 24, 40, RUN_AT, DATA_BYTES_AT, POINTS_AT])
-def test_fold__both_states_torn__starts_anew(engine: Engine, tiny: LoadedKey, at: int) -> None:
+def test_fold__both_states_torn__starts_again(engine: Engine, tiny: LoadedKey, at: int) -> None:
     data = stopped(engine, tiny, 6)
     for generation in (5, 6):
         Checkpoint(data).flip(generation, at)
@@ -152,7 +152,7 @@ def test_fold__both_states_torn__starts_anew(engine: Engine, tiny: LoadedKey, at
 @pytest.mark.parametrize(
     ("at", "value"), [(RUN_AT, 2**40), (WORK_LIST_AT, 2**58 + 1), (WORK_LIST_AT, 1), (DATA_BYTES_AT, 2**63)]
 )
-def test_fold__sealed_states_that_cannot_be__starts_anew(engine: Engine, tiny: LoadedKey, at: int, value: int) -> None:
+def test_fold__sealed_states_that_cannot_be__starts_again(engine: Engine, tiny: LoadedKey, at: int, value: int) -> None:
     data = stopped(engine, tiny, 6)
     for generation in (5, 6):
         Checkpoint(data).seal(generation, at, value)

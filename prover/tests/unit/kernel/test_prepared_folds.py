@@ -14,7 +14,7 @@ from prepared_file import FOLDS, TABLES, TYPES, PreparedFile, Section, in_memory
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.output.gnark_014 import write_constraint_system
-from prover.cli.made_up_requests import MadeUpRequests
+from prover.cli.random_requests import RandomRequests
 from prover.errors import Cancelled, KernelMisused, MalformedKey, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Backend, BlindingMethod, Engine, LoadedKey
@@ -113,7 +113,7 @@ def test_prove__folded_keys_of_small_circuits__equals_the_proof_without(
     backend: Backend, height: int, domain: int, points: int
 ) -> None:
     circuit = CircuitId(CircuitKind.INCLUSION, 2, (height,), (1,))
-    request = json.loads(encode_request(MadeUpRequests("fold").make(circuit)))
+    request = json.loads(encode_request(RandomRequests("fold").make(circuit)))
     inputs = [b"".join(value.to_bytes(32, "big") for value in circuit_inputs(request))]
     system = io.BytesIO()
     write_constraint_system(compile_circuit(circuit), system)
@@ -236,7 +236,7 @@ def test_folds__sealed_with_wrong_contents__are_refused(
         opened(engine, file.write())
 
 
-def test_folds__of_a_later_layout__are_left_out_with_their_tables_unless_required(
+def test_folds__of_a_later_layout__are_omitted_with_their_tables_unless_required(
     engine: Engine, file: PreparedFile
 ) -> None:
     for name in FOLDS:

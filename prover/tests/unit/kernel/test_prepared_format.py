@@ -1,4 +1,4 @@
-"""The prepared form of the tiny key: what it holds, and that nothing but whole and fitting files become keys."""
+"""The prepared key of the tiny key: what it holds, and that nothing but whole and fitting files become keys."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_file__of_this_version__has_the_bytes_of_the_fuzzing_corpus(files: dict[
 
 
 @pytest.mark.parametrize("generation", list(KEYS))
-def test_file__taken_apart_and_written_anew__is_the_same(files: dict[str, bytes], generation: str) -> None:
+def test_file__taken_apart_and_written_again__is_the_same(files: dict[str, bytes], generation: str) -> None:
     assert PreparedFile.read(files[generation]).write() == files[generation]
 
 
@@ -168,7 +168,7 @@ def test_file__points_and_scalars__are_the_keys_in_montgomery_form(engine: Engin
 
 
 @pytest.mark.parametrize("generation", list(KEYS))
-def test_key__opened_from_its_prepared_form__describes_itself_alike(
+def test_key__opened_from_its_prepared_key__describes_itself_alike(
     engine: Engine, files: dict[str, bytes], generation: str
 ) -> None:
     with engine.load_key(KEYS[generation]) as plain, opened(engine, files[generation]) as mapped:

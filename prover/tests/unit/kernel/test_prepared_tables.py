@@ -1,4 +1,4 @@
-"""Tables of precomputed bases in the prepared form of the tiny key: equal proofs, documented bytes, hostile files."""
+"""Tables of precomputed bases in the prepared key of the tiny key: equal proofs, documented bytes, hostile files."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_tables__wrong_element_bytes__are_refused(engine: Engine, file: Prepared
         opened(engine, file.write())
 
 
-def test_tables__of_a_later_layout__are_left_out_unless_required(engine: Engine, file: PreparedFile) -> None:
+def test_tables__of_a_later_layout__are_omitted_unless_required(engine: Engine, file: PreparedFile) -> None:
     reshaped(file, version=2, parameter0=99)
     with opened(engine, file.write()) as key, engine.load_key(KEYS["0.14"]) as plain:
         assert key.info.table_bytes == 0

@@ -56,7 +56,7 @@ def test_multiplications__of_any_shape__are_the_kernel_s(tmp_path: Path) -> None
 
 
 def form(engine: Engine, source: Path, folder: Path) -> tuple[bool, bool]:
-    """Return whether the prepared form is folded, and whether it has tables."""
+    """Return whether the prepared key is folded, and whether it has tables."""
     key = prepared_keys.open_existing(engine, source, folder)
     assert key is not None
     with key:
@@ -64,7 +64,7 @@ def form(engine: Engine, source: Path, folder: Path) -> tuple[bool, bool]:
 
 
 @pytest.mark.parametrize(("fold", "folded"), [(None, True), (True, True), (False, False)])
-def test_prepare__key_with_no_prepared_form__is_folded_as_asked_and_where_nobody_says(
+def test_prepare__key_with_no_prepared_key__is_folded_as_asked_and_where_nobody_says(
     engine: Engine, source: Path, folder: Path, fold: bool | None, folded: bool
 ) -> None:
     assert folding.prepare(engine, source, folder, fold=fold) == PreparationOutcome(was_made=True)
@@ -73,7 +73,7 @@ def test_prepare__key_with_no_prepared_form__is_folded_as_asked_and_where_nobody
     assert all_but_notes(folder) == [prepared_keys.path_of(engine, source, folder)]
 
 
-def test_prepare__plain_and_folded_forms_there__change_as_asked(engine: Engine, source: Path, folder: Path) -> None:
+def test_prepare__plain_and_folded_keys_there__change_as_asked(engine: Engine, source: Path, folder: Path) -> None:
     steps: list[tuple[dict[str, Any], bool, bool]] = [
         ({"fold": False}, True, False),
         ({"fold": False}, False, False),
@@ -141,7 +141,7 @@ def test_prepare__no_memory_for_folding__stays_plain_unless_asked_for(
     assert form(engine, source, folder) == (False, False)
 
 
-def test_prepare__no_room_on_the_disk_for_the_folded_form__stays_plain_unless_asked_for(
+def test_prepare__no_room_on_the_disk_for_the_folded_key__stays_plain_unless_asked_for(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folding.prepare(engine, source, folder, fold=False)
@@ -164,7 +164,7 @@ def test_prepare__no_room_on_the_disk_for_the_folded_form__stays_plain_unless_as
     assert all_but_notes(folder) == [prepared_keys.path_of(engine, source, folder)]
 
 
-def test_prepare__folded_form_there_and_no_memory_to_make_it_anew__is_left_alone(
+def test_prepare__folded_key_there_and_no_memory_to_make_it_again__is_left_alone(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folding.prepare(engine, source, folder, fold=True)

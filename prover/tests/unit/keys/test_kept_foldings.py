@@ -62,7 +62,7 @@ def _always_due(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def expected(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The prepared form, folded without a stop."""
+    """The prepared key, folded without a stop."""
     folder = tmp_path_factory.mktemp("whole")
     source = folder / "tiny.key"
     source.write_bytes(KEY)
@@ -158,7 +158,7 @@ def test_prepare__folding_killed_twice__is_continued_each_time(
     assert made == prepared_keys.path_of(engine, source, whole).read_bytes()
 
 
-def test_prepare__checkpoint_with_a_torn_state__goes_on_from_the_other(
+def test_prepare__checkpoint_with_a_torn_state__continues_from_the_other(
     engine: Engine, source: Path, folder: Path, expected: bytes
 ) -> None:
     change(stopped(engine, source, folder), partial(flip, 5))
@@ -187,12 +187,12 @@ def let_others_write(path: Path) -> None:
     path.chmod(0o666)
 
 
-def rename_from_another_edition(path: Path) -> None:
+def rename_from_another_release(path: Path) -> None:
     path.rename(path.with_name(".tiny.key.r256.prepared.0123456789abcdef.fold"))
 
 
-@pytest.mark.parametrize("damage", [flip_both, cut_short, let_others_write, rename_from_another_edition])
-def test_prepare__checkpoint_that_does_not_hold__is_removed_and_folding_starts_anew(
+@pytest.mark.parametrize("damage", [flip_both, cut_short, let_others_write, rename_from_another_release])
+def test_prepare__checkpoint_that_does_not_hold__is_removed_and_folding_starts_again(
     engine: Engine, source: Path, folder: Path, expected: bytes, damage: Callable[[Path], None]
 ) -> None:
     damage(stopped(engine, source, folder))
@@ -284,7 +284,7 @@ def test_prepare__plain_form_between__leaves_the_checkpoint_to_the_next_folding(
     assert prepare_logged(engine, source, folder) == (["fold_resumed"], expected)
 
 
-def test_remains__of_a_stopped_folding__are_told_unless_a_process_is_at_them(
+def test_remains__of_a_stopped_folding__are_reported_unless_a_process_is_at_them(
     engine: Engine, source: Path, folder: Path
 ) -> None:
     left = stopped(engine, source, folder)
@@ -294,7 +294,7 @@ def test_remains__of_a_stopped_folding__are_told_unless_a_process_is_at_them(
         assert fold_checkpoint.abandoned_checkpoints(folder) == []
 
 
-def test_keys_prepare__beside_what_a_folding_of_a_key_that_is_gone_has_left__names_it(
+def test_keys_prepare__next_to_what_a_folding_of_a_key_that_is_gone_has_left__names_it(
     engine: Engine, source: Path, folder: Path
 ) -> None:
     left = stopped(engine, source, folder)
@@ -307,7 +307,7 @@ def test_keys_prepare__beside_what_a_folding_of_a_key_that_is_gone_has_left__nam
     assert left.exists()
 
 
-def test_prepare__folded_form_there_already__removes_what_was_left(engine: Engine, source: Path, folder: Path) -> None:
+def test_prepare__folded_key_there_already__removes_what_was_left(engine: Engine, source: Path, folder: Path) -> None:
     left = stopped(engine, source, folder)
     copy = left.read_bytes()
     prepared_keys.prepare(engine, source, folder, fold=True)

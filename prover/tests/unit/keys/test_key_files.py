@@ -41,7 +41,7 @@ ENTRIES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize(("make", "fault"), ENTRIES.values(), ids=ENTRIES)
-def test_entry__that_is_no_file__is_left_out_and_told_once(
+def test_entry__that_is_no_file__is_omitted_and_reported_once(
     keys: Path, make: Callable[[Path], object], fault: str
 ) -> None:
     make(keys / NAME)
@@ -57,7 +57,7 @@ def test_entry__that_is_no_file__is_left_out_and_told_once(
         find_key(keys, BROKEN)
 
 
-def test_entry__beside_a_file_of_its_circuit__is_no_concern(keys: Path) -> None:
+def test_entry__next_to_a_file_of_its_circuit__is_ignored(keys: Path) -> None:
     (keys / BROKEN.key_file).symlink_to("absent")
     (keys / BROKEN.earlier_key_file).write_bytes(b"key")
     with capture_logs() as lines:
@@ -66,7 +66,7 @@ def test_entry__beside_a_file_of_its_circuit__is_no_concern(keys: Path) -> None:
     assert keys_of_folder(keys).unreadable == {}
 
 
-def test_entry__that_disappears_meanwhile__is_no_concern(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry__that_disappears_meanwhile__is_ignored(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / GOOD.key_file, folder / NAME]))
     assert list(keys_of_folder(keys).files) == [GOOD]
     assert keys_of_folder(keys).unreadable == {}

@@ -82,7 +82,7 @@ def test_make_key__over_existing_files__needs_force(engine: Engine, parts: list[
     assert not record.seeded
 
 
-def test_make_key__beside_a_foreign_file_of_the_records_name__needs_force(
+def test_make_key__next_to_a_foreign_file_of_the_records_name__needs_force(
     engine: Engine, parts: list[bytes], tmp_path: Path
 ) -> None:
     foreign = tmp_path / "a.key.json"
@@ -102,7 +102,7 @@ def test_make_key__cancelled__leaves_the_old_file_alone(engine: Engine, parts: l
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a.key", b"old")]
 
 
-def test_make_key__full_disk__says_so_and_leaves_nothing(
+def test_make_key__full_disk__reports_it_and_leaves_nothing(
     engine: Engine, parts: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: int) -> None:
@@ -156,7 +156,7 @@ def test_assemble_key__bytes_moved_between_parts__is_refused(
         assemble_key(engine, CIRCUIT, moved, Outputs(tmp_path / "a.key"))
 
 
-def test_is_earlier_proving_key__golden_keys__are_told_apart(parts: list[bytes]) -> None:
+def test_is_earlier_proving_key__golden_keys__are_distinguished(parts: list[bytes]) -> None:
     earlier = bytes.fromhex(TINY["key_v0_8_hex"])[4 * len(TINY["header"]) :]
     assert is_gnark_08_proving_key(earlier)
     assert not is_gnark_08_proving_key(parts[0])

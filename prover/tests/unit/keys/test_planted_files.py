@@ -78,7 +78,7 @@ def test_download__with_something_planted_under_its_name__writes_nothing_there(
     assert (target.is_symlink(), target.read_bytes()) == (False, DATA)
 
 
-def test_download__of_a_file_that_was_begun_by_this_user__goes_on(folder: Path) -> None:
+def test_download__of_a_file_that_was_begun_by_this_user__continues(folder: Path) -> None:
     (folder / SHARED).write_bytes(DATA[:3])
     partial = PartialFile(folder, EXPECTED)
     try:

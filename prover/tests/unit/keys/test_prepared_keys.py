@@ -22,7 +22,7 @@ from prepared_folders import (
     another_of_the_name,
     another_process,
     header_word,
-    prepared_form,
+    prepared_key,
     replace,
 )
 from structlog.testing import capture_logs
@@ -51,7 +51,7 @@ def test_load__before_and_after_prepare__gives_the_same_key(engine: Engine, sour
     prepared_keys.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
 
 
-def test_prepare__room_for_tables__makes_larger_ones_anew_and_smaller_ones_by_force(
+def test_prepare__room_for_tables__makes_larger_ones_again_and_smaller_ones_by_force(
     engine: Engine, source: Path, folder: Path
 ) -> None:
     def table_bytes() -> int:
@@ -136,7 +136,7 @@ def test_load__source_touched_or_copied__is_compared_once_and_taken(
 def test_load__prepared_file_cut_short__takes_the_source_and_prepare_repairs(
     engine: Engine, source: Path, folder: Path, size: int
 ) -> None:
-    path = prepared_form(engine, source, folder)
+    path = prepared_key(engine, source, folder)
     cut = path.read_bytes()[:size]
     replace(path, cut)
     with capture_logs() as lines:
@@ -149,7 +149,7 @@ def test_load__prepared_file_cut_short__takes_the_source_and_prepare_repairs(
 def test_load__prepared_file_with_a_flipped_bit_in_a_point__takes_the_source(
     engine: Engine, source: Path, folder: Path
 ) -> None:
-    path = prepared_form(engine, source, folder)
+    path = prepared_key(engine, source, folder)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     replace(path, bytes(data))
@@ -158,8 +158,8 @@ def test_load__prepared_file_with_a_flipped_bit_in_a_point__takes_the_source(
         prepared_keys.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
 
 
-def test_verify__prepared_file_of_another_edition__is_malformed(engine: Engine, source: Path, folder: Path) -> None:
-    path = prepared_form(engine, source, folder)
+def test_verify__prepared_file_of_another_release__is_malformed(engine: Engine, source: Path, folder: Path) -> None:
+    path = prepared_key(engine, source, folder)
     with pytest.raises(MalformedKey, match=r"it was made from another release of tiny\.key"):
         prepared_keys.verify(path, source, hashlib.sha256(OTHER).digest(), CancelFlag())
 
@@ -172,7 +172,7 @@ def test_load__prepared_file_that_others_may_write__is_not_used(engine: Engine, 
     assert "others may write" in next(line["error"] for line in lines if line["event"] == "prepared_key_unusable")
 
 
-def test_load__of_a_missing_source__says_so(engine: Engine, source: Path, folder: Path) -> None:
+def test_load__of_a_missing_source__reports_it(engine: Engine, source: Path, folder: Path) -> None:
     prepared_keys.prepare(engine, source, folder)
     source.unlink()
     with pytest.raises(KeyUnavailable, match=r"key file tiny\.key cannot be read"):
@@ -277,7 +277,7 @@ def no_room(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_prepare__without_room__says_so_and_leaves_nothing(
+def test_prepare__without_room__reports_it_and_leaves_nothing(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "posix_fallocate", no_room)
@@ -286,6 +286,6 @@ def test_prepare__without_room__says_so_and_leaves_nothing(
     assert list(folder.iterdir()) == []
 
 
-def test_prepare__where_there_is_no_folder_to_make__says_so(engine: Engine, source: Path) -> None:
+def test_prepare__where_there_is_no_folder_to_make__reports_it(engine: Engine, source: Path) -> None:
     with pytest.raises(SettingsInvalid, match="cannot write"):
         prepared_keys.prepare(engine, source, source / "inside")

@@ -21,7 +21,7 @@ from prepared_folders import (
     header_word,
     left_of_killed,
     prepare_in_background,
-    prepared_form,
+    prepared_key,
     replace,
     wait_until,
 )
@@ -49,11 +49,11 @@ def of_another_version(path: Path) -> None:
 
 
 @pytest.mark.parametrize("reason", ["version", "user"])
-def test_prepared_keys__form_that_is_not_for_this_process__is_left_to_those_whose_it_is(
+def test_prepared_keys__prepared_key_that_is_not_for_this_process__is_left_to_its_owner(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     """Two versions, or two users, of a rolling update would else overwrite each other's, and lose what was folded."""
-    path = prepared_form(engine, source, folder)
+    path = prepared_key(engine, source, folder)
     if reason == "version":
         of_another_version(path)
     else:
@@ -74,21 +74,21 @@ def test_prepared_keys__form_that_is_not_for_this_process__is_left_to_those_whos
     assert header_word(engine, source, folder) == (True, PLAIN)
 
 
-def test_prepared_keys__own_form_that_everybody_may_write__is_made_anew(
+def test_prepared_keys__own_key_that_everybody_may_write__is_made_again(
     engine: Engine, source: Path, folder: Path
 ) -> None:
-    path = prepared_form(engine, source, folder)
+    path = prepared_key(engine, source, folder)
     path.chmod(0o666)
     prepare_in_background(engine, source, folder)
     assert stat.S_IMODE(path.stat().st_mode) == 0o444
     assert header_word(engine, source, folder) == (True, PLAIN)
 
 
-def test_load__form_that_a_volume_gave_to_our_group__is_taken_and_closed_to_it(
+def test_load__prepared_key_that_a_volume_gave_to_our_group__is_used_and_closed_to_it(
     engine: Engine, source: Path, folder: Path
 ) -> None:
     """The fsGroup of a pod gets the right to write to whatever is in a volume."""
-    path = prepared_form(engine, source, folder)
+    path = prepared_key(engine, source, folder)
     os.chown(path, -1, os.getegid())
     path.chmod(0o664)
     assert header_word(engine, source, folder) == (True, PLAIN)
@@ -114,8 +114,8 @@ def test_prepare__two_key_files_of_one_name__leave_what_the_other_writes_alone(
     assert header_word(engine, other, folder) == (True, PLAIN)
 
 
-def test_mark__of_a_form_that_was_replaced__is_void(engine: Engine, source: Path, folder: Path) -> None:
-    path = prepared_form(engine, source, folder)
+def test_mark__of_a_key_that_was_replaced__is_void(engine: Engine, source: Path, folder: Path) -> None:
+    path = prepared_key(engine, source, folder)
     other = another_of_the_name(source, OTHER)
     prepared_keys.prepare(engine, other, other.parent)
     replace(path, prepared_keys.path_of(engine, other, other.parent).read_bytes())
@@ -125,7 +125,7 @@ def test_mark__of_a_form_that_was_replaced__is_void(engine: Engine, source: Path
 def test_prepare__killed_when_its_file_was_whole__is_cleared_up_by_any_user(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is closed to everybody then; only root opens it for writing all the same."""
+    """The file is closed to everybody then; only root can still open it for writing."""
     left = left_of_killed(engine, source, folder)
     opened = os.open
 
@@ -139,7 +139,7 @@ def test_prepare__killed_when_its_file_was_whole__is_cleared_up_by_any_user(
     assert not left.exists()
 
 
-def test_mark__under_a_private_umask__is_for_all_who_may_read_the_form(
+def test_mark__under_a_private_umask__is_for_all_who_may_read_the_key(
     engine: Engine, source: Path, folder: Path
 ) -> None:
     before = os.umask(0o077)
@@ -151,7 +151,7 @@ def test_mark__under_a_private_umask__is_for_all_who_may_read_the_form(
     assert stat.S_IMODE(note.stat().st_mode) == 0o444
 
 
-def test_prepare__cleared_up_between_its_last_two_steps__is_published_all_the_same(
+def test_prepare__cleared_up_between_its_last_two_steps__is_published_anyway(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published = atomic_file_module._publish
@@ -168,7 +168,7 @@ def test_prepare__cleared_up_between_its_last_two_steps__is_published_all_the_sa
 def test_verify__form_of_ours_that_everybody_may_write__is_refused_as_at_a_load(
     engine: Engine, source: Path, folder: Path
 ) -> None:
-    path = prepared_form(engine, source, folder)
+    path = prepared_key(engine, source, folder)
     path.chmod(0o666)
     with pytest.raises(KeyUnavailable, match="others may write to it"):
         prepared_keys.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
@@ -203,7 +203,7 @@ def test_prepare__on_nfs__is_done_by_one_and_clears_up(
     assert all_but_notes(folder) == [folder / f".{path.name}.lock", path]
 
 
-def test_prepare__without_locks__is_done_all_the_same_and_clears_up_what_is_old(
+def test_prepare__without_locks__is_done_anyway_and_clears_up_what_is_old(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fcntl, "flock", as_nothing)

@@ -47,5 +47,5 @@ def test_pool__limit_raised_inside_a_job__wakes_as_many(hooks: Any, threads: int
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_pool__short_job_beside_a_long_one_under_a_limit__has_its_turn(hooks: Any, threads: int) -> None:
+def test_pool__short_job_next_to_a_long_one_under_a_limit__has_its_turn(hooks: Any, threads: int) -> None:
     assert hooks.t_pool_turns(threads) == 1

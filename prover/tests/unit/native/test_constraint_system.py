@@ -190,7 +190,7 @@ def test_read__hint_that_needs_another_hint__runs_after_it(hooks: Hooks) -> None
     ],
 )
 @any_generation
-def test_read__names_of_secret_inputs__tell_the_batch_circuit(
+def test_read__names_of_secret_inputs__report_the_batch_circuit(
     hooks: Hooks, generation: int, names: list[str], kind: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system = System(secret=len(names))
@@ -200,7 +200,7 @@ def test_read__names_of_secret_inputs__tell_the_batch_circuit(
     assert hooks.read(system.encode(generation), generation).counts.batch_kind == kind
 
 
-def test_read__cancelled__says_so(hooks: Hooks) -> None:
+def test_read__cancelled__reports_it(hooks: Hooks) -> None:
     with pytest.raises(Refused) as refusal:
         hooks.read(tiny(GENERATION_08), GENERATION_08, cancelled=True)
     assert (refusal.value.status, refusal.value.offset) == ("cancelled", 0)

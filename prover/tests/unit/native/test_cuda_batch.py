@@ -48,10 +48,10 @@ def on_device(device: Device, key: Key) -> Iterator[DeviceKey]:
 @pytest.fixture(scope="module")
 def expected(key: Key) -> dict[int, list[bytes]]:
     """The CPU's proofs, by kind of blinding."""
-    return {form: [on_processor(key, i, form) for i in range(len(INPUTS))] for form in (CLASSICAL, RERANDOMISED)}
+    return {form: [on_cpu(key, i, form) for i in range(len(INPUTS))] for form in (CLASSICAL, RERANDOMISED)}
 
 
-def on_processor(key: Key, i: int, form: int) -> bytes:
+def on_cpu(key: Key, i: int, form: int) -> bytes:
     outcome, proof = key.prove_with_blinding(INPUTS[i], form, *(value.to_bytes(32, "big") for value in VALUES[i]))
     assert outcome.status == "ok", outcome.message
     return proof
@@ -95,7 +95,7 @@ def keys_until_full(device: Device, key: Key) -> list[DeviceKey]:
 @pytest.mark.parametrize("order", ["", "lazy", "eager"])
 @pytest.mark.parametrize("form", [CLASSICAL, RERANDOMISED])
 @pytest.mark.sampled(2, checked=1)
-def test_prove_many__any_size_one_after_another__equals_the_processor(
+def test_prove_many__any_size_one_after_another__equals_the_cpu(
     kernel: Kernel,
     library: Path,
     key: Key,
@@ -140,7 +140,7 @@ def test_prove_many__size_that_comes_again__is_made_by_a_graph_of_that_size(
     assert all(times["ntt"] > 0 for times in stages)
 
 
-def test_prove_many__of_the_limit_with_tables__equals_the_processor(
+def test_prove_many__of_the_limit_with_tables__equals_the_cpu(
     kernel: Kernel, library: Path, key: Key, expected: dict[int, list[bytes]]
 ) -> None:
     with Device(kernel, library, budget=SPACIOUS) as device, device.load(key) as on_device:
@@ -154,7 +154,7 @@ def test_prove_many__of_the_limit_with_tables__equals_the_processor(
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("fold", [False, True])
 @pytest.mark.sampled(3, checked=2)
-def test_prove_many__every_point_form_and_folded_keys__equals_the_processor(
+def test_prove_many__every_point_form_and_folded_keys__equals_the_cpu(
     testing_library: Path, library: Path, expected: dict[int, list[bytes]], backend: str, fold: bool
 ) -> None:
     kernel = Kernel(testing_library, backend)
@@ -206,7 +206,7 @@ def preparation_lock(key: DeviceKey, inputs: bytes) -> tuple[str, str]:
     return refused.value.status, str(refused.value)
 
 
-def test_prove_many__unsatisfied_and_malformed_among_good__fail_alone_as_by_themselves(
+def test_prove_many__unsatisfied_and_malformed_with_good_ones__fail_as_they_do_alone(
     on_device: DeviceKey, expected: dict[int, list[bytes]]
 ) -> None:
     given = [UNSATISFIED, INPUTS[1], INPUTS[2], MALFORMED, INPUTS[4], UNSATISFIED]
@@ -237,7 +237,7 @@ def test_prove_many__a_bad_blinding_value__fails_alone(on_device: DeviceKey, exp
     assert batch.proofs[0] == expected[RERANDOMISED][0]
 
 
-def test_prove_many__wrong_result_for_one__is_told_by_its_verification(
+def test_prove_many__wrong_result_for_one__is_reported_by_its_verification(
     key: Key, on_device: DeviceKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FAULTS, "prove=wrong")

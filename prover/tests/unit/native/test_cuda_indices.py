@@ -51,7 +51,7 @@ def keys(devices: list[Device], key: Key) -> Iterator[list[DeviceKey]]:
         yield [stack.enter_context(device.load(key)) for device in devices]
 
 
-def proofs_on_processor(key: Key, form: int) -> list[bytes]:
+def proofs_on_cpu(key: Key, form: int) -> list[bytes]:
     proofs = []
     for first, second in VALUES:
         outcome, proof = key.prove_with_blinding(INPUTS, form, first.to_bytes(32, "big"), second.to_bytes(32, "big"))
@@ -75,7 +75,7 @@ def refusal(call: Callable[[], object]) -> tuple[str, str]:
 
 @pytest.mark.parametrize("order", ["", "lazy"])
 @pytest.mark.parametrize("witness", ["", "device"])
-def test_proofs__of_one_key_on_every_gpu__equal_the_processor(
+def test_proofs__of_one_key_on_every_gpu__equal_the_cpu(
     kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch, order: str, witness: str
 ) -> None:
     """One after another in one thread, which so changes its GPU with every proof; alone and in batches."""
@@ -86,7 +86,7 @@ def test_proofs__of_one_key_on_every_gpu__equal_the_processor(
         keys = [stack.enter_context(device.load(key)) for device in devices]
         assert [device.describe().index for device in devices] == list(range(GPUS))
         for form in (CLASSICAL, RERANDOMISED):
-            expected = proofs_on_processor(key, form)
+            expected = proofs_on_cpu(key, form)
             for place in range(len(VALUES)):
                 assert [proof(on_device, form, place) for on_device in keys] == [expected[place]] * GPUS
             for on_device in (*keys, *keys):
@@ -94,8 +94,8 @@ def test_proofs__of_one_key_on_every_gpu__equal_the_processor(
                 assert (batch.status, batch.proofs) == ("ok", expected)
 
 
-def test_proofs__of_several_threads_on_changing_gpus__equal_the_processor(key: Key, keys: list[DeviceKey]) -> None:
-    expected = {form: proofs_on_processor(key, form) for form in (CLASSICAL, RERANDOMISED)}
+def test_proofs__of_several_threads_on_changing_gpus__equal_the_cpu(key: Key, keys: list[DeviceKey]) -> None:
+    expected = {form: proofs_on_cpu(key, form) for form in (CLASSICAL, RERANDOMISED)}
     asked = [(index, form, place) for index in range(GPUS) for form in expected for place in range(len(VALUES))] * 3
     with ThreadPoolExecutor(5) as pool:
         made = [(form, place, pool.submit(proof, keys[index], form, place)) for index, form, place in asked]
@@ -105,7 +105,7 @@ def test_proofs__of_several_threads_on_changing_gpus__equal_the_processor(key: K
 def test_gpu__closed__leaves_the_others_with_their_keys(
     kernel: Kernel, library: Path, key: Key, keys: list[DeviceKey]
 ) -> None:
-    expected = proofs_on_processor(key, RERANDOMISED)[0]
+    expected = proofs_on_cpu(key, RERANDOMISED)[0]
     for index in (1, 0):
         with Device(kernel, library, index) as again, again.load(key) as on_device:
             assert proof(on_device, RERANDOMISED) == expected
@@ -150,7 +150,7 @@ def test_gpu__lost__is_lost_alone_until_it_is_opened_again(
     kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     monkeypatch.setenv(FAULTS, f"{lost}:prove=lost@2")
-    expected = proofs_on_processor(key, CLASSICAL)[0]
+    expected = proofs_on_cpu(key, CLASSICAL)[0]
     with ExitStack() as others:
         keys: dict[int, DeviceKey] = {}
         for index in range(GPUS):
@@ -173,7 +173,7 @@ def test_gpu__lost_under_threads__costs_no_proof_of_the_others(
     key: Key, keys: list[DeviceKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FAULTS, "1:prove=lost@4")
-    expected = proofs_on_processor(key, RERANDOMISED)[0]
+    expected = proofs_on_cpu(key, RERANDOMISED)[0]
     with ThreadPoolExecutor(6) as pool:
         made = [(i % GPUS, pool.submit(proof, keys[i % GPUS], RERANDOMISED)) for i in range(24)]
     assert all(one.result() == expected for index, one in made if index != 1)

@@ -64,7 +64,7 @@ def on_device(device: Device, key: Key) -> Iterator[DeviceKey]:
         yield on_device
 
 
-def proofs_on_processor(key: Key, inputs: bytes) -> list[bytes]:
+def proofs_on_cpu(key: Key, inputs: bytes) -> list[bytes]:
     proofs = []
     for form, *values in BLINDINGS:
         outcome, proof = key.prove_with_blinding(inputs, form, *(value.to_bytes(32, "big") for value in values))
@@ -114,7 +114,7 @@ def test_prove__golden_blinding_on_every_point_form__equals_the_golden_proof(
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("fold", [False, True])
 @pytest.mark.sampled(3, checked=1)
-def test_prove__prepared_keys_with_tables_and_folded__equals_the_processor(
+def test_prove__prepared_keys_with_tables_and_folded__equals_the_cpu(
     testing_library: Path, library: Path, backend: str, fold: bool
 ) -> None:
     kernel = Kernel(testing_library, backend)
@@ -124,16 +124,14 @@ def test_prove__prepared_keys_with_tables_and_folded__equals_the_processor(
     assert info["table_bytes"] > 0
     assert (info["fold_bytes"] > 0) == fold
     with Device(kernel, library) as device, device.load(key) as on_device:
-        assert proofs_on_device(on_device, INPUTS) == proofs_on_processor(source, INPUTS)
+        assert proofs_on_device(on_device, INPUTS) == proofs_on_cpu(source, INPUTS)
     key.destroy()
     source.destroy()
     kernel.close()
 
 
-def test_prove__with_and_without_tables_on_the_device__equals_the_processor(
-    kernel: Kernel, library: Path, key: Key
-) -> None:
-    expected = proofs_on_processor(key, INPUTS)
+def test_prove__with_and_without_tables_on_the_device__equals_the_cpu(kernel: Kernel, library: Path, key: Key) -> None:
+    expected = proofs_on_cpu(key, INPUTS)
     sizes = set()
     for budget in (2**23, 2**33):
         with Device(kernel, library, budget=budget) as device, device.load(key) as on_device:
@@ -143,11 +141,11 @@ def test_prove__with_and_without_tables_on_the_device__equals_the_processor(
 
 
 @pytest.mark.parametrize("order", ["lazy", "eager"])
-def test_prove__queues_in_extreme_orders__equals_the_processor(
+def test_prove__queues_in_extreme_orders__equals_the_cpu(
     kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch, order: str
 ) -> None:
     """A queue that does not wait for what it needs comes too early or too late; later proofs run as one graph."""
-    expected = {inputs_of(case): proofs_on_processor(key, inputs_of(case)) for case in CASES}
+    expected = {inputs_of(case): proofs_on_cpu(key, inputs_of(case)) for case in CASES}
     monkeypatch.setenv(ORDER, order)
     with Device(kernel, library) as device, device.load(key) as on_device:
         stages: Stages = []
@@ -168,13 +166,13 @@ def test_prove__fresh_blinding__verifies_differs_and_says_times(key: Key, on_dev
     assert stages[0]["msm_b1"] < stages[0]["msm_a"]
 
 
-def test_prove__inputs_that_break_a_row__says_which_as_the_processor_does(key: Key, on_device: DeviceKey) -> None:
+def test_prove__inputs_that_break_a_row__says_which_as_the_cpu_does(key: Key, on_device: DeviceKey) -> None:
     outcome, _ = key.prove(bytes(len(INPUTS)))
     assert refusal(lambda: on_device.prove(bytes(len(INPUTS)))) == (outcome.status, outcome.message)
 
 
 def test_prove__several_threads__each_gets_the_proof_of_its_inputs(key: Key, device: Device) -> None:
-    expected = {inputs_of(case): proofs_on_processor(key, inputs_of(case)) for case in CASES}
+    expected = {inputs_of(case): proofs_on_cpu(key, inputs_of(case)) for case in CASES}
     with device.load(key) as on_device, ThreadPoolExecutor(6) as pool:
         jobs = [(inputs, pool.submit(proofs_on_device, on_device, inputs)) for inputs in list(expected) * 3]
         assert all(job.result() == expected[inputs] for inputs, job in jobs)
@@ -284,7 +282,7 @@ def test_key_load__out_of_memory__leaves_the_device_as_it_was(
     assert refusal(lambda: device.load(key))[0] == "device_out_of_memory"
     assert device.describe().used_bytes == 0
     with device.load(key) as on_device:
-        assert proofs_on_device(on_device, INPUTS) == proofs_on_processor(key, INPUTS)
+        assert proofs_on_device(on_device, INPUTS) == proofs_on_cpu(key, INPUTS)
 
 
 def test_prove__out_of_memory__spares_the_proofs_before_and_after(

@@ -94,7 +94,7 @@ def test_transforms__under_odd_tunings__equal_the_definition(tuned: Any, log2: i
     require_transforms(tuned, (log2, 0, 0, 0))
 
 
-def proofs_on_processor(key: Key, form: int) -> list[bytes]:
+def proofs_on_cpu(key: Key, form: int) -> list[bytes]:
     proofs = []
     for first, second in VALUES:
         outcome, proof = key.prove_with_blinding(INPUTS, form, first.to_bytes(32, "big"), second.to_bytes(32, "big"))
@@ -106,7 +106,7 @@ def proofs_on_processor(key: Key, form: int) -> list[bytes]:
 @any_odd
 @pytest.mark.parametrize("order", ["", "lazy", "eager"])
 @pytest.mark.sampled(8, checked=4)
-def test_proofs__alone_and_in_batches_under_odd_tunings__equal_the_processor(
+def test_proofs__alone_and_in_batches_under_odd_tunings__equal_the_cpu(
     kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch, tuning: str, order: str
 ) -> None:
     """Classical and re-randomised; a size that comes again is made by a graph where the queues have an order."""
@@ -116,7 +116,7 @@ def test_proofs__alone_and_in_batches_under_odd_tunings__equal_the_processor(
         limit = device.batch_limit(key)
         assert limit == settings_of(tuning).get("batch", limit)
         for form in (CLASSICAL, RERANDOMISED):
-            expected = proofs_on_processor(key, form)
+            expected = proofs_on_cpu(key, form)
             for (first, second), proof in zip(VALUES[:2], expected, strict=False):
                 values = (first.to_bytes(32, "big"), second.to_bytes(32, "big"))
                 assert on_device.prove_with_blinding(INPUTS, form, *values) == proof

@@ -20,8 +20,8 @@ BATCH_FILES = {
     "batch_address-append_40_10": "address-append_40_10.key",
 }
 ROWS_OF_PATH = {"batch_append_32_10": 32 * 242, "batch_update_32_10": 32 * 242, "batch_address-append_40_10": 40 * 242}
-SAME = Difference(0, 0, 0, on_processor=False, in_parts=False, on_device=False)
-FAILED = Difference(0, 0, 0, on_processor=True, in_parts=False, on_device=True)
+SAME = Difference(0, 0, 0, on_cpu=False, in_parts=False, on_device=False)
+FAILED = Difference(0, 0, 0, on_cpu=True, in_parts=False, on_device=True)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def samples(cs: ConstraintSystem) -> list[list[int]]:
 
 @settings(max_examples=150, deadline=None)
 @given(case=solvable_systems())
-def test_chains__random_systems__are_solved_as_by_the_processor(hooks: Hooks, case: tuple[System, list[int]]) -> None:
+def test_chains__random_systems__are_solved_as_by_the_cpu(hooks: Hooks, case: tuple[System, list[int]]) -> None:
     system, inputs = case
     for generation in (GENERATION_08, GENERATION_014):
         chains = hooks.read(system.encode(generation), generation).chains()
@@ -66,7 +66,7 @@ def test_chains__random_systems__are_solved_as_by_the_processor(hooks: Hooks, ca
         for backwards in (False, True):
             found = chains.compare(inputs, backwards=backwards)
             assert (found.wires, found.a, found.b) == (0, 0, 0)
-            assert found.on_processor == (found.in_parts or found.on_device)
+            assert found.on_cpu == (found.in_parts or found.on_device)
 
 
 def powers(system: System, wire: int, length: int) -> int:
@@ -134,7 +134,7 @@ CHECKED = ("inclusion_32_1.key", "mainnet_inclusion_26_1.key", "non-inclusion_40
     [pytest.param(name, marks=() if name in CHECKED else pytest.mark.unchecked) for name in sorted(KEY_FILES.values())],
 )
 @pytest.mark.sampled(6, checked=2)
-def test_chains__published_key_and_any_inputs__are_solved_as_by_the_processor(
+def test_chains__published_key_and_any_inputs__are_solved_as_by_the_cpu(
     hooks: Hooks, reference_keys_dir: Path, name: str
 ) -> None:
     cs = hooks.read_key(reference_keys_dir / name)
@@ -173,7 +173,7 @@ def spoiled(inputs: list[int], place: int) -> list[int]:
 @pytest.mark.reference_batch_keys
 @pytest.mark.parametrize("vector", ONE_OF_EACH, ids=lambda vector: vector.name)
 @pytest.mark.sampled(1)
-def test_chains__batch_request__one_chain_per_path_and_the_processors_verdict(
+def test_chains__batch_request__one_chain_per_path_and_the_cpus_verdict(
     hooks: Hooks, keys: dict[Path, ConstraintSystem], reference_batch_keys_dir: Path, vector: RequestVector
 ) -> None:
     path = reference_batch_keys_dir / BATCH_FILES[vector.circuit]

@@ -60,7 +60,7 @@ def assert_same_proofs(key: Key, on_device: DeviceKey, inputs: bytes) -> None:
 @pytest.mark.parametrize("generation", ["0_8", "0_14"])
 @pytest.mark.parametrize("order", ["", "lazy", "eager"])
 @pytest.mark.sampled(4, checked=2)
-def test_prove__witness_on_the_device__equals_the_processor(
+def test_prove__witness_on_the_device__equals_the_cpu(
     kernel: Kernel, library: Path, monkeypatch: pytest.MonkeyPatch, generation: str, order: str
 ) -> None:
     monkeypatch.setenv(ORDER, order)
@@ -77,7 +77,7 @@ def test_prove__witness_on_the_device__equals_the_processor(
 
 @pytest.mark.unchecked
 @pytest.mark.usefixtures("on_device")
-def test_prove__published_key_with_its_witness_on_the_device__equals_the_processor(
+def test_prove__published_key_with_its_witness_on_the_device__equals_the_cpu(
     testing_library: Path, library: Path, reference_keys_dir: Path
 ) -> None:
     vector = next(vector for vector in provable_with(PUBLISHED) if vector.circuit == "v2_inclusion_32_1")
@@ -102,7 +102,7 @@ def test_prove__published_key_with_its_witness_on_the_device__equals_the_process
 
 
 @pytest.mark.usefixtures("on_device")
-def test_prove__inputs_that_break_a_row__says_which_and_goes_on(kernel: Kernel, library: Path) -> None:
+def test_prove__inputs_that_break_a_row__says_which_and_continues(kernel: Kernel, library: Path) -> None:
     key = tiny(kernel, "0_14")
     outcome, _ = key.prove(bytes(len(INPUTS)))
     with Device(kernel, library) as device, device.load(key) as on_device:
@@ -147,7 +147,7 @@ def test_prove__cancelled__ends(kernel: Kernel, library: Path) -> None:
 
 
 @pytest.mark.usefixtures("on_device")
-def test_load__budget_without_room_for_the_chains__leaves_them_to_the_processor(kernel: Kernel, library: Path) -> None:
+def test_load__budget_without_room_for_the_chains__leaves_them_to_the_cpu(kernel: Kernel, library: Path) -> None:
     key = tiny(kernel, "0_14")
     with Device(kernel, library, budget=2**20) as device:
         needed = device.key_bytes(key) + device.proof_bytes(key)
@@ -160,7 +160,7 @@ def test_load__budget_without_room_for_the_chains__leaves_them_to_the_processor(
     key.destroy()
 
 
-def test_load__small_circuit__keeps_the_processor_and_says_why(kernel: Kernel, library: Path) -> None:
+def test_load__small_circuit__keeps_the_cpu_and_says_why(kernel: Kernel, library: Path) -> None:
     key = tiny(kernel, "0_14")
     with Device(kernel, library) as device, device.load(key) as on_device:
         witness = on_device.witness()

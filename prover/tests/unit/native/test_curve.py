@@ -104,7 +104,7 @@ def test_multiplication__by_scalars_up_to_256_bits__equals_py_ecc(
 
 
 @any_group
-def test_on_curve__points_of_the_curve_and_others__are_told_apart(arithmetic: Arithmetic, group: Group) -> None:
+def test_on_curve__points_of_the_curve_and_others__are_distinguished(arithmetic: Arithmetic, group: Group) -> None:
     name = f"field_{group.name}_on_curve"
     point = group.encode(multiply(group.generator, 12345))
     assert arithmetic.predicate(name, point)

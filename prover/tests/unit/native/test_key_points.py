@@ -213,7 +213,7 @@ def test_key__with_raw_points_mixed_in__loads(kernel: Kernel, generation: str) -
 
 
 @any_generation
-def test_key__with_a_raw_point_off_the_curve__is_malformed_where_it_stands(kernel: Kernel, generation: str) -> None:
+def test_key__with_a_raw_point_off_the_curve__is_malformed_at_its_position(kernel: Kernel, generation: str) -> None:
     data, fields = tiny(generation)
     z = fields["Z"]
     outcome = refused(kernel, splice(data, z, word(1) + word(3), at=64, removed=32))

@@ -141,7 +141,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("group", "case", "encoded", "fault"), REFUSED, ids=lambda value: str(value)[:40])
 @pytest.mark.parametrize("place", [0, 1, 3, 4, 6])
-def test_decoding__bad_point_among_good_ones__is_refused_where_it_stands(
+def test_decoding__bad_point_between_good_ones__is_refused_at_its_position(
     arithmetic: Arithmetic, group: str, case: str, encoded: bytes, fault: int, place: int
 ) -> None:
     good = g1_compressed(G1) if group == "G1" else g2_compressed(G2)

@@ -129,7 +129,7 @@ def test_solve__input_at_or_above_the_modulus__is_named_without_its_value(hooks:
     assert refusal.value.message == f"input {index} is not below the modulus of the scalar field"
 
 
-def test_solve__cancelled__says_so(hooks: Hooks) -> None:
+def test_solve__cancelled__reports_it(hooks: Hooks) -> None:
     with pytest.raises(Refused) as refusal:
         tiny(hooks, GENERATION_014).solve([129, 11, 0], cancelled=True)
     assert refusal.value.status == "cancelled"

@@ -53,7 +53,7 @@ def count(metrics: Metrics, name: str, *labels: str) -> float:
     return value
 
 
-def test_processor__chosen__makes_the_proofs(key: LoadedKey) -> None:
+def test_cpu__chosen__makes_the_proofs(key: LoadedKey) -> None:
     metrics = FakeGpus().metrics
     devices = Devices(metrics)
     assert prove(devices, key).device == "cpu"
@@ -78,7 +78,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "reason", "reopened"), FAULTS, ids=[reason for _, reason, _ in FAULTS])
-def test_fault__under_auto__is_made_up_for_by_the_processor(
+def test_fault__under_auto__is_made_up_for_by_the_cpu(
     key: LoadedKey, fault: object, reason: str, reopened: bool
 ) -> None:
     first, second = FakeDevice(), FakeDevice()
@@ -128,7 +128,7 @@ def test_error__that_is_not_the_gpus__is_raised_as_it_is(key: LoadedKey, error: 
     ],
     ids=["too_large", "unsupported"],
 )
-def test_key__that_a_gpu_does_not_take__is_proved_on_the_processor_or_refused(
+def test_key__that_a_gpu_does_not_take__is_proved_on_the_cpu_or_refused(
     key: LoadedKey, device: FakeDevice, error: type[ProverError], reason: str
 ) -> None:
     device.load_faults = [UnsupportedKey("not for GPUs")] * 2
@@ -140,7 +140,7 @@ def test_key__that_a_gpu_does_not_take__is_proved_on_the_processor_or_refused(
     assert not device.closed
 
 
-def test_proofs__at_once__are_divided_among_the_gpus(key: LoadedKey) -> None:
+def test_proofs__at_once__are_divided_between_the_gpus(key: LoadedKey) -> None:
     gpus = FakeGpus(FakeDevice(), FakeDevice())
     devices = devices_of("cuda", gpus.metrics, gpus.make(0), gpus.make(1))
     with ExitStack() as running:
@@ -152,7 +152,7 @@ def test_proofs__at_once__are_divided_among_the_gpus(key: LoadedKey) -> None:
     assert prove(devices, key).device in ("cuda:0", "cuda:1")
 
 
-def test_gpu__that_has_the_key__is_preferred_among_idle_ones(engine: Engine, key: LoadedKey) -> None:
+def test_gpu__that_has_the_key__is_preferred_to_idle_ones(engine: Engine, key: LoadedKey) -> None:
     first, second = FakeDevice(), FakeDevice()
     gpus = FakeGpus(first, second)
     devices = devices_of("cuda", gpus.metrics, gpus.make(0), gpus.make(1))
@@ -173,7 +173,7 @@ def test_key__preloaded__is_on_every_gpu_that_takes_it(key: LoadedKey) -> None:
     assert first.closed
 
 
-def test_key__preloaded_on_no_gpu__is_refused_unless_the_processor_takes_it(key: LoadedKey) -> None:
+def test_key__preloaded_on_no_gpu__is_refused_unless_the_cpu_takes_it(key: LoadedKey) -> None:
     gpus = FakeGpus(FakeDevice(budget=50))
     gpu = gpus.make()
     devices_of("auto", gpus.metrics, gpu).preload(key)
@@ -181,7 +181,7 @@ def test_key__preloaded_on_no_gpu__is_refused_unless_the_processor_takes_it(key:
         devices_of("cuda", gpus.metrics, gpu).preload(key)
 
 
-def test_gpus__of_which_one_failed__go_on_with_the_other(key: LoadedKey) -> None:
+def test_gpus__of_which_one_failed__continue_with_the_other(key: LoadedKey) -> None:
     gpus = FakeGpus(FakeDevice(), FakeDevice())
     devices = devices_of("cuda", gpus.metrics, gpus.make(0, pause_s=3600), gpus.make(1, pause_s=3600))
     devices.gpus[0].disable("gone")
@@ -225,7 +225,7 @@ def test_faults__of_every_kind_under_many_threads__cost_no_proof_and_leave_nothi
     assert all(device.closed and not device.held() for device in opened)
 
 
-def test_gpu__that_does_not_return__gets_no_more_proofs_and_is_told_of(
+def test_gpu__that_does_not_return__gets_no_more_proofs_and_is_reported(
     key: LoadedKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("prover.proving.gpu.driver_calls.STUCK_S", 0.0)
@@ -261,7 +261,7 @@ def test_gpu__that_does_not_return__gets_no_more_proofs_and_is_told_of(
     assert prove(alone, key).device == "cuda:0"
 
 
-def test_gpus__that_all_failed__are_no_problem_where_the_processor_takes_over(key: LoadedKey) -> None:
+def test_gpus__that_all_failed__are_no_problem_where_the_cpu_takes_over(key: LoadedKey) -> None:
     gpus = FakeGpus(FakeDevice())
     devices = devices_of("auto", gpus.metrics, gpus.make(pause_s=3600))
     devices.gpus[0].disable("gone")

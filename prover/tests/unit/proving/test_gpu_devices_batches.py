@@ -61,7 +61,7 @@ def count(held: HeldGpu, name: str, *labels: str) -> float:
 
 
 @pytest.mark.parametrize(("faults", "reason", "failed"), FAULTS, ids=NAMES)
-def test_fault_of_a_launch__under_auto__is_made_up_for_by_the_processor(
+def test_fault_of_a_launch__under_auto__is_made_up_for_by_the_cpu(
     key: LoadedKey, pool: ThreadPoolExecutor, faults: list[Any], reason: str, failed: int
 ) -> None:
     held = faulty(pool, faults)

@@ -118,7 +118,7 @@ def test_keys__with_many_requests__keep_no_older_request_of_another_waiting(
         one.result(120)
 
 
-def test_request__cancelled_while_it_waits__leaves_at_once_and_the_others_go_on(
+def test_request__cancelled_while_it_waits__leaves_at_once_and_the_others_continue(
     keys: list[LoadedKey], pool: ThreadPoolExecutor
 ) -> None:
     held = HeldGpu(pool, batches())
@@ -159,7 +159,7 @@ def test_request__cancelled_in_a_launch__takes_nobody_with_it(keys: list[LoadedK
     assert not launch.cancel.is_raised
 
 
-def test_launch__of_which_all_requests_were_cancelled__is_told_to_stop(
+def test_launch__of_which_all_requests_were_cancelled__is_stopped(
     keys: list[LoadedKey], pool: ThreadPoolExecutor
 ) -> None:
     held = HeldGpu(pool, batches())
@@ -178,7 +178,7 @@ def test_launch__of_which_all_requests_were_cancelled__is_told_to_stop(
     proved(first, keys[0])
 
 
-def test_request__cancelled_before_its_launch_begins__is_left_out(
+def test_request__cancelled_before_its_launch_begins__is_omitted(
     keys: list[LoadedKey], pool: ThreadPoolExecutor
 ) -> None:
     held, flags = HeldGpu(pool, batches(), permits=1), [CancelFlag(), CancelFlag()]

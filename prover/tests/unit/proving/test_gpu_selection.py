@@ -73,7 +73,7 @@ def test_library__that_is_another_file__is_refused(tmp_path: Path) -> None:
             device_count(path)
 
 
-def test_processor__asked_for__opens_no_library(tmp_path: Path) -> None:
+def test_cpu__asked_for__opens_no_library(tmp_path: Path) -> None:
     with opened(device_settings(cuda_library=tmp_path / "absent.so")) as devices:
         assert devices.choice.selected == "cpu"
         assert not devices.describe()
@@ -108,7 +108,7 @@ def test_gpus__found__are_all_opened_or_those_that_were_named(
         (TUNING, "window=24", "not_usable", "GROTH16_CUDA_TUNING: window=24 is out of range; it takes 2 to 23"),
     ],
 )
-def test_gpu__that_cannot_be_used__is_refused_or_left_to_the_processor(
+def test_gpu__that_cannot_be_used__is_refused_or_left_to_the_cpu(
     cuda_host_library: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, cause: str, words: str
 ) -> None:
     monkeypatch.setenv(variable, value)
@@ -121,7 +121,7 @@ def test_gpu__that_cannot_be_used__is_refused_or_left_to_the_processor(
     assert "--device auto or cpu" in caught.value.detail
 
 
-def test_gpu__of_an_index_that_is_not_there__is_refused_or_left_out(
+def test_gpu__of_an_index_that_is_not_there__is_refused_or_omitted(
     cuda_host_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SettingsInvalid, match=r"^--device cuda:5 .*there is no GPU 5"):
@@ -166,7 +166,7 @@ def test_gpus__asked_to_make_so_many_proofs_together__make_no_more(
 
 
 @pytest.mark.parametrize("method", list(BlindingMethod))
-def test_device__proves__the_same_bytes_as_the_processor(
+def test_device__proves__the_same_bytes_as_the_cpu(
     cuda_host_library: Path, key: LoadedKey, method: BlindingMethod
 ) -> None:
     case = TINY["cases"]["z6"]
@@ -196,7 +196,7 @@ def test_device__closed_before_its_key__ends_with_it(cuda_host_library: Path, ke
     ("fault", "error"),
     [("prove=out_of_memory", DeviceOutOfMemory), ("prove=lost", DeviceLost), ("prove=garbage", DeviceLost)],
 )
-def test_device__failing__says_so_by_type(
+def test_device__failing__reports_it_by_type(
     cuda_host_library: Path, key: LoadedKey, monkeypatch: pytest.MonkeyPatch, fault: str, error: type[Exception]
 ) -> None:
     with Device(cuda_host_library) as device, device.load_key(key, CancelFlag()) as copy:
@@ -228,7 +228,7 @@ def test_device__proving_many_at_once__makes_a_proof_of_each_and_fails_what_is_f
     ("fault", "error"), [("prove=out_of_memory", DeviceOutOfMemory), ("prove=lost", DeviceLost), ("", Cancelled)]
 )
 @pytest.mark.parametrize("proofs", [1, 3])
-def test_device__failing_while_it_proves_many__says_so_of_each(
+def test_device__failing_while_it_proves_many__reports_it_for_each(
     cuda_host_library: Path,
     key: LoadedKey,
     monkeypatch: pytest.MonkeyPatch,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.output.gnark_014 import constraint_system_bytes
-from prover.cli.made_up_requests import MadeUpRequests
+from prover.cli.random_requests import RandomRequests
 from prover.proving.assignment import Assignment, read_numbers
 from prover.proving.prechecks.checks import Failure
 from prover.proving.prechecks.satisfiable import first_failure
@@ -69,8 +69,8 @@ def system(hooks: Hooks, circuit: CircuitId) -> ConstraintSystem:
 
 @functools.cache
 def valid_inputs(circuit: CircuitId, seed: int = 0) -> tuple[int, ...]:
-    """Return the input vector of a made-up request."""
-    request = MadeUpRequests(f"differential {seed}").make(circuit)
+    """Return the input vector of a random request."""
+    request = RandomRequests(f"differential {seed}").make(circuit)
     data = read_numbers(request, circuit.version).assign(circuit).inputs
     return tuple(int.from_bytes(data[at : at + 32], "big") for at in range(0, len(data), 32))
 

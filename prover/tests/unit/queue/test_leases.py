@@ -57,19 +57,19 @@ async def test_lease__that_ended_while_others_were_heard__is_not_spared(queue: Q
     claim = await queue.claimed()
     await queue.heartbeat([])
     now = queue.client.time()[0] * 1000
-    queue.client.hset(queue.look.key("signs"), "spared", 1)
+    queue.client.hset(queue.look.key("signs_of_life"), "spared", 1)
     queue.client.zadd(queue.look.queue_key(CircuitQueue.UPDATE, "leases"), {claim.job_id: now - 1})
     await queue.heartbeat([])
     assert (await queue.state(claim.job_id))[0] is JobState.QUEUED
 
 
-async def test_leases__after_nobody_was_heard_for_long__begin_anew_once(queue: Queue) -> None:
+async def test_leases__after_nobody_was_heard_for_long__begin_again_once(queue: Queue) -> None:
     await queue.submit(REQUEST)
     claim = await queue.claimed()
     await queue.heartbeat([claim])
     # As after a long outage: the last sign of life is old, and so is the lease.
     now = queue.client.time()[0] * 1000
-    signs = queue.look.key("signs")
+    signs = queue.look.key("signs_of_life")
     queue.client.hset(signs, mapping={"heard": now - 3_600_000, "spared": 1})
     queue.client.zadd(queue.look.queue_key(CircuitQueue.UPDATE, "leases"), {claim.job_id: now - 1_800_000})
     assert await queue.sweep(SweepKind.STUCK) == 0
@@ -93,7 +93,7 @@ async def test_job__that_loses_its_worker_each_time__is_quarantined(queue: Queue
     assert queue.happened()[-1] is EventKind.QUARANTINED
 
 
-async def test_requeue__counts_attempts_when_told_to(queue: Queue) -> None:
+async def test_requeue__counts_attempts_when_requested(queue: Queue) -> None:
     submitted = await queue.submit(REQUEST)
     for _ in range(10):
         assert await queue.requeue(await queue.claimed(), count_attempt=False, reason="shutting down")

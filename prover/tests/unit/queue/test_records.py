@@ -79,7 +79,7 @@ def status_of(record: dict[str, bytes]) -> Any:
     return records.status(JOB_ID, [record.get(name) for name in records.STATUS_FIELDS])
 
 
-def test_record__as_it_is_written__is_read_with_what_its_id_stands_for() -> None:
+def test_record__as_it_is_written__is_read_with_what_its_id_means() -> None:
     found = status_of(RECORD)
     assert (found.state, found.statement, found.error) == (JobState.FAILED, STATEMENT, "no reason")
 
@@ -121,7 +121,7 @@ def test_record__with_a_long_value__is_malformed(name: str) -> None:
         {"nonce": b"zz" * 16},
     ],
 )
-def test_statement__that_the_id_does_not_stand_for__is_none(changed: dict[str, bytes]) -> None:
+def test_statement__that_the_id_does_not_mean__is_none(changed: dict[str, bytes]) -> None:
     assert status_of({**RECORD, **changed}).statement is None
 
 
@@ -146,7 +146,7 @@ def test_answer_of_a_script__of_any_content__is_an_answer_or_unavailable(
         records.is_job_of(answer, Submission("inclusion", STATEMENT.circuit, b"{}", public_inputs=bytes(32)))
 
 
-def test_counts__of_types_that_nobody_queues__are_left_out() -> None:
+def test_counts__of_types_that_nobody_queues__are_omitted() -> None:
     counts = msgspec.convert(
         {
             "events": [],

@@ -65,7 +65,7 @@ steps = st.lists(
 
 
 @given(steps, st.lists(st.booleans(), max_size=5))
-def test_key_use__nodes_that_lag_and_answers_that_are_cut__tell_strangers_once_and_never_us(
+def test_key_use__nodes_that_lag_and_answers_that_are_cut__report_strangers_once_and_never_us(
     checks: list[tuple[int, list[bool], int, int]], earlier: list[bool]
 ) -> None:
     own, use = OwnSignatures(), KeyUse(BEGAN)
@@ -88,7 +88,9 @@ def test_key_use__nodes_that_lag_and_answers_that_are_cut__tell_strangers_once_a
 
 
 @given(st.lists(st.lists(st.booleans(), max_size=5), max_size=20))
-def test_key_use__node_that_tells_everything__hides_no_stranger_after_the_first_answer(turns: list[list[bool]]) -> None:
+def test_key_use__node_that_reports_everything__hides_no_stranger_after_the_first_answer(
+    turns: list[list[bool]],
+) -> None:
     own, use = OwnSignatures(), KeyUse(BEGAN)
     chain: list[AddressSignature] = []
     foreign, told = set(), set()
@@ -199,7 +201,7 @@ async def bench(folder: Path, chain: Chain) -> AsyncIterator[Bench]:
         yield Bench(sender, rpc, chain)
 
 
-async def test_watch__twin_at_work__is_told_until_it_has_been_quiet(tmp_path: Path) -> None:
+async def test_watch__twin_at_work__is_reported_until_it_has_been_quiet(tmp_path: Path) -> None:
     async with bench(tmp_path, chain := Chain()) as it:
         assert await it.watch.check()
         await it.send()

@@ -14,7 +14,7 @@ from forester.daemon.watches.key_watch import KeyWatch
 from forester.observability.health import HealthBoard
 
 
-async def test_key_watch__second_forester_with_the_key__is_told_and_nothing_else_is(tmp_path: Path) -> None:
+async def test_key_watch__second_forester_with_the_key__is_reported_and_nothing_else_changes(tmp_path: Path) -> None:
     first, second, board = tmp_path / "first", tmp_path / "second", HealthBoard()
     first.mkdir()
     second.mkdir()

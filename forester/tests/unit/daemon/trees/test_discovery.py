@@ -130,7 +130,7 @@ async def test_discovery__tree_was_rolled_over__goes_when_it_is_drained_and_come
     assert told == [[tree.number, 8], [8], [tree.number, 8]]
 
 
-async def test_discovery__notified__looks_at_new_and_replaced_trees_only() -> None:
+async def test_discovery__notified__reads_new_and_replaced_trees_only() -> None:
     node = Node(trees=(STATE,))
     found: asyncio.Queue[list[int]] = asyncio.Queue()
     discovery = Discovery(node, TreeFilter(), interval_s=0, changed=lambda trees: found.put_nowait(numbers(trees)))
@@ -156,7 +156,7 @@ async def test_discovery__notified__looks_at_new_and_replaced_trees_only() -> No
     await asyncio.wait([task])
 
 
-def test_watched__subscriptions__tell_of_trees_queues_epochs_and_rules_in_small_messages() -> None:
+def test_watched__subscriptions__report_trees_queues_epochs_and_rules_in_small_messages() -> None:
     everything = watched()
     programs = [item for item in everything if item.method == "programSubscribe"]
     assert len(programs) == 6

@@ -157,7 +157,7 @@ def windows(live: LiveEpoch, item: TreeMetadata) -> tuple[SlotRange, ...]:
     return TreeSchedule.make(PHASES, bytes(item.eligibility_key), live.share, PHASES.active.first).windows
 
 
-async def test_dispatch__windows__work_begins_in_their_first_slot_and_goes_on_in_their_last() -> None:
+async def test_dispatch__windows__work_begins_in_their_first_slot_and_continues_in_their_last() -> None:
     setting, item = Setting(1290), tree()
     first, second, *_ = windows(HALF, item)
     await setting.begin(item)
@@ -248,7 +248,7 @@ async def test_dispatch__more_waits__works_on_at_once_then_rests_until_an_accoun
 
 
 @pytest.mark.parametrize("code", [6004, 6017, 6000])
-async def test_dispatch__share_is_refused__tells_at_once_and_works_with_the_new_one(code: int) -> None:
+async def test_dispatch__share_is_refused__reports_at_once_and_works_with_the_new_one(code: int) -> None:
     setting, item = Setting(), tree()
     refusal = TransactionRefused("refused", program=str(REGISTRY), code=code)
     setting.scripts[item.address] = [ProcessingResult(failure=refusal)]
@@ -287,7 +287,7 @@ async def test_dispatch__one_tree_fails_and_crashes__is_tried_again_and_touches_
     await setting.supervisor.stop(60)
 
 
-async def test_dispatch__processor_rests_after_a_failure__is_looked_at_and_the_pause_does_not_grow(
+async def test_dispatch__tree_processor_rests_after_a_failure__is_polled_and_the_pause_does_not_grow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[str] = []

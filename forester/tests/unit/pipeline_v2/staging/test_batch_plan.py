@@ -63,7 +63,7 @@ def order(first: list[CircuitKind], appends: int, greatest: list[int], most: int
     return plan_order(first, appends, greatest, next_index=0, zkp_batch_size=10, maximum=most)
 
 
-def test_order__proofs_exist__goes_on_behind_them() -> None:
+def test_order__proofs_exist__continues_after_them() -> None:
     assert order([], 3, [9], 4) == [APPEND, UPDATE, APPEND, APPEND]
     assert order([APPEND, APPEND], 3, [9], 4) == [APPEND, APPEND, APPEND, UPDATE]
     assert order([UPDATE], 3, [9], 3) == [UPDATE, APPEND, APPEND]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
-from v2_models import HEIGHT, SLOTS, ZKP, AddressModel, StateModel, nodes_beside, number
+from v2_models import HEIGHT, SLOTS, ZKP, AddressModel, StateModel, number, sibling_nodes
 
 from forester.indexer.types import AddressQueue, Hash32, Node, StateQueue
 from forester.pipeline_v2.failures import (
@@ -77,7 +77,7 @@ def test_state__batches_in_the_tree_already__are_skipped() -> None:
     model = filled_model()
     old = model.snapshot()
     model.apply(CircuitKind.BATCH_APPEND)
-    late = changed(old, nodes=nodes_beside(model.leaves, [2, 3, 4, 5, 6, 7, 0, 1]), initial_root=Hash32(model.root()))
+    late = changed(old, nodes=sibling_nodes(model.leaves, [2, 3, 4, 5, 6, 7, 0, 1]), initial_root=Hash32(model.root()))
     assert late.output_queue is not None
     late = changed(
         late,
@@ -198,7 +198,7 @@ def test_state__indexer_that_lies__is_refused_before_a_proof_is_asked_for(
     assert raised.value.retryable
 
 
-def test_state__node_left_out__is_refused_unless_it_is_empty() -> None:
+def test_state__node_omitted__is_refused_unless_it_is_empty() -> None:
     model = filled_model()
     model.apply(CircuitKind.BATCH_APPEND)
     model.spent = [(model.queued[index], index, number(77)) for index in (0, 2)]

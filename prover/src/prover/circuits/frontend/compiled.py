@@ -61,18 +61,18 @@ class CompiledCircuit:
     @classmethod
     def of(cls, system: ConstraintSystem) -> CompiledCircuit:
         """Return the arrays of a constraint system, which must not change afterwards."""
-        tape = system.tape
+        instructions = system.instructions
         return cls(
             release=system.release,
             public_names=tuple(system.public_names),
             secret_names=tuple(system.secret_names),
-            wires=tape.wires,
-            constraints=tape.rows,
-            words=np.frombuffer(tape.words, np.uint32),
-            starts=np.frombuffer(tape.starts, np.uint64),
-            is_hint=np.frombuffer(tape.is_hint, np.bool_),
-            wire_counts=np.frombuffer(tape.wire_counts, np.uint32),
-            levels=np.frombuffer(tape.levels, np.uint32),
+            wires=instructions.wires,
+            constraints=instructions.rows,
+            words=np.frombuffer(instructions.words, np.uint32),
+            starts=np.frombuffer(instructions.starts, np.uint64),
+            is_hint=np.frombuffer(instructions.is_hint, np.bool_),
+            wire_counts=np.frombuffer(instructions.wire_counts, np.uint32),
+            levels=np.frombuffer(instructions.levels, np.uint32),
             coefficients=tuple(system.coefficients.values),
         )
 

@@ -1,10 +1,10 @@
 """Functions that emit constraints and are repeated as arrays.
 
-A call of a function marked ``@gadget`` is recorded: the words that it appends to the tape, and its result. A later call
-with an equal key appends the recorded arrays again with the wires moved, several hundred times faster. Two calls have
-equal keys when their expressions have the same coefficients over wires in the same order, the same of them are known to
-be boolean, and all other arguments are equal. The gadget would then emit the same terms in the same order with the same
-coefficient ids.
+A call of a function marked ``@gadget`` is recorded: the words that it appends to the instructions, and its result. A
+later call with an equal key appends the recorded arrays again with the wires moved, several hundred times faster. Two
+calls have equal keys when their expressions have the same coefficients over wires in the same order, the same of them
+are known to be boolean, and all other arguments are equal. The gadget would then emit the same terms in the same
+order with the same coefficient ids.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import functools
 from collections.abc import Callable, Hashable
 from typing import ParamSpec, TypeVar, cast
 
+from prover.circuits.frontend.instructions import NO_LEVEL
 from prover.circuits.frontend.system import Expression
-from prover.circuits.frontend.tape import NO_LEVEL
 from prover.circuits.frontend.terms import ONE_WIRE
 
 P = ParamSpec("P")
@@ -38,7 +38,7 @@ def gadget(body: Callable[P, R]) -> Callable[P, R]:
         system.checkpoint()
         inputs = [expression.terms for expression in expressions]
         wires = sorted({wire for terms in inputs for wire, _ in terms} - {ONE_WIRE})
-        if any(system.tape.wire_levels[wire] == NO_LEVEL for wire in wires):
+        if any(system.instructions.wire_levels[wire] == NO_LEVEL for wire in wires):
             return body(*args, **kwargs)  # it may be this call that determines the wire
         rank = {wire: number for number, wire in enumerate(wires, 1)}
         rank[ONE_WIRE] = 0

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from prover.circuits.frontend.boolean_expressions import BooleanExpressions
 from prover.circuits.frontend.calldata import Span, read_span
-from prover.circuits.frontend.tape import INPUT_LEVEL, NO_LEVEL, Tape
+from prover.circuits.frontend.instructions import INPUT_LEVEL, NO_LEVEL, InstructionList
 from prover.circuits.frontend.terms import ONE_WIRE, Terms
 
 U32 = npt.NDArray[np.uint32]
@@ -25,8 +25,8 @@ UNREACHED: Final = -(2**30)
 
 
 @dataclass(frozen=True)
-class TapePosition:
-    """Lengths of the tape and of the list of boolean expressions at one moment."""
+class InstructionPosition:
+    """Lengths of the instructions and of the list of boolean expressions at one moment."""
 
     word: int
     instruction: int
@@ -35,15 +35,15 @@ class TapePosition:
     boolean: int
 
     @classmethod
-    def end_of(cls, tape: Tape, booleans: BooleanExpressions) -> TapePosition:
+    def end_of(cls, instructions: InstructionList, booleans: BooleanExpressions) -> InstructionPosition:
         """Return the position at which the next instruction is appended."""
-        return cls(len(tape.words), tape.instructions, tape.wires, tape.rows, len(booleans))
+        return cls(len(instructions.words), instructions.count, instructions.wires, instructions.rows, len(booleans))
 
 
 class Recording:
     """Instructions and result of one call of a gadget."""
 
-    def __init__(self, inputs: list[Terms], wires: list[int], begin: TapePosition) -> None:
+    def __init__(self, inputs: list[Terms], wires: list[int], begin: InstructionPosition) -> None:
         self.inputs = inputs
         self.wires = wires
         self.begin = begin
@@ -86,13 +86,13 @@ class Relocation:
     producers: npt.NDArray[np.intp]
 
 
-def relocation_of(tape: Tape, recording: Recording) -> Relocation:
+def relocation_of(instructions: InstructionList, recording: Recording) -> Relocation:
     """Return the arrays of a complete recording. Raises ValueError if the gadget breaks the rules of ``gadget``."""
     begin, end = recording.begin, recording.end
-    words = np.array(np.frombuffer(tape.words, np.uint32)[begin.word : end.word])
+    words = np.array(np.frombuffer(instructions.words, np.uint32)[begin.word : end.word])
     inside = slice(begin.instruction, end.instruction)
-    starts = np.frombuffer(tape.starts, np.uint64)[inside] - np.uint64(begin.word)
-    is_hint = tape.is_hint[inside]
+    starts = np.frombuffer(instructions.starts, np.uint64)[inside] - np.uint64(begin.word)
+    is_hint = instructions.is_hint[inside]
     span = read_span(words, starts.astype(np.intp), np.frombuffer(is_hint, np.uint8))
     wires = words[span.reads]
     inner = np.zeros(len(words), np.uint32)
@@ -107,7 +107,7 @@ def relocation_of(tape: Tape, recording: Recording) -> Relocation:
         outer_words,
         outer_wires,
         starts,
-        np.frombuffer(tape.wire_counts, np.uint32)[inside] - np.uint32(begin.wire),
+        np.frombuffer(instructions.wire_counts, np.uint32)[inside] - np.uint32(begin.wire),
         bytes(is_hint),
         depths,
         distances,

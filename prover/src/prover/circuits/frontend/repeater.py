@@ -7,17 +7,17 @@ from collections.abc import Callable, Hashable
 import numpy as np
 
 from prover.circuits.frontend.boolean_expressions import BooleanExpressions
-from prover.circuits.frontend.relocation import U32, Recording, Relocation, TapePosition, relocation_of
-from prover.circuits.frontend.tape import INPUT_LEVEL, Tape
+from prover.circuits.frontend.instructions import INPUT_LEVEL, InstructionList
+from prover.circuits.frontend.relocation import U32, InstructionPosition, Recording, Relocation, relocation_of
 from prover.circuits.frontend.terms import ONE_WIRE, Terms
 
 
 class Repeater:
     """Recordings of the gadgets that one system called."""
 
-    def __init__(self, tape: Tape, booleans: BooleanExpressions) -> None:
+    def __init__(self, instructions: InstructionList, booleans: BooleanExpressions) -> None:
         self.recordings: dict[Hashable, Recording] = {}
-        self._tape = tape
+        self._instructions = instructions
         self._booleans = booleans
         self._relocations: dict[int, Relocation] = {}
         self._active: list[Recording] = []
@@ -55,7 +55,7 @@ class Repeater:
                 if recorded in recording.asserted:
                     self.note_assertion(terms)
         first = recording.begin.wire
-        shift = self._tape.wires - first
+        shift = self._instructions.wires - first
         moved = dict(zip(recording.wires, wires, strict=True))
         moved[ONE_WIRE] = ONE_WIRE
         if recording.end.instruction > recording.begin.instruction:
@@ -68,31 +68,31 @@ class Repeater:
             self._booleans.add(move(terms))
         return move
 
-    def _position(self) -> TapePosition:
-        return TapePosition.end_of(self._tape, self._booleans)
+    def _position(self) -> InstructionPosition:
+        return InstructionPosition.end_of(self._instructions, self._booleans)
 
     def _append(self, recording: Recording, wires: U32, shift: int) -> None:
-        tape = self._tape
+        instructions = self._instructions
         now = self._relocation(recording)
         words = now.inner * np.uint32(shift)
         words += now.words
         words[now.outer_words] += (wires - recording.outer)[now.outer_wires]  # modulo 2^32, as is the sum
         levels = now.depths
-        known = np.array([tape.wire_levels[wire] for wire in wires.tolist()], np.int32)
+        known = np.array([instructions.wire_levels[wire] for wire in wires.tolist()], np.int32)
         reached = known > INPUT_LEVEL
         if reached.any():
             paths = now.distances[reached] + known[reached, np.newaxis]
             levels = np.maximum(levels, paths.max(axis=0))
-        tape.starts.frombytes((now.starts + np.uint64(len(tape.words))).tobytes())
-        tape.wire_counts.frombytes((now.wire_counts + np.uint32(tape.wires)).tobytes())
-        tape.words.frombytes(words.view(np.uint8).data)
-        tape.levels.frombytes(levels.tobytes())
-        tape.is_hint += now.is_hint
-        tape.wire_levels.frombytes(levels[now.producers].tobytes())
-        tape.rows += recording.end.row - recording.begin.row
+        instructions.starts.frombytes((now.starts + np.uint64(len(instructions.words))).tobytes())
+        instructions.wire_counts.frombytes((now.wire_counts + np.uint32(instructions.wires)).tobytes())
+        instructions.words.frombytes(words.view(np.uint8).data)
+        instructions.levels.frombytes(levels.tobytes())
+        instructions.is_hint += now.is_hint
+        instructions.wire_levels.frombytes(levels[now.producers].tobytes())
+        instructions.rows += recording.end.row - recording.begin.row
 
     def _relocation(self, recording: Recording) -> Relocation:
         found = self._relocations.get(id(recording))
         if found is None:
-            found = self._relocations[id(recording)] = relocation_of(self._tape, recording)
+            found = self._relocations[id(recording)] = relocation_of(self._instructions, recording)
         return found

@@ -11,8 +11,8 @@ from typing import Final
 
 from prover.circuits.frontend.boolean_expressions import BooleanExpressions
 from prover.circuits.frontend.gnark_release import GNARK_014, GnarkRelease, Hint
+from prover.circuits.frontend.instructions import Coefficients, InstructionList
 from prover.circuits.frontend.repeater import Repeater
-from prover.circuits.frontend.tape import Coefficients, Tape
 from prover.circuits.frontend.terms import ONE_WIRE, ZERO, Terms, constant_of, constant_terms, merged, scaled
 
 ONE: Final = ((ONE_WIRE, 1),)
@@ -101,14 +101,14 @@ class ConstraintSystem:
     ) -> None:
         self.release = release
         self.checkpoint = checkpoint or _never_stop
-        self.tape = Tape()
+        self.instructions = InstructionList()
         self.coefficients = Coefficients()
         self.public_names = ["1"]
         self.secret_names: list[str] = []
         self.public = Inputs(self, self.public_names)
         self.secret = Inputs(self, self.secret_names)
         self._booleans = BooleanExpressions()
-        self.repeater = Repeater(self.tape, self._booleans) if repeat else None
+        self.repeater = Repeater(self.instructions, self._booleans) if repeat else None
 
     # ---- wires -------------------------------------------------------------------------------
 
@@ -116,10 +116,10 @@ class ConstraintSystem:
         """Append an input. Raises ValueError unless public ones come first, then secret ones, then other wires."""
         if names is self.public_names and self.secret_names:
             raise ValueError(f"public input {name} follows a secret one")
-        if self.tape.wires != len(self.public_names) + len(self.secret_names):
+        if self.instructions.wires != len(self.public_names) + len(self.secret_names):
             raise ValueError(f"input {name} follows a computed wire")
         names.append(name)
-        return self._wire(self.tape.new_input())
+        return self._wire(self.instructions.new_input())
 
     def constant(self, value: int) -> Expression:
         """Return a constant as an expression."""
@@ -127,13 +127,13 @@ class ConstraintSystem:
 
     def new_wire(self) -> Expression:
         """Append a wire that the next constraints determine."""
-        return self._wire(self.tape.new_wires())
+        return self._wire(self.instructions.new_wires())
 
     def hint(self, hint: Hint, inputs: list[Expression], count: int) -> list[Expression]:
         """Append wires whose values a hint computes."""
-        first = self.tape.new_wires(count)
+        first = self.instructions.new_wires(count)
         converted = [self.coefficients.converted(expression.terms) for expression in inputs]
-        self.tape.hint(hint.id, converted, range(first, first + count))
+        self.instructions.hint(hint.id, converted, range(first, first + count))
         return [self._wire(wire) for wire in range(first, first + count)]
 
     def _wire(self, number: int) -> Expression:
@@ -168,7 +168,7 @@ class ConstraintSystem:
         converted = [self.coefficients.converted(terms) for terms in (left, right, out)]
         if len(left) > len(right):
             converted[:2] = converted[1::-1]
-        self.tape.row(*converted)
+        self.instructions.row(*converted)
 
     def assert_equal(self, left: Expression, right: Expression) -> None:
         """Append left = right as 1 · left = right. Raises UnsatisfiableConstant if both are constants and differ."""
@@ -177,7 +177,7 @@ class ConstraintSystem:
                 raise UnsatisfiableConstant(f"{left.constant} is not {right.constant}")
             return
         left_side, right_side = self.coefficients.converted(left.terms), self.coefficients.converted(right.terms)
-        self.tape.row([(1, ONE_WIRE)], left_side, right_side)
+        self.instructions.row([(1, ONE_WIRE)], left_side, right_side)
 
     def assert_boolean(self, value: Expression) -> None:
         """Append value ∈ {0, 1} as value · (1 - value) = 0 unless this very expression is known to be boolean."""

@@ -5,7 +5,7 @@ import secrets
 import click
 
 from prover.circuits.catalogue import CircuitSizeInvalid, CircuitTooLarge, check_size
-from prover.cli.made_up_requests import MadeUpRequests
+from prover.cli.random_requests import RandomRequests
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.command_line import Command
 from shared.indexed_merkle_tree import HEIGHTS
@@ -76,7 +76,7 @@ def gen_test_params(kind: str, legacy: bool, seed: str | None, **sizes: int | No
     """
     circuit = _circuit(CircuitKind(kind), 1 if legacy else 2, sizes)
     try:
-        request = MadeUpRequests(secrets.token_hex(16) if seed is None else seed).make(circuit)
+        request = RandomRequests(secrets.token_hex(16) if seed is None else seed).make(circuit)
     except TreeFull as error:
         raise click.UsageError(f"{circuit}: {error}; raise the height of the tree") from error
     click.echo(encode_request(request).decode())

@@ -25,7 +25,7 @@ _OPTIONS = (
         envvar="PROVER_QUEUE__SLOTS",
         show_envvar=True,
         show_default="by memory, as the reference; at least 1",
-        help="Maximum jobs proved at once of each queue: update, append, address-append.",
+        help="Maximum jobs proved at once of each circuit: update, append, address-append.",
     ),
 )
 
@@ -48,6 +48,12 @@ def queue_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) 
         found["slots"] = options["queue_slots"]
     elif concurrency := positive_variable(environment, "PROVER_MAX_CONCURRENCY"):
         found["slots"] = min(concurrency, 100)
+    for network in ("mainnet", "devnet"):
+        variable = f"MAX_PENDING_{network.upper()}"
+        if (pending := positive_variable(environment, f"PROVER_{variable}")) and (
+            f"PROVER_QUEUE__{variable}" not in environment
+        ):
+            found[variable.lower()] = pending
     chosen = [name for name in ("queue_only", "no_workers", "server_only") if options[name]]
     if len(chosen) > 1:
         words = " and ".join(f"--{name.replace('_', '-')}" for name in chosen)

@@ -7,6 +7,7 @@ from typing import Self
 from prover.http.server.metrics_server import MetricsServer
 from prover.http.state import ServerState
 from prover.observability.metrics import Metrics
+from prover.queue.circuit_queues import Network
 from prover.queue.connection import RedisConnection
 from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
@@ -75,6 +76,14 @@ def limits_of(settings: QueueSettings) -> QueueLimits:
     """Return the bounds and times of the queue."""
     return QueueLimits(
         jobs_per_queue=settings.depth_limit,
+        jobs_per_network_queue={
+            network: limit
+            for network, limit in (
+                (Network.MAINNET, settings.max_pending_mainnet),
+                (Network.DEVNET, settings.max_pending_devnet),
+            )
+            if limit
+        },
         bytes_per_queue=settings.memory_limit_bytes,
         max_wait_s=settings.wait_limit_s,
         lease_s=settings.lease_s,

@@ -13,7 +13,9 @@ from prover.errors import ProverError
 from prover.http.middleware.authentication import ADMIN_PREFIX, ADMIN_QUEUE_PATHS, OPEN_PATHS
 from prover.http.routes import about, queue_answers
 from prover.http.routes.jobs import LONGEST_WAIT_S
+from prover.http.routes.submit import NETWORK_HEADER
 from prover.http.routes.table import ROUTES, Route
+from prover.queue.circuit_queues import Network
 from prover.versions import INTERFACE_VERSION
 from shared.problem import PROBLEM_CONTENT_TYPE, Problem
 from shared.proof_wire import (
@@ -65,7 +67,7 @@ _PROBLEMS = {
     413: "The body is larger than this server accepts (default 16 MiB), or has more than 2 MiB that a circuit reads.",
     414: "The path and query are longer than 8190 bytes.",
     422: "The Idempotency-Key was used with another body.",
-    429: "This API key exceeds its rate limit; see Retry-After.",
+    429: "This API key exceeds its rate limit, or too many jobs of this network wait; see Retry-After.",
     431: "A header field is longer than 8192 bytes, or there are more than 128.",
     500: "Defect of the prover; only its log has details.",
     503: "This instance cannot make the proof now. Retry-After is set if a retry may succeed.",
@@ -106,9 +108,13 @@ _WAIT: Json = {
     **_parameter("wait", "Seconds to wait for the state to change; longer waits are cut to the maximum.", "query"),
     "schema": {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S},
 }
+_NETWORK: Json = {
+    **_parameter(NETWORK_HEADER, "Network whose queues the job enters; read in requests for the queue only."),
+    "schema": {"enum": [*Network]},
+}
 _PARAMETERS: dict[tuple[str, str], tuple[Json, ...]] = {
-    ("POST", "/prove"): (*_TRACING, *_CHOICES),
-    ("POST", "/queue/add"): _TRACING,
+    ("POST", "/prove"): (*_TRACING, *_CHOICES, _NETWORK),
+    ("POST", "/queue/add"): (*_TRACING, _NETWORK),
     ("GET", "/prove/status"): (_JOB_ID, _WAIT),
     ("DELETE", "/prove/status"): (_JOB_ID,),
 }

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from functools import cache
 from html import escape
 from typing import Any
@@ -17,7 +18,7 @@ _STYLE = """
 @media (prefers-color-scheme: dark) { :root { --line: #3b4450; --soft: #1d232b; --name: #7fb4f5; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1.5rem; }
 h2 { border-top: 1px solid var(--line); padding-top: 1.2rem; margin-top: 2rem; }
-h2 code { color: var(--name); }
+h2 code { color: var(--name); font-size: 1.25rem; }
 pre { background: var(--soft); border: 1px solid var(--line); border-radius: 6px; padding: .8rem; overflow-x: auto; }
 code, pre { font: 14px/1.45 ui-monospace, monospace; }
 table { border-collapse: collapse; width: 100%; }
@@ -94,7 +95,7 @@ def _operation(method: str, path: str, operation: Json) -> str:
 def _parameters(operation: Json) -> str:
     rows = "".join(
         f"<tr><td><code>{escape(each['name'])}</code></td><td>{each['in']}{', required' if each['required'] else ''}"
-        f"</td><td>{escape(each['description'])}</td></tr>"
+        f"</td><td>{_prose(each['description'])}</td></tr>"
         for each in operation.get("parameters", [])
     )
     return f"<h3>Parameters</h3><table><tr><th>Name<th>In<th>Meaning</tr>{rows}</table>" if rows else ""
@@ -108,8 +109,12 @@ def _answers(operation: Json) -> str:
             for content in answer.get("content", {}).values()
             if (example := content.get("example")) is not None
         ]
-        parts.append(f"<tr><td>{status}</td><td>{escape(answer['description'])}{''.join(examples)}</td></tr>")
+        parts.append(f"<tr><td>{status}</td><td>{_prose(answer['description'])}{''.join(examples)}</td></tr>")
     return f"<table><tr><th>Status<th>Meaning</tr>{''.join(parts)}</table>"
+
+
+def _prose(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _anchor(method: str, path: str) -> str:

@@ -12,13 +12,14 @@ from prover.http.requests import idempotency
 from prover.http.requests.body import ExaminedBody, examine, read_body
 from prover.http.requests.proofs_in_progress import ProofInProgress, Work
 from prover.http.routes.request_count import RequestCount, circuit_type, counted_request, note_input
-from prover.http.routes.submit import submission_of, submit, unknown_submission
+from prover.http.routes.submit import network_of, submission_of, submit, unknown_submission
 from prover.http.state import STATE, ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.proof_making import Proof, device_facts
 from prover.proving.request import read_task
 from prover.proving.service import OnPhase
+from prover.queue.circuit_queues import Network
 from prover.queue.jobs import Submission
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
@@ -55,7 +56,10 @@ async def prove(request: web.Request) -> web.Response:
 
 
 async def _job(
-    request: web.Request, count: RequestCount, kind: CircuitKind | None, submission: Callable[[], Submission]
+    request: web.Request,
+    count: RequestCount,
+    kind: CircuitKind | None,
+    submission: Callable[[Network | None], Submission],
 ) -> web.Response | None:
     """Queue a request and answer 202 with its job; None if it must be proved directly.
 
@@ -66,7 +70,7 @@ async def _job(
     if queue is None or not (is_batch or _requests_job(request)):
         return None
     try:
-        return await submit(request, count, queue, submission())
+        return await submit(request, count, queue, submission(network_of(request)))
     except QueueUnavailable as error:
         if is_batch:
             raise

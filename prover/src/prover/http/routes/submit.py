@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from prover.errors import CircuitUnknown, ShuttingDown
+from prover.errors import CircuitUnknown, MalformedRequest, ShuttingDown
 from prover.http.access.clients import client_name
 from prover.http.request_fields import FACTS
 from prover.http.requests.body import ExaminedBody, examine, read_body
@@ -15,13 +15,16 @@ from prover.http.routes.request_count import RequestCount, counted_request, note
 from prover.http.state import STATE, queue_of
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.request import read_public_inputs
-from prover.queue.circuit_queues import CircuitQueue
+from prover.queue.circuit_queues import Network
 from prover.queue.jobs import Submission, SubmissionResult
 from shared.circuit_id import CircuitKind
 
 if TYPE_CHECKING:
     from prover.queue.store import JobStore
 
+NETWORK_HEADER = "X-Light-Network"
+
+_BLANKS = " \t"
 _ACCEPTED = web.HTTPAccepted.status_code
 _BATCHES = frozenset(kind.value for kind in CircuitKind if kind.is_batch)
 _BATCH_TIME, _QUICK_TIME = "10-30 seconds", "1-3 seconds"
@@ -38,10 +41,10 @@ async def add(request: web.Request) -> web.Response:
         try:
             examined = await examine(body)
         except CircuitUnknown as unknown:
-            submission = unknown_submission(unknown, body)
+            submission = unknown_submission(unknown, body, network_of(request))
             note_input(request, None, body)
         else:
-            submission = submission_of(examined)
+            submission = submission_of(examined, network_of(request))
             note_input(request, examined.envelope.kind, body)
         submitted = await _submit(request, count, queue_of(request), submission)
     return _answer(submission, submitted)
@@ -52,7 +55,19 @@ async def submit(request: web.Request, count: RequestCount, queue: JobStore, sub
     return _answer(submission, await _submit(request, count, queue, submission), with_status_url=True)
 
 
-def submission_of(examined: ExaminedBody) -> Submission:
+def network_of(request: web.Request) -> Network | None:
+    """Return the network that a request for the queue names; raises MalformedRequest."""
+    given = request.headers.get(NETWORK_HEADER)
+    if given is None and not request.app[STATE].settings.queue.require_network:
+        return None
+    try:
+        return Network((given or "").strip(_BLANKS).lower())
+    except ValueError:
+        known = " or ".join(Network)
+        raise MalformedRequest(f"the header {NETWORK_HEADER} must be {known} in requests for the queue") from None
+
+
+def submission_of(examined: ExaminedBody, network: Network | None) -> Submission:
     """Return the submission of a request; of a large body, only the members that its circuit needs."""
     envelope, circuit = examined.envelope, examined.envelope.circuit
     return Submission(
@@ -62,17 +77,18 @@ def submission_of(examined: ExaminedBody) -> Submission:
         tree_id=envelope.tree_id or "",
         batch_index=max(-1, min(envelope.batch_index, _LARGEST_INDEX)),
         public_inputs=read_public_inputs(envelope) or b"",
+        network=network,
     )
 
 
-def unknown_submission(unknown: CircuitUnknown, body: bytes) -> Submission:
+def unknown_submission(unknown: CircuitUnknown, body: bytes, network: Network | None) -> Submission:
     """Return the submission of a request for an unknown circuit, whose job will fail.
 
     Raises CircuitUnknown for a large body, to save memory of the queue.
     """
     if len(body) > _LARGEST_UNKNOWN_BYTES:
         raise unknown
-    return Submission(circuit_type=unknown.circuit_type, circuit="", body=body)
+    return Submission(circuit_type=unknown.circuit_type, circuit="", body=body, network=network)
 
 
 async def _submit(
@@ -92,7 +108,7 @@ async def _submit(
 
 def _answer(submission: Submission, submitted: SubmissionResult, *, with_status_url: bool = False) -> web.Response:
     kind = submission.circuit_type
-    queue = CircuitQueue.of(kind).queue_name
+    queue = submission.queue.queue_name
     if submitted.duplicate:
         answer = QueuedJob(
             circuit_type=kind,

@@ -4,7 +4,7 @@ local job = read(args.id)
 if job and job.state == 'queued' then
     dequeue(args.id, job, false)
     settle_failed(args.id, job, 'cancelled', 'cancelled')
-    trim_wake_ups(job.lane, WAKE_UPS_TO_SPARE)
+    trim_wake_ups(job.queue, WAKE_UPS_TO_SPARE)
 elseif job and job.state == 'processing' then
     call('HSET', job_key(args.id), 'cancel', 1)
     forget_digest(args.id, job)

@@ -88,7 +88,7 @@ for _ = 1, 200 do
     local body = job and body_of(id)
     if not job then
         local group, circuit, rank = string.match(chosen.member, '^([^|]*)|([^|]*)|([^|]*|[^|]*)|')
-        dequeue(id, {lane = queue, group = group, circuit = circuit, rank = rank, label = 'unknown'}, false)
+        dequeue(id, {queue = queue, group = group, circuit = circuit, rank = rank, label = 'unknown'}, false)
         call('DEL', body_key(id))
     elseif now - job.queued >= args.max_wait_ms then
         expire(id, job, args.max_wait_ms)

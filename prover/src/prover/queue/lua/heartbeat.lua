@@ -6,7 +6,7 @@ for position, claim in ipairs(args.claims) do
     if not job then
         beats[position] = 'lost'
     else
-        call('ZADD', queue_key(job.lane, 'leases'), now + args.lease_ms, claim.id)
+        call('ZADD', queue_key(job.queue, 'leases'), now + args.lease_ms, claim.id)
         beats[position] = job.cancel and 'cancelled' or 'kept'
     end
 end

@@ -4,7 +4,10 @@
 -- groups in round-robin order as "circuit|turn|group" (`rings`), with the sequence number of each group's turn
 -- (`turns`); and its running jobs by the end of their lease (`leases`) and by their start (`running`). A group is a
 -- tree, or "-" for all jobs without one. A rank is the batch index, then the order of submission. Times are in
--- milliseconds of this server. Records, events and statistics name the circuit queue `lane`.
+-- milliseconds of this server. Events and statistics name the circuit queue `lane`.
+--
+-- A record has the queue of its circuit as `lane`, and that of its network, if it has one, as `queue`. Releases without
+-- networks share the Redis during an update: they read such a record as one of the queue of the circuit, which they know.
 
 local call = redis.call
 local root = KEYS[1]
@@ -13,12 +16,17 @@ local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local events = {}
 
-local QUEUES = {'zk_update_queue', 'zk_append_queue', 'zk_address_append_queue'}
+local QUEUES = {}
+for _, network in ipairs({'', 'mainnet_', 'devnet_'}) do
+    for _, circuit in ipairs({'update_', 'append_', 'address_append_'}) do
+        QUEUES[#QUEUES + 1] = 'zk_' .. circuit .. network .. 'queue'
+    end
+end
 local DAY = 86400000
 local WAKE_UPS_TO_SPARE = 64
 local JOB_FIELDS = {
     'state', 'lane', 'type', 'label', 'circuit', 'tree', 'index', 'group', 'rank', 'digest', 'size', 'created', 'queued',
-    'started', 'attempt', 'fence', 'cancel'
+    'started', 'attempt', 'fence', 'cancel', 'queue'
 }
 
 local function job_key(id) return root .. 'job:' .. id end
@@ -29,7 +37,7 @@ local function sequence() return call('INCR', root .. 'sequence') end
 
 local function report(kind, id, job, detail, waited)
     events[#events + 1] = {
-        kind = kind, id = id, lane = job.lane, type = job.type, detail = detail or '', waited = waited or -1
+        kind = kind, id = id, lane = job.queue, type = job.type, detail = detail or '', waited = waited or -1
     }
 end
 
@@ -41,6 +49,7 @@ local function read(id)
     if not values[1] then return nil end
     local job = {}
     for position, name in ipairs(JOB_FIELDS) do job[name] = values[position] end
+    job.queue = job.queue or job.lane
     for _, name in ipairs({'size', 'created', 'queued', 'attempt', 'fence'}) do job[name] = tonumber(job[name]) end
     return job
 end
@@ -95,7 +104,7 @@ end
 local function pending_member(job, id) return job.group .. '|' .. job.circuit .. '|' .. job.rank .. '|' .. id end
 
 local function enqueue(id, job)
-    local queue = job.lane
+    local queue = job.queue
     call('ZADD', queue_key(queue, 'pending'), 0, pending_member(job, id))
     call('ZADD', queue_key(queue, 'waiting'), job.queued, id)
     call('HINCRBY', queue_key(queue, 'types'), job.label, 1)
@@ -109,7 +118,7 @@ end
 
 -- Removes a job from the waiting ones. `served` sends its group to the end of the ring.
 local function dequeue(id, job, served)
-    local queue, group = job.lane, job.group
+    local queue, group = job.queue, job.group
     call('ZREM', queue_key(queue, 'pending'), pending_member(job, id))
     call('ZREM', queue_key(queue, 'waiting'), id)
     if call('HINCRBY', queue_key(queue, 'types'), job.label, -1) <= 0 then
@@ -138,8 +147,8 @@ end
 -- Ends of jobs.
 
 local function release(id, job)
-    call('ZREM', queue_key(job.lane, 'leases'), id)
-    call('ZREM', queue_key(job.lane, 'running'), id)
+    call('ZREM', queue_key(job.queue, 'leases'), id)
+    call('ZREM', queue_key(job.queue, 'running'), id)
 end
 
 local function forget_digest(id, job)
@@ -173,7 +182,7 @@ local function settle(id, job, state, keep, remember, ...)
     call('HSET', key, 'state', state, 'ended', now, ...)
     call('PEXPIRE', key, keep)
     call('DEL', body_key(id))
-    call('DECRBY', queue_key(job.lane, 'bytes'), job.size)
+    call('DECRBY', queue_key(job.queue, 'bytes'), job.size)
     call('ZADD', root .. (state == 'completed' and 'results' or 'failed'), now, id)
     if state == 'failed' then trim_failures() end
     if not remember then
@@ -205,7 +214,7 @@ local function expire(id, job, limit)
     dequeue(id, job, false)
     settle(id, job, 'failed', args.failure_ms, false, 'error', error)
     report('expired', id, job, error, waited)
-    trim_wake_ups(job.lane, WAKE_UPS_TO_SPARE)
+    trim_wake_ups(job.queue, WAKE_UPS_TO_SPARE)
 end
 
 -- Running jobs.
@@ -229,7 +238,7 @@ local function give_back(id, job, kind, reason)
         call('HSET', job_key(id), 'state', 'queued', 'queued', now)
         call('HDEL', job_key(id), 'started')
         enqueue(id, job)
-        add_wake_up(job.lane)
+        add_wake_up(job.queue)
         announce(id)
         report(kind, id, job, reason)
     end
@@ -253,7 +262,7 @@ local function allow_when_full() call('DEL', root .. 'nothing') end
 -- last sign of life.
 local function note_sign_of_life()
     allow_when_full()
-    local key = root .. 'signs'
+    local key = root .. 'signs_of_life' -- releases without networks have `signs`, and extend fewer leases
     local last = tonumber(call('HGET', key, 'heard') or 0)
     for _, queue in ipairs(QUEUES) do
         local latest = call('ZRANGE', queue_key(queue, 'leases'), -1, -1, 'WITHSCORES')[2]

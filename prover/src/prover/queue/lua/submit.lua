@@ -5,7 +5,7 @@ local id = call('GET', digest_key(args.digest))
 if args.fresh and id ~= args.id then id = nil end
 if id and call('EXISTS', job_key(id)) == 1 then
     if id ~= args.id then
-        report('deduplicated', id, {lane = queue, type = args.type})
+        report('deduplicated', id, {queue = queue, type = args.type})
     end
     local nonce = call('HGET', job_key(id), 'nonce')
     return reply({answer = id == args.id and 'new' or 'duplicate', id = id, nonce = nonce or ''})
@@ -15,23 +15,24 @@ local size = #ARGV[2]
 local pending = queue_key(queue, 'pending')
 local bytes = tonumber(call('GET', queue_key(queue, 'bytes')) or 0)
 if call('ZCARD', pending) >= args.jobs_per_queue or bytes + size > args.bytes_per_queue then
-    report('refused', args.id, {lane = queue, type = args.type})
+    report('refused', args.id, {queue = queue, type = args.type})
     return reply({answer = 'full', id = args.id})
 end
 
 local job = {
-    lane = queue, type = args.type, label = args.label, circuit = args.circuit, group = args.group, queued = now,
+    queue = queue, type = args.type, label = args.label, circuit = args.circuit, group = args.group, queued = now,
     rank = args.order .. '|' .. string.format('%016d', sequence())
 }
 call('SET', digest_key(args.digest), args.id)
 call('SET', body_key(args.id), ARGV[2])
 call('INCRBY', queue_key(queue, 'bytes'), size)
 call(
-    'HSET', job_key(args.id), 'state', 'queued', 'lane', queue, 'type', args.type, 'label', args.label, 'circuit',
+    'HSET', job_key(args.id), 'state', 'queued', 'lane', args.lane, 'type', args.type, 'label', args.label, 'circuit',
     args.circuit, 'tree', args.tree, 'index', args.index, 'group', args.group, 'rank', job.rank, 'digest', args.digest,
     'size', size, 'created', now, 'queued', now, 'attempt', 0, 'fence', 0, 'nonce', args.nonce, 'proves', args.circuit,
     'inputs', args.inputs
 )
+if queue ~= args.lane then call('HSET', job_key(args.id), 'queue', queue) end
 enqueue(args.id, job)
 add_wake_up(queue)
 report('submitted', args.id, job)

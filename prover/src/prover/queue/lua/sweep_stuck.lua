@@ -68,6 +68,10 @@ for _, queue in ipairs(QUEUES) do
             call('ZREM', queue_key(queue, 'waiting'), id)
         end
     end
+    -- Corrects sums after jobs that were removed by others: malformed ones, or those that a release without networks ended.
+    if call('ZCARD', queue_key(queue, 'pending')) + call('ZCARD', queue_key(queue, 'leases')) == 0 then
+        call('DEL', queue_key(queue, 'types'), queue_key(queue, 'bytes'))
+    end
     local held = tidy(queue)
     local free = call('ZCARD', root .. queue) - held
     for _ = 1, math.min(call('ZCARD', queue_key(queue, 'pending')) - free, 1000) do add_wake_up(queue) end

@@ -9,7 +9,7 @@ import msgspec
 
 from localnet.chain.network import Network
 from localnet.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcError
-from localnet.rpc.methods import accounts, blocks, cluster, harness, tokens, transactions
+from localnet.rpc.methods import accounts, blocks, cluster, harness, history, tokens, transactions
 from localnet.rpc.params import Params
 
 Method = Callable[[Network, Params], Any]
@@ -20,6 +20,7 @@ METHODS: dict[str, Method] = {
     **blocks.METHODS,
     **cluster.METHODS,
     **transactions.METHODS,
+    **history.METHODS,
     **harness.METHODS,
 }
 MAX_BATCH = 1000

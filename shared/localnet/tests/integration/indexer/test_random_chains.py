@@ -100,7 +100,7 @@ def apply_until_refused(engine: Engine, blocks: list[Block]) -> None:
             raise
 
 
-def test_continues__another_chain__is_told_apart() -> None:
+def test_continues__another_chain__is_distinguished() -> None:
     chain = SimulatedChain(1)
     chain.grow(20)
     with new_engine() as engine:

@@ -284,7 +284,7 @@ async def test_errors__any_parameters__are_an_answer_without_a_fault(indexer: In
             await service.call(method, params)
 
 
-async def test_queue_info__other_trees__are_left_out(indexer: Indexer) -> None:
+async def test_queue_info__other_trees__are_omitted(indexer: Indexer) -> None:
     indexer.add_tree(ADDRESS_TREE, TreeType.ADDRESS_V2, ADDRESS_TREE)
     indexer.add_tree(UNKNOWN, TreeType.STATE_V1, OWNER)
     everything = await indexer.call("getQueueInfo", {})

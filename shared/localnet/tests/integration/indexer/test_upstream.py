@@ -51,7 +51,7 @@ async def test_prove__prover_answers__gives_its_json(session: aiohttp.ClientSess
         (200, "no json", "Internal server error: the answer of the prover is not a proof"),
     ],
 )
-async def test_prove__prover_fails__is_told_without_its_words(
+async def test_prove__prover_fails__is_reported_without_its_words(
     session: aiohttp.ClientSession, status: int, body: str, message: str
 ) -> None:
     async def prove(_: web.Request) -> web.Response:

@@ -96,7 +96,7 @@ async def test_send_transaction__without_preflight__is_recorded_as_failed(client
     assert status.err is not None
 
 
-async def test_simulate_transaction__with_accounts__tells_what_would_be(client: AsyncClient) -> None:
+async def test_simulate_transaction__with_accounts__reports_what_would_be(client: AsyncClient) -> None:
     target = Keypair().pubkey()
     transaction = await payment(client, target)
     done = await client.simulate_transaction(transaction, sig_verify=True, accounts_addresses=[target])
@@ -165,7 +165,7 @@ async def test_cluster__questions__are_answered_consistently(server: Served, cli
     assert (await client.get_identity()).value.identity == (await client.get_slot_leader()).value
 
 
-async def test_subscriptions__each_kind__is_told_at_its_commitment(server: Served, client: AsyncClient) -> None:
+async def test_subscriptions__each_kind__is_notified_at_its_commitment(server: Served, client: AsyncClient) -> None:
     target = Keypair().pubkey()
     transaction = await payment(client, target)
     server.network.advance()

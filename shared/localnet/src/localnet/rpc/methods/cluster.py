@@ -71,6 +71,10 @@ def get_vote_accounts(_network: Network, _params: Params) -> Json:
     return {"current": [], "delinquent": []}
 
 
+def get_genesis_certificate(_network: Network, _params: Params) -> None:
+    """Return that there is none: this chain has no Alpenglow consensus."""
+
+
 def get_slot_leader(_network: Network, _params: Params) -> str:
     """Return the only validator."""
     return str(IDENTITY)
@@ -228,6 +232,7 @@ METHODS: dict[str, Any] = {
     "getEpochSchedule": get_epoch_schedule,
     "getClusterNodes": get_cluster_nodes,
     "getVoteAccounts": get_vote_accounts,
+    "getAgGenesisCert": get_genesis_certificate,
     "getSlotLeader": get_slot_leader,
     "getSlotLeaders": get_slot_leaders,
     "getLeaderSchedule": get_leader_schedule,

@@ -5,7 +5,7 @@ from typing import Any
 
 from solders.message import Message, from_bytes_versioned
 
-from localnet.chain.blocks import JsonError, RecordedTransaction
+from localnet.chain.blocks import JsonError
 from localnet.chain.execution import TransactionRefused
 from localnet.chain.network import Network, Simulation, decode_transaction
 from localnet.chain.slots import BLOCKHASH_WINDOW
@@ -25,7 +25,6 @@ from localnet.rpc.params import Config, Params, pubkey, signature
 
 WIRE_ENCODINGS = ("base58", "base64")
 MAX_STATUSES = 256
-MAX_SIGNATURES = 1000
 MAX_FEE_ACCOUNTS = 128
 LAMPORTS_PER_SIGNATURE = 5000
 
@@ -156,49 +155,6 @@ def get_transaction(network: Network, params: Params) -> Json | None:
     return {"slot": done.slot, "blockTime": done.block_time, **encode_entry(done, config, encoding)}
 
 
-def get_signatures_for_address(network: Network, params: Params) -> list[Json]:
-    """Return transactions that name an address, newest first, between ``before`` and ``until``."""
-    config = params.config(1)
-    level = require_confirmed(config)
-    require_slot(network, config)
-    limit = config.number("limit")
-    limit = MAX_SIGNATURES if limit is None else limit
-    if not 1 <= limit <= MAX_SIGNATURES:
-        raise invalid(f"Invalid limit; max {MAX_SIGNATURES}")
-    found = network.transactions_of(params.pubkey(0))
-    newest = _position(network, found, config, "before", len(found))
-    oldest = _position(network, found, config, "until", -1)
-    answer: list[Json] = []
-    for index in range(newest - 1, oldest, -1):
-        if len(answer) == limit:
-            break
-        if reached(network, found[index].slot, level):
-            answer.append(_signature_entry(network, found[index]))
-    return answer
-
-
-def _position(network: Network, found: list[RecordedTransaction], config: Config, name: str, default: int) -> int:
-    """Index of the transaction whose signature a configuration names."""
-    text = config.members.get(name)
-    if text is None:
-        return default
-    if not isinstance(text, str):
-        raise invalid(f"Invalid params: {name} is a signature.")
-    done = network.transaction(signature(text))
-    return next((index for index, entry in enumerate(found) if entry is done), default)
-
-
-def _signature_entry(network: Network, done: RecordedTransaction) -> Json:
-    return {
-        "signature": str(done.signature),
-        "slot": done.slot,
-        "err": done.err,
-        "memo": None,
-        "blockTime": done.block_time,
-        "confirmationStatus": status_of(network, done.slot)[0],
-    }
-
-
 def request_airdrop(network: Network, params: Params) -> str:
     """Send lamports from the faucet."""
     try:
@@ -242,7 +198,6 @@ METHODS = {
     "simulateTransaction": simulate_transaction,
     "getSignatureStatuses": get_signature_statuses,
     "getTransaction": get_transaction,
-    "getSignaturesForAddress": get_signatures_for_address,
     "requestAirdrop": request_airdrop,
     "getRecentPrioritizationFees": get_recent_prioritization_fees,
     "getFeeForMessage": get_fee_for_message,

@@ -35,7 +35,7 @@ class Log:
         """Keep nothing."""
 
 
-async def test_node__limits_calls__is_told_with_the_remedy_and_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_node__limits_calls__is_reported_with_the_remedy_and_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     log, now = Log(), 0.0
     monkeypatch.setattr(rpc_pool, "_log", log)
     node = ScriptedNode(usual=result(7))
@@ -50,7 +50,7 @@ async def test_node__limits_calls__is_told_with_the_remedy_and_seldom(monkeypatc
     assert "--rpc-rate-limit and --send-tx-rate-limit" in log.told[0]["hint"]
 
 
-async def test_indexer__limits_calls__is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_indexer__limits_calls__is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     log, answers = Log(), [429, 429, 200]
     monkeypatch.setattr(indexer_client, "_log", log)
 

@@ -24,7 +24,7 @@ _INDICES = 1 << 32  # path indices of requests have 32 bits
 _NEIGHBOURS = 8  # other leaves of each tree, so that paths are not all empty
 
 
-class MadeUpRequests:
+class RandomRequests:
     """Requests from random trees; the same seed gives the same requests."""
 
     def __init__(self, seed: str) -> None:
@@ -52,8 +52,8 @@ class MadeUpRequests:
         tree = MerkleTree(height)
         indices = range(min(tree.capacity, _INDICES))
         chosen = [self._numbers.choice(indices) for _ in range(count)]
-        beside = [self._numbers.choice(indices) for _ in range(_NEIGHBOURS)]
-        tree.set_many({index: self._element() for index in chosen + beside})
+        neighbours = [self._numbers.choice(indices) for _ in range(_NEIGHBOURS)]
+        tree.set_many({index: self._element() for index in chosen + neighbours})
         return [membership(tree, index) for index in chosen]
 
     def _absences(self, version: int, height: int, count: int) -> list[Absence]:

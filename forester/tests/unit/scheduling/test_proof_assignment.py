@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from handover_simulation import Result, Setting, simulate
+from assignment_simulation import Result, Setting, simulate
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -58,7 +58,7 @@ def test_needed_slots__usual_time__has_a_margin() -> None:
     assert needed_slots(8.0, 0.8) == 27
 
 
-def test_handover__nobody_else_moves_a_tree__is_taken_over_until_somebody_does() -> None:
+def test_assignment__nobody_else_moves_a_tree__stays_until_somebody_does() -> None:
     phases = ProtocolTimes(0, 10, 10, 100_000, 10).phases(0)
     mine = TreeSchedule(phases, (45,))
     handover = ProofAssignment(bytes(32), b"one")

@@ -30,20 +30,20 @@ ALL = [OLD, NEW, MORE]
 pytestmark = pytest.mark.usefixtures("no_proxy")
 
 
-def edition(number: int) -> KeyServer:
+def release(number: int) -> KeyServer:
     numbers = random.Random(number)
     return KeyServer({wanted.key_file: numbers.randbytes(10_000) for wanted in ALL})
 
 
 @pytest.fixture
 def first() -> Iterator[KeyServer]:
-    with running(edition(1)) as started:
+    with running(release(1)) as started:
         yield started
 
 
 @pytest.fixture
 def second() -> Iterator[KeyServer]:
-    with running(edition(2)) as started:
+    with running(release(2)) as started:
         yield started
 
 
@@ -71,7 +71,7 @@ def lines(folder: Path) -> set[str]:
     return set((folder / "CHECKSUM").read_text().splitlines())
 
 
-def test_download__from_another_edition__leaves_good_what_is_there(
+def test_download__from_another_release__leaves_good_what_is_there(
     first: KeyServer, second: KeyServer, folder: Path
 ) -> None:
     bring(first, folder, OLD)
@@ -99,7 +99,7 @@ def test_download__from_a_server_of_other_keys__keeps_the_lines_of_those_that_ar
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_download__from_another_edition__makes_no_damaged_key_good(
+def test_download__from_another_release__makes_no_damaged_key_good(
     first: KeyServer, second: KeyServer, folder: Path, named: bool
 ) -> None:
     if not named:
@@ -111,7 +111,7 @@ def test_download__from_another_edition__makes_no_damaged_key_good(
     assert not is_accepted(folder, OLD)
 
 
-def test_download__from_the_edition_of_a_key_replaced_by_hand__makes_it_good(
+def test_download__from_the_release_of_a_key_replaced_by_hand__makes_it_good(
     first: KeyServer, second: KeyServer, folder: Path
 ) -> None:
     bring(first, folder, OLD)
@@ -122,7 +122,7 @@ def test_download__from_the_edition_of_a_key_replaced_by_hand__makes_it_good(
     assert (folder / "CHECKSUM").read_text() == second.checksums
 
 
-def test_download__of_all_keys_anew__ends_with_the_new_edition(
+def test_download__of_all_keys_again__ends_with_the_new_release(
     first: KeyServer, second: KeyServer, folder: Path
 ) -> None:
     bring(first, folder, *ALL)
@@ -134,14 +134,14 @@ def test_download__of_all_keys_anew__ends_with_the_new_edition(
         assert (folder / wanted.key_file).read_bytes() == second.files[wanted.key_file]
 
 
-def test_download__from_one_edition__leaves_its_list_byte_for_byte(first: KeyServer, folder: Path) -> None:
+def test_download__from_one_release__leaves_its_list_byte_for_byte(first: KeyServer, folder: Path) -> None:
     first.checksums = "\n".join(line_of(first, wanted).replace("  ", " *") for wanted in ALL) + "\n\n"
     bring(first, folder, OLD)
     bring(first, folder, NEW)
     assert (folder / "CHECKSUM").read_text() == first.checksums
 
 
-def test_download__from_another_edition_meanwhile__leaves_good_what_comes_later(
+def test_download__from_another_release_meanwhile__leaves_good_what_comes_later(
     first: KeyServer, second: KeyServer, folder: Path
 ) -> None:
     go_on = threading.Event()
@@ -158,7 +158,7 @@ def test_download__from_another_edition_meanwhile__leaves_good_what_comes_later(
     assert is_accepted(folder, NEW)
 
 
-def test_download__of_one_key_after_the_other__reads_those_of_another_edition_once(
+def test_download__of_one_key_after_the_other__reads_those_of_another_release_once(
     first: KeyServer, second: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bring(first, folder, OLD)

@@ -14,7 +14,7 @@ from circuit_inputs import circuit_inputs
 from naive_solver import ConstraintBroken, solve
 
 from prover.circuits.catalogue import compile_circuit
-from prover.cli.made_up_requests import MadeUpRequests
+from prover.cli.random_requests import RandomRequests
 from prover.proving.request import read_envelope, read_task
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.merkle_tree import TreeFull
@@ -46,7 +46,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def made_up(circuit: CircuitId, seed: str) -> dict[str, Any]:
-    request: dict[str, Any] = json.loads(encode_request(MadeUpRequests(seed).make(circuit)))
+    request: dict[str, Any] = json.loads(encode_request(RandomRequests(seed).make(circuit)))
     return request
 
 
@@ -64,7 +64,7 @@ def test_request__of_any_shape__satisfies_its_circuit_and_a_changed_one_does_not
 
 @pytest.mark.parametrize("circuit", SHAPES, ids=str)
 def test_request__of_any_shape__is_read_by_the_service(circuit: CircuitId) -> None:
-    body = encode_request(MadeUpRequests("any").make(circuit))
+    body = encode_request(RandomRequests("any").make(circuit))
     task = read_task(read_envelope(body), known=None)
     # The service derives versions from heights; the smaller trees of version 2 count as version 1 there.
     assert (task.circuit.kind, task.circuit.heights, task.circuit.sizes) == (
@@ -81,7 +81,7 @@ def test_request__same_seed__is_the_same_and_another_seed_is_not(circuit: Circui
     assert made_up(circuit, "a") != made_up(circuit, "b")
 
 
-def test_batches__of_production_size__tell_the_whole_story() -> None:
+def test_batches__of_production_size__report_the_whole_story() -> None:
     append = made_up(CircuitId(CircuitKind.BATCH_APPEND, 2, (32,), (500,)), "s")
     zero = "0x" + "0" * 64
     assert append["startIndex"] == 500
@@ -98,7 +98,7 @@ def test_batches__of_production_size__tell_the_whole_story() -> None:
 @pytest.mark.parametrize("kind", [kind for kind in CircuitKind if kind.is_batch])
 def test_batches__that_do_not_fit_into_their_tree__are_refused(kind: CircuitKind) -> None:
     with pytest.raises(TreeFull):
-        MadeUpRequests("s").make(CircuitId(kind, 2, (2,), (5,)))
+        RandomRequests("s").make(CircuitId(kind, 2, (2,), (5,)))
 
 
 def test_command__without_options__writes_a_request_of_the_default_circuit() -> None:

@@ -45,7 +45,7 @@ class Coefficients:
 Converted = list[tuple[int, int]]
 
 
-class Tape:
+class InstructionList:
     """Instructions, and for every wire the level of the instruction that determines it.
 
     The level of an instruction is 1 + the highest level of the wires that it reads, where inputs have level -1.
@@ -66,7 +66,7 @@ class Tape:
         return len(self.wire_levels)
 
     @property
-    def instructions(self) -> int:
+    def count(self) -> int:
         """Number of instructions so far."""
         return len(self.is_hint)
 
