@@ -9,6 +9,9 @@ import pytest
 from clients import DEADLINE, Network, proofs_of, urls
 from parsed_cases import accounts, decoded, instructions
 from rust_programs import BUILDING, FETCHING, built
+from solders.pubkey import Pubkey
+
+from localnet.chain.artefacts import DEFAULT_VERSION, artefacts_folder
 
 CASES = 20_000
 
@@ -34,6 +37,17 @@ def test_light_client__life_of_lamports__is_what_the_crate_expects(network: Netw
     if network["proofs"] != "simulated":
         # A new address, a V1 transfer, its proof from the prover directly, and a V1 decompression.
         assert proofs_of(network) - before >= 4
+
+
+@pytest.mark.timeout(FETCHING + BUILDING + DEADLINE)
+@pytest.mark.parametrize("network", ["simulated"], indirect=True)
+def test_deployment__instructions_of_solanas_command_line__program_runs_and_is_upgraded(network: Network) -> None:
+    program = built("deploy")
+    content = artefacts_folder() / DEFAULT_VERSION / "programs" / "spl_noop.so"
+    command = [str(program), network["rpcUrl"], network["keyFile"], str(content)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+    assert done.returncode == 0, done.stderr
+    Pubkey.from_string(done.stdout.strip())
 
 
 @pytest.mark.timeout(FETCHING + BUILDING + DEADLINE)
