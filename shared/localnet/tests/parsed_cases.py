@@ -22,6 +22,12 @@ TOKEN, TOKEN_2022 = (
 )
 TAGS = {"system": 14, "stake": 18, "address-lookup-table": 5, "bpf-loader": 2, "bpf-upgradeable-loader": 8}
 EXTENSIONS = (26, 28, 30, 33, 34, 36, 39, 40, 41, 43, 44, 46)
+CONFIDENTIAL_BYTES = {
+    27: (65, 33, 45, 0, 1, 9, 47, 167, 44, 0, 0, 0, 0, 169, 0),
+    37: (64, 37, 38, 0, 0, 0),
+    42: (68, 33, 36, 167, 167, 0),
+}
+"""Sizes of the fields of instructions for confidential transfers."""
 INTERFACES = (
     "spl_token_group_interface:initialize_token_group",
     "spl_token_group_interface:update_group_max_size",
@@ -74,14 +80,29 @@ def _tagged(rng: random.Random, name: str) -> bytes:
     return hashlib.sha256(rng.choice(INTERFACES).encode()).digest()[:8]
 
 
+def _confidential(rng: random.Random) -> bytes:
+    """Return an instruction for confidential transfers; proof offsets at its end are often 0."""
+    tag = rng.choice([*CONFIDENTIAL_BYTES, 46])
+    if tag == 46:
+        kind, count = 3, 167
+    else:
+        kind = rng.randrange(len(CONFIDENTIAL_BYTES[tag]))
+        count = CONFIDENTIAL_BYTES[tag][kind]
+    content = bytearray(rng.randbytes(count))
+    for at in (0, 1, *range(count - 5, count)):
+        if 0 <= at < count and rng.random() < 0.5:
+            content[at] = rng.choice((0, 0, 1, 255))
+    return bytes([tag, kind]) + bytes(content)
+
+
 def instructions(seed: int, count: int) -> Iterator[Case]:
     """Yield instructions of every program with a parser; many of them are malformed."""
     rng = random.Random(seed)
     for _ in range(count):
         program = rng.choice(list(PARSERS))
         data = _tagged(rng, PARSERS[program][0]) + _chunks(rng)
-        if data[:2] == b"\x2e\x03":  # confidential burn: clients get its bytes
-            continue
+        if program == TOKEN_2022 and rng.random() < 0.3:
+            data = _confidential(rng)
         accounts = [rng.choice(KEYS) for _ in range(rng.randrange(10))]
         yield {"program": program, "data": data.hex(), "accounts": accounts}
 

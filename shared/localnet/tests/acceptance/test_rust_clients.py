@@ -56,7 +56,7 @@ def test_parsed__random_accounts_and_instructions__equal_those_of_a_nodes_decode
     cases = [*instructions(1, CASES), *accounts(2, CASES)]
     lines = "".join(f"{json.dumps(case)}\n" for case in cases)
     done = subprocess.run([str(program)], input=lines, capture_output=True, text=True, timeout=DEADLINE, check=True)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = [json.loads(line) for line in done.stdout.removesuffix("\n").split("\n")]
     assert len(answers) == len(cases)
     for case, answer in zip(cases, answers, strict=True):
         if answer is not None:

@@ -1,7 +1,4 @@
-"""Instructions for extensions of Token-2022 (shared/localnet/docs/parsed.md, "Token extensions").
-
-Confidential transfers are not parsed: clients get the bytes.
-"""
+"""Instructions for extensions of Token-2022 (shared/localnet/docs/parsed.md, "Token extensions")."""
 
 import hashlib
 from collections.abc import Sequence
@@ -25,6 +22,12 @@ from localnet.rpc.parsed.cursor import (
     u64_text,
 )
 from localnet.rpc.parsed.specs import Json, Spec, authority
+from localnet.rpc.parsed.token_confidential_instructions import (
+    CONFIDENTIAL_FEE,
+    CONFIDENTIAL_MINT_BURN,
+    CONFIDENTIAL_TRANSFER,
+    PERMISSIONED_CONFIDENTIAL_BURN,
+)
 from localnet.rpc.parsed.token_extension_types import ACCOUNT_STATES
 
 _AUTHORITY, _OWNER = authority("authority"), authority("owner")
@@ -93,6 +96,7 @@ BY_EXTENSION: dict[int, dict[int, Spec]] = {
             ("transferFeeConfigAuthority", "multisigtransferFeeConfigAuthority"),
         ),
     },
+    27: CONFIDENTIAL_TRANSFER,
     28: {
         0: Spec("initializeDefaultAccountState", ("mint",), _STATE, exact=True),
         1: Spec("updateDefaultAccountState", ("mint",), _STATE, authority("freezeAuthority"), exact=True),
@@ -123,9 +127,11 @@ BY_EXTENSION: dict[int, dict[int, Spec]] = {
         ),
         1: Spec("updateTransferHook", ("mint",), (("programId?", address_or_none),), _AUTHORITY, exact=True),
     },
+    37: CONFIDENTIAL_FEE,
     39: _pointer("MetadataPointer", "metadataAddress"),
     40: _pointer("GroupPointer", "groupAddress"),
     41: _pointer("GroupMemberPointer", "memberAddress"),
+    42: CONFIDENTIAL_MINT_BURN,
     43: {
         0: Spec(
             "initializeScaledUiAmountConfig",
@@ -150,6 +156,7 @@ BY_EXTENSION: dict[int, dict[int, Spec]] = {
         0: Spec("initializePermissionedBurnConfig", ("mint",), (("authority", address),), exact=True),
         1: Spec("permissionedBurn", _BURN, (("amount", u64_text),), _AUTHORITY, exact=True),
         2: Spec("permissionedBurnChecked", _BURN, (("tokenAmount", checked_amount),), _AUTHORITY, exact=True),
+        3: PERMISSIONED_CONFIDENTIAL_BURN,
     },
 }
 """Instructions by the program's tag of the extension, then by the extension's own."""

@@ -1,0 +1,253 @@
+"""Instructions for confidential transfers of Token-2022 (shared/localnet/docs/parsed.md, "Confidential transfers")."""
+
+import base64
+from collections.abc import Callable, Sequence
+
+from localnet.rpc.parsed.cursor import (
+    Cursor,
+    Field,
+    Read,
+    Unparseable,
+    address_or_none,
+    boolean,
+    u8,
+    u64,
+)
+from localnet.rpc.parsed.specs import Json, Spec, authority, signers
+
+_OWNER, _WITHDRAW = authority("owner"), authority("withdrawWithheldAuthority")
+Finish = Callable[[Json, Sequence[str], Cursor], Json]
+
+
+def _bytes(count: int) -> Read:
+    return lambda cursor: base64.b64encode(cursor.take(count)).decode()
+
+
+def _key_or_none(cursor: Cursor) -> str | None:
+    raw = cursor.take(32)
+    return base64.b64encode(raw).decode() if any(raw) else None
+
+
+def _i8(cursor: Cursor) -> int:
+    return int(cursor.unpack("b"))
+
+
+def _ciphertexts(cursor: Cursor) -> None:
+    """Skip two ciphertexts, which nodes do not show."""
+    cursor.take(2 * 64)
+
+
+_KEY, _BALANCE = _bytes(32), _bytes(36)
+_OFFSET: Field = ("proofInstructionOffset", _i8)
+
+
+def _one_proof(leading: int, names: tuple[str, str]) -> Finish:
+    """Return a parser of the accounts that follow ``leading`` ones: those of a proof, and the authority."""
+    return lambda info, accounts, _cursor: _proved(info, accounts, leading, names, "recordAccount")
+
+
+def _proved(info: Json, accounts: Sequence[str], leading: int, names: tuple[str, str], record: str) -> Json:
+    at = leading + 1
+    if info["proofInstructionOffset"] == 0:
+        info["proofContextStateAccount"] = accounts[leading]
+    else:
+        info["instructionsSysvar"] = accounts[leading]
+        # Nodes treat a further account as a record of the proof, although it may be a signer.
+        if len(accounts) > leading + 2:
+            info[record] = accounts[at]
+            at += 1
+    return info | signers(accounts[at:], names)
+
+
+def _proofs(leading: int, proofs: Sequence[str], names: tuple[str, str] = _OWNER, burn: str | None = None) -> Finish:
+    """Return a parser of the accounts of several optional proofs, then of a burn authority and of the authority."""
+    last = 1 if burn is None else 2
+
+    def finish(info: Json, accounts: Sequence[str], _cursor: Cursor) -> Json:
+        at, end = leading, len(accounts) - last
+        offsets = {proof: info[f"{proof}ProofInstructionOffset"] for proof in proofs}
+        if at < end and any(offsets.values()):
+            info["instructionsSysvar"] = accounts[at]
+            at += 1
+        for proof, offset in offsets.items():
+            if at < end:
+                info[f"{proof}Proof{'Record' if offset else 'ContextState'}Account"] = accounts[at]
+                at += 1
+        if burn is not None:
+            info[burn] = accounts[at]
+            at += 1
+        return info | signers(accounts[at:], names)
+
+    return finish
+
+
+def _from_accounts(info: Json, accounts: Sequence[str], _cursor: Cursor) -> Json:
+    sources = info.pop("sources")
+    if len(accounts) < 4 + sources:
+        raise Unparseable
+    split = len(accounts) - sources
+    info["sourceAccounts"] = list(accounts[split:])
+    return _proved(info, accounts[:split], 2, _WITHDRAW, "proofAccount")
+
+
+def _rotated(info: Json, accounts: Sequence[str], _cursor: Cursor) -> Json:
+    info["instructionsSysvar" if info["proofInstructionOffset"] else "proofAccount"] = accounts[1]
+    return info | signers(accounts[2:], _OWNER)
+
+
+def _offsets(*proofs: str) -> tuple[Field, ...]:
+    return tuple((f"{proof}ProofInstructionOffset", _i8) for proof in proofs)
+
+
+def _owned(kind: str, name: str = "account") -> Spec:
+    return Spec(kind, (name,), (), _OWNER)
+
+
+_THREE = ("equality", "ciphertextValidity", "range")
+_FIVE = ("equality", "transferAmountCiphertextValidity", "feeCiphertextValidity", "feeSigma", "range")
+_FIVE_AS_STORED = (*_FIVE[:2], "feeSigma", "feeCiphertextValidity", "range")
+_HIDDEN: Field = ("hidden?", _ciphertexts)
+_AVAILABLE: Field = ("newDecryptableAvailableBalance", _BALANCE)
+_SOURCE_AVAILABLE: Field = ("newSourceDecryptableAvailableBalance", _BALANCE)
+_SUPPLY: Field = ("newDecryptableSupply", _BALANCE)
+_AMOUNT: tuple[Field, ...] = (("amount", u64), ("decimals", u8))
+_MINT_SETTINGS: tuple[Field, ...] = (("autoApproveNewAccounts", boolean), ("auditorElGamalPubkey", _key_or_none))
+_TRANSFER = ("source", "mint", "destination")
+
+CONFIDENTIAL_TRANSFER = {
+    0: Spec(
+        "initializeConfidentialTransferMint",
+        ("mint",),
+        (("authority?", address_or_none), *_MINT_SETTINGS),
+        exact=True,
+    ),
+    1: Spec(
+        "updateConfidentialTransferMint", ("mint", "confidentialTransferMintAuthority"), _MINT_SETTINGS, exact=True
+    ),
+    2: Spec(
+        "configureConfidentialTransferAccount",
+        ("account", "mint"),
+        (("decryptableZeroBalance", _BALANCE), ("maximumPendingBalanceCreditCounter", u64), _OFFSET),
+        minimum=4,
+        exact=True,
+        finish=_one_proof(2, _OWNER),
+    ),
+    3: Spec("approveConfidentialTransferAccount", ("account", "mint", "confidentialTransferAuditorAuthority")),
+    4: Spec(
+        "emptyConfidentialTransferAccount",
+        ("account",),
+        (_OFFSET,),
+        minimum=3,
+        exact=True,
+        finish=_one_proof(1, _OWNER),
+    ),
+    5: Spec("depositConfidentialTransfer", ("account", "mint"), _AMOUNT, _OWNER, exact=True),
+    6: Spec(
+        "withdrawConfidentialTransfer",
+        ("account", "mint"),
+        (*_AMOUNT, _AVAILABLE, *_offsets("equality", "range")),
+        minimum=4,
+        exact=True,
+        finish=_proofs(2, ("equality", "range")),
+    ),
+    7: Spec(
+        "confidentialTransfer",
+        _TRANSFER,
+        (_SOURCE_AVAILABLE, _HIDDEN, *_offsets(*_THREE)),
+        minimum=4,
+        exact=True,
+        finish=_proofs(3, _THREE),
+    ),
+    8: Spec(
+        "applyPendingConfidentialTransferBalance",
+        ("account",),
+        (("expectedPendingBalanceCreditCounter", u64), _AVAILABLE),
+        _OWNER,
+        exact=True,
+    ),
+    9: _owned("enableConfidentialTransferConfidentialCredits"),
+    10: _owned("disableConfidentialTransferConfidentialCredits"),
+    11: _owned("enableConfidentialTransferNonConfidentialCredits"),
+    12: _owned("disableConfidentialTransferNonConfidentialCredits"),
+    13: Spec(
+        "confidentialTransferWithFee",
+        _TRANSFER,
+        (_SOURCE_AVAILABLE, _HIDDEN, *_offsets(*_FIVE_AS_STORED)),
+        minimum=4,
+        exact=True,
+        finish=_proofs(3, _FIVE),
+    ),
+    14: Spec("configureConfidentialAccountWithRegistry", ("account", "mint", "registry")),
+}
+
+CONFIDENTIAL_FEE = {
+    0: Spec(
+        "initializeConfidentialTransferFeeConfig",
+        ("mint",),
+        (("authority?", address_or_none), ("withdrawWithheldAuthorityElGamalPubkey", _KEY)),
+        exact=True,
+    ),
+    1: Spec(
+        "withdrawWithheldConfidentialTransferTokensFromMint",
+        ("mint", "feeRecipient"),
+        (_OFFSET, _AVAILABLE),
+        minimum=4,
+        exact=True,
+        finish=_one_proof(2, _WITHDRAW),
+    ),
+    2: Spec(
+        "withdrawWithheldConfidentialTransferTokensFromAccounts",
+        ("mint", "feeRecipient"),
+        (("sources", u8), _OFFSET, _AVAILABLE),
+        minimum=4,
+        exact=True,
+        finish=_from_accounts,
+    ),
+    3: Spec("harvestWithheldConfidentialTransferTokensToMint", ("mint",), rest="sourceAccounts"),
+    4: _owned("enableConfidentialTransferFeeHarvestToMint"),
+    5: _owned("disableConfidentialTransferFeeHarvestToMint"),
+}
+
+CONFIDENTIAL_MINT_BURN = {
+    0: Spec(
+        "initializeConfidentialMintBurnMint",
+        ("mint",),
+        (("supplyElGamalPubkey", _KEY), ("decryptableSupply", _BALANCE)),
+        exact=True,
+    ),
+    1: Spec(
+        "rotateConfidentialMintBurnSupplyElGamalPubkey",
+        ("mint",),
+        (("newSupplyElGamalPubkey", _KEY), _OFFSET),
+        minimum=3,
+        exact=True,
+        finish=_rotated,
+    ),
+    2: Spec("updateConfidentialMintBurnDecryptableSupply", ("mint",), (_SUPPLY,), _OWNER, exact=True),
+    3: Spec(
+        "confidentialMint",
+        ("destination", "mint"),
+        (_SUPPLY, _HIDDEN, *_offsets(*_THREE)),
+        minimum=3,
+        exact=True,
+        finish=_proofs(2, _THREE),
+    ),
+    4: Spec(
+        "confidentialBurn",
+        ("destination", "mint"),
+        (_AVAILABLE, _HIDDEN, *_offsets(*_THREE)),
+        minimum=3,
+        exact=True,
+        finish=_proofs(2, _THREE),
+    ),
+    5: _owned("applyPendingBurn", "mint"),
+}
+
+PERMISSIONED_CONFIDENTIAL_BURN = Spec(
+    "permissionedConfidentialBurn",
+    ("account", "mint"),
+    (_AVAILABLE, _HIDDEN, *_offsets(*_THREE)),
+    minimum=4,
+    exact=True,
+    finish=_proofs(2, _THREE, authority("authority"), "permissionedBurnAuthority"),
+)
