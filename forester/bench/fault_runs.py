@@ -27,7 +27,7 @@ from bench_report import Report
 from fault_cases import CASES, Case, HostClock, Stage
 from fault_proxy import FaultProxy
 from fleet import Member, admit, moment
-from network import BEGINNING, FIRST_SLOT, has_reported, running_network, say, waiting
+from network import FIRST_SLOT, INITIAL_TRAFFIC, has_reported, log_line, running_network, waiting
 from process_figures import MIB, ProcessFigures
 from proof_ledger import Ledger
 
@@ -69,7 +69,7 @@ class FaultRun:
     async def report(self, cases: list[Case]) -> Report:
         """Show all faults, and compare what happened with what must be."""
         report, network, member = Report(), self._stage.network, self._stage.member
-        for counts in (BEGINNING, *TRAFFIC):
+        for counts in (INITIAL_TRAFFIC, *TRAFFIC):
             await network.seed(counts)
         if not await self._recovers(BEGIN_DEADLINE_S):
             raise TimeoutError(f"nothing is moved without a fault: {member.log.read_text()[-2000:]}")
@@ -80,7 +80,9 @@ class FaultRun:
         rows = []
         for case in cases:
             row = await self._shown(case)
-            say(f"{case.name}: well after {row.recovery_s} s, {row.rpc} calls of the node; missed: {row.missed or '-'}")
+            log_line(
+                f"{case.name}: well after {row.recovery_s} s, {row.rpc} calls of the node; missed: {row.missed or '-'}"
+            )
             rows.append(row)
             _ = member.pid  # the process that was started
         report.tables["faults"] = [asdict(row) for row in rows]

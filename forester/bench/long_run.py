@@ -26,7 +26,7 @@ from pathlib import Path
 from bench_report import Report
 from fleet import Member, admit
 from line_chart import Point, draw
-from network import BEGINNING, FIRST_EPOCH, Network, has_reported, running_network, say, waiting
+from network import FIRST_EPOCH, INITIAL_TRAFFIC, Network, has_reported, log_line, running_network, waiting
 from process_figures import MIB, ProcessFigures
 
 from forester.network_status.state import NetworkState
@@ -101,7 +101,7 @@ class Day:
                 waiting=sum(waiting(state).values()),
             )
             self.samples.append(sample)
-            say(f"{sample.hours:5.1f} h  {sample.resident_mib:.1f} MiB  {sample.tasks} tasks")
+            log_line(f"{sample.hours:5.1f} h  {sample.resident_mib:.1f} MiB  {sample.tasks} tasks")
 
     def last(self, event: str, name: str) -> int:
         """Return the last value that the forester logged; 0 without one."""
@@ -136,7 +136,7 @@ class Day:
         """Run the whole day; return the state at its end."""
         times = self.network.times
         first, last = times.phases(self.epochs[0]).active.first, times.phases(self.epochs[-1]).active.last
-        await self.network.seed(BEGINNING)
+        await self.network.seed(INITIAL_TRAFFIC)
         await self.until(lambda _: self.last("epoch_state", "slot") > 0, _START_DEADLINE_S)
         await self.clock(first)
         background = [asyncio.create_task(work) for work in (self.traffic(), self.take_samples(first))]

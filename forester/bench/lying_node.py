@@ -26,7 +26,7 @@ from bench_report import Report
 from fault_cases import Stage
 from fault_proxy import Call, Fault, Lie
 from fault_runs import TRAFFIC, staged
-from network import BEGINNING, say
+from network import INITIAL_TRAFFIC, log_line
 from proof_ledger import Ledger
 
 from forester.chain.tree_metadata import BATCHED_TREE_DISCRIMINATOR
@@ -138,7 +138,7 @@ class LyingRun:
     async def report(self) -> Report:
         """Inject all lies, and check the outcome."""
         report, options, before = Report(), self._options, await self._balance()
-        for counts in (BEGINNING, *TRAFFIC):
+        for counts in (INITIAL_TRAFFIC, *TRAFFIC):
             await self._stage.network.seed(counts)
         self._show(CASES[0])
         ends = time.monotonic() + _BEGIN_DEADLINE_S
@@ -180,7 +180,7 @@ class LyingRun:
             await asyncio.sleep(min(remaining_s, 1.0))
         seconds = round(time.monotonic() - began, 1)
         cost = Cost(case.name, seconds, len(self._signed) - signed, sol(balance - await self._balance()))
-        say(f"{cost.lie}: {cost.signed} transactions, {cost.sol:.6f} SOL in {cost.seconds:g} s")
+        log_line(f"{cost.lie}: {cost.signed} transactions, {cost.sol:.6f} SOL in {cost.seconds:g} s")
         return cost
 
     async def _exhausted(self) -> Cost:

@@ -1,4 +1,4 @@
-"""A local network for foresters: traffic of users, and what chain and indexer say about the work that is left."""
+"""A local network for foresters: traffic of users, and the remaining work as chain and indexer report it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from forester.network_status.state import NetworkState, TreeState
 FIRST_EPOCH = 3
 FIRST_SLOT = 590
 """A little before the registration of FIRST_EPOCH opens, under the rules of the published fixtures."""
-BEGINNING = {"compress": 20, "v1_compress": 12, "addresses": 10}
+INITIAL_TRAFFIC = {"compress": 20, "v1_compress": 12, "addresses": 10}
 _ABSENT = "1111111111111111111111111111111B"
 """An address that nobody uses, in base58: its absence is proved against the indexer's root."""
 _ROOTS_DEADLINE_S = 30.0
@@ -44,14 +44,14 @@ Source: forester/docs/reference/accounts.md, "Registry accounts".
 """
 
 
-def say(text: str) -> None:
+def log_line(text: str) -> None:
     """Write one line of progress to standard error."""
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 @dataclass
 class Network:
-    """A running network. ``made`` counts the traffic of its users, ``refused`` what they were refused."""
+    """A running network. ``made`` counts the traffic of its users, ``refused`` their failed attempts."""
 
     net: Localnet
     rpc: RpcClient
@@ -75,7 +75,7 @@ class Network:
         return await read_network(self.rpc, all_epochs=True)
 
     async def differing_roots(self) -> dict[str, tuple[str, str]]:
-        """Return the roots of the trees whose roots on chain and at the indexer differ, none after a while."""
+        """Return both roots of trees whose roots on chain and at the indexer differ for 30 s."""
         trees = [tree for tree in (await self.state()).trees if tree.head.next_index > 1 or any(tree.pending.values())]
         ends = time.monotonic() + _ROOTS_DEADLINE_S
         while True:
@@ -101,18 +101,18 @@ class Network:
         """Return the indexer's root, by any proof of it; None for a state tree without a leaf to prove."""
         address = str(tree.tree.address)
         if tree.kind in (TreeKind.ADDRESS_V1, TreeKind.ADDRESS_V2):
-            [proof] = self._ask("getMultipleNewAddressProofsV2", [{"address": _ABSENT, "tree": address}])["value"]
+            [proof] = self._query("getMultipleNewAddressProofsV2", [{"address": _ABSENT, "tree": address}])["value"]
             return str(proof["root"])
         owner = str(self.net.keys["user"].pubkey())
-        listed = self._ask("getCompressedAccountsByOwnerV2", {"owner": owner})["value"]["items"]
+        listed = self._query("getCompressedAccountsByOwnerV2", {"owner": owner})["value"]["items"]
         leaves = [item for item in listed if item["merkleContext"]["tree"] == address]
         if not leaves:
             return None
         oldest = min(leaves, key=lambda item: item["leafIndex"])
-        [proof] = self._ask("getMultipleCompressedAccountProofs", [oldest["hash"]])["value"]
+        [proof] = self._query("getMultipleCompressedAccountProofs", [oldest["hash"]])["value"]
         return str(proof["root"])
 
-    def _ask(self, method: str, params: Any) -> Any:
+    def _query(self, method: str, params: Any) -> Any:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         url = self.net.environment["INDEXER_URL"]
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310
@@ -125,7 +125,7 @@ class Network:
 
 @asynccontextmanager
 async def running_network(*words: str, phases: Sequence[int] = ()) -> AsyncIterator[Network]:
-    """Run `localnet up`; ``phases`` are slots of the registration, active and report phase, if not the published."""
+    """Run `localnet up`; ``phases`` replace the published slots of the registration, active and report phase."""
     with running_localnet(*words) as net:
         async with RpcPool([net.url]) as pool:
             rpc = RpcClient(pool)
@@ -143,7 +143,7 @@ def batch_of(tree: TreeState) -> int:
 
 
 def waiting(state: NetworkState) -> dict[str, int]:
-    """Return the elements that wait although they fill a batch, by tree and queue."""
+    """Return the numbers of waiting elements that fill a batch, by tree and queue."""
     return {
         f"{tree.kind.label} {str(tree.tree.address)[:8]} {label}": count
         for tree in state.trees

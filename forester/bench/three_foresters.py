@@ -1,4 +1,4 @@
-"""Foresters that share a network under traffic, kills and faults: no work is left, none is done twice.
+"""Foresters that share a network under traffic, kills and faults: all work is done, and done once.
 
 Starts `localnet up`, a prover that is simulated (or, with --keys-dir, real), and foresters with keys and weights of
 their own. For some epochs users make traffic of every kind while foresters are killed with SIGKILL and started again,
@@ -30,7 +30,7 @@ from typing import Any
 
 from bench_report import Report
 from fleet import Member, admit
-from network import BEGINNING, FIRST_EPOCH, FIRST_SLOT, Network, running_network, say, waiting
+from network import FIRST_EPOCH, FIRST_SLOT, INITIAL_TRAFFIC, Network, log_line, running_network, waiting
 from proof_ledger import Ledger
 from prover_server import OURS, running
 from soak_verdict import SlotTimes, Span, judge
@@ -52,7 +52,7 @@ FAULTS: tuple[dict[str, Any], ...] = (
     {"indexerLag": 10},
     {"indexerTooManyRequests": True},
 )
-WELL = {
+NO_FAULTS = {
     "dropEvery": 0,
     "proverDown": False,
     "proverCut": False,
@@ -65,7 +65,7 @@ POLL_S = 1.0
 
 @dataclass
 class Run:
-    """A run as it goes."""
+    """State of a run."""
 
     options: argparse.Namespace
     network: Network
@@ -75,7 +75,7 @@ class Run:
     """Variables of each member, by number."""
     faults: Counter[str] = field(default_factory=Counter)
     over: bool = False
-    troubles: list[Span] = field(default_factory=list)
+    fault_spans: list[Span] = field(default_factory=list)
     seen: list[tuple[float, int]] = field(default_factory=list)
     """Times of slots, Unix seconds."""
 
@@ -103,7 +103,7 @@ class Run:
             await asyncio.gather(*restarts)
 
     async def _killed(self, member: Member) -> None:
-        say(f"   kill -9 of forester {member.number}")
+        log_line(f"   kill -9 of forester {member.number}")
         await asyncio.to_thread(member.kill)
         await asyncio.sleep(self.chance.uniform(0.1, 3))
         if not self.over:
@@ -119,13 +119,13 @@ class Run:
             await asyncio.sleep(self.options.fault_every * self.chance.uniform(0.5, 1.5))
             fault, began = self.chance.choice(FAULTS), time.time()
             self.faults[next(iter(fault))] += 1
-            say(f"   fault {fault}")
+            log_line(f"   fault {fault}")
             try:
                 await self.network.call("localnet_faults", fault)
                 await asyncio.sleep(self.chance.uniform(1, 6))
             finally:
-                await self.network.call("localnet_faults", WELL)
-                self.troubles.append((began, time.time()))
+                await self.network.call("localnet_faults", NO_FAULTS)
+                self.fault_spans.append((began, time.time()))
 
     async def reach(self, slot: int) -> None:
         """Wait for a slot; a process that ended unexpectedly ends the run."""
@@ -138,14 +138,14 @@ class Run:
                 _ = member.process and member.pid
             await asyncio.sleep(min(POLL_S, self.options.slot_ms / 100))
 
-    async def through(self, epochs: list[int]) -> NetworkState:
-        """Run epochs under traffic and faults, then in peace; return the state when all is done or patience ends."""
+    async def run_epochs(self, epochs: list[int]) -> NetworkState:
+        """Run epochs under traffic and faults, then without; return the state when the work is done or time is over."""
         times = self.network.times
         first, last = times.phases(epochs[0]).active.first, times.phases(epochs[-1]).active.last
-        await self.network.seed(BEGINNING)
+        await self.network.seed(INITIAL_TRAFFIC)
         for member in self.members:
             self.start(member)
-        say(f"{len(self.members)} foresters; epochs {epochs[0]} to {epochs[-1]} last until slot {last}")
+        log_line(f"{len(self.members)} foresters; epochs {epochs[0]} to {epochs[-1]} last until slot {last}")
         await self.reach(first)
         background = [asyncio.create_task(self.traffic())]
         if self.options.fault_every:
@@ -155,11 +155,13 @@ class Run:
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
-        say(f"traffic and faults end: {dict(self.network.made)}, {self.network.refused} refused; {dict(self.faults)}")
+        log_line(
+            f"traffic and faults end: {dict(self.network.made)}, {self.network.refused} refused; {dict(self.faults)}"
+        )
         return await self.drained(epochs, times.phases(epochs[-1]).report_work.last)
 
     async def drained(self, epochs: list[int], last_report: int) -> NetworkState:
-        """Wait until nothing is left to do and every report is there, or no more can come."""
+        """Wait until no work waits and every forester has reported, or the report phase is over."""
         ends = time.monotonic() + self.options.patience
         while True:
             state = await self.network.state()
@@ -169,7 +171,7 @@ class Run:
             reported = sum(reports) == len(epochs) * len(self.members) or state.slot > last_report
             if (not left and reported) or time.monotonic() > ends:
                 return state
-            say(f"   slot {state.slot}: waiting {left or 'nothing'}, {sum(reports)} reports")
+            log_line(f"   slot {state.slot}: waiting {left or 'nothing'}, {sum(reports)} reports")
             await asyncio.sleep(5 * POLL_S)
 
 
@@ -191,18 +193,18 @@ async def run(options: argparse.Namespace, folder: Path) -> Report:
             proxy = ledger.before(network.net.environment["PROVER_URL"], member.number)
             url = await stack.enter_async_context(proxy)
             environments[member.number] = network.net.environment | {"PROVER_URL": url}
-        its = Run(options, network, members, random.Random(options.seed), environments)
+        state_of_run = Run(options, network, members, random.Random(options.seed), environments)
         try:
             await admit(network.rpc, network.net.call, network.net.keys["authority"], members)
-            state = await its.through(epochs)
+            state = await state_of_run.run_epochs(epochs)
             different = await network.differing_roots()
         finally:
-            its.over = True
+            state_of_run.over = True
             statuses = await asyncio.gather(*(asyncio.to_thread(member.stop) for member in members))
-        slots = SlotTimes(network.times, its.seen)
-        report = judge(members, ledger, state, different, epochs, its.troubles, slots)
+        slots = SlotTimes(network.times, state_of_run.seen)
+        report = judge(members, ledger, state, different, epochs, state_of_run.fault_spans, slots)
     report.require("every forester ends with status 0", set(statuses) <= {0}, statuses)
-    report.figures |= {"traffic": dict(network.made), "faults": dict(its.faults)}
+    report.figures |= {"traffic": dict(network.made), "faults": dict(state_of_run.faults)}
     report.figures["seconds"] = round(time.monotonic() - began)
     return report
 
@@ -221,8 +223,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--kills", type=int, default=6, help="SIGKILLs at random points, 0 for none (6)")
     add("--fault-every", type=float, default=15, help="seconds between faults; 0 for none (15)")
     add("--traffic-every", type=float, default=8, help="seconds between rounds of users' traffic (8)")
-    add("--slot-ms", type=float, default=400, help="milliseconds per slot; a cluster has 400, less hurries all (400)")
+    add(
+        "--slot-ms",
+        type=float,
+        default=400,
+        help="milliseconds per slot; a cluster has 400, fewer are faster (400)",
+    )
     add("--keys-dir", type=Path, help="proving keys of batch size 10: a prover makes real proofs (simulated ones)")
-    add("--proof-seconds", type=float, default=0, help="how much longer proofs take, of a prover of four at a time (0)")
+    add(
+        "--proof-seconds",
+        type=float,
+        default=0,
+        help="additional seconds per proof; four proofs at a time (0)",
+    )
     add("--patience", type=float, default=240, help="seconds to empty the queues when traffic has ended (240)")
-    add("--seed", type=int, default=7, help="of the random choices; the network's own timing stays what it is (7)")
+    add("--seed", type=int, default=7, help="seed of the random choices; timing still varies (7)")

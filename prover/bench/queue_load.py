@@ -102,7 +102,7 @@ class Load:
         async def client() -> None:
             await asyncio.sleep(random.uniform(0, interval_s))
             for _ in left:
-                latencies.append(await self._ask_one(random.choice(self.ids)))
+                latencies.append(await self._poll_one(random.choice(self.ids)))
                 await asyncio.sleep(interval_s)
 
         return await self._measure(f"status, every {interval_s:g} s", latencies, lambda: _together(client, pollers))
@@ -118,7 +118,7 @@ class Load:
         self.ids.append(answer["job_id"])
         return elapsed
 
-    async def _ask_one(self, job_id: str) -> float:
+    async def _poll_one(self, job_id: str) -> float:
         started = time.perf_counter()
         async with self._session.get(f"{self._base}/prove/status?job_id={job_id}") as response:
             answer: dict[str, Any] = await response.json()
@@ -129,7 +129,7 @@ class Load:
 
     async def _measure(self, name: str, latencies: list[float], work: Callable[[], Coroutine[Any, Any, None]]) -> Phase:
         pids = (self._api.pid, self._redis.pid)
-        asking = self._counts()[1], self._counts()[1]
+        counting = self._counts()[1], self._counts()[1]
         gc.freeze()  # the clients' own full collections are no latency of the service
         before, busy, started = self._counts(), [ProcessFigures(pid).cpu_s for pid in pids], time.perf_counter()
         await work()
@@ -137,7 +137,10 @@ class Load:
         api_s, redis_s = (ProcessFigures(pid).cpu_s - earlier for pid, earlier in zip(pids, busy, strict=True))
         after = self._counts()
         count = len(latencies)
-        commands, sent = (after[0] - before[0]) / count, (after[1] - before[1] - (asking[1] - asking[0])) / count
+        commands, sent = (
+            (after[0] - before[0]) / count,
+            (after[1] - before[1] - (counting[1] - counting[0])) / count,
+        )
         return Phase(name, len(self.ids), latencies, seconds, api_s, redis_s, commands, sent)
 
     def _counts(self) -> tuple[float, float]:

@@ -21,11 +21,11 @@ class Echo:
         body = await request.text()
         self.asked[request.path.split("/")[1]] += 1
         self.bodies.append(body)
-        told = f"{request.url} {request.rel_url} {dict(request.headers)} {body}"
+        reported = f"{request.url} {request.rel_url} {dict(request.headers)} {body}"
         if request.path.startswith(("/rpc", "/indexer")):
-            error = {"code": -32602, "message": f"not for {told}", "data": {"url": str(request.url)}}
+            error = {"code": -32602, "message": f"not for {reported}", "data": {"url": str(request.url)}}
             return web.json_response({"jsonrpc": "2.0", "id": 1, "error": error})
-        return web.Response(status=400, text=told[:400])
+        return web.Response(status=400, text=reported[:400])
 
     def url(self, path: str, user: str = "", query: str = "") -> str:
         return f"http://{user}127.0.0.1:{self.port}{path}{query}"

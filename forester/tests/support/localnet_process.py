@@ -1,4 +1,4 @@
-"""A network of its own for the tests that need one: the published programs, in a process, its clock moved by hand."""
+"""A local network in a process, with the published programs, whose clock the tests move."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Localnet:
         return self.environment["RPC_URL"]
 
     def call(self, method: str, *params: Any) -> Any:
-        """Return result of an RPC call, those of localnet itself included; an error answer fails the test."""
+        """Return the result of an RPC call, also of localnet's own methods; an error answer fails the test."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})  # noqa: S310
         with urllib.request.urlopen(request, timeout=120) as response:  # noqa: S310
@@ -43,7 +43,7 @@ class Localnet:
 def running_localnet(*options: str) -> Iterator[Localnet]:
     """A fresh network with a stopped clock; the test is skipped if localnet or its programs are missing."""
     if not LOCALNET.is_file() or not PROGRAMS.is_dir():
-        pytest.skip("localnet is not here: make setup reference-fixtures")
+        pytest.skip("localnet is not installed: make setup reference-fixtures")
     ports = [word for name in ("rpc", "prover", "indexer") for word in (f"--{name}-port", "0")]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     process = subprocess.Popen(
@@ -57,9 +57,9 @@ def running_localnet(*options: str) -> Iterator[Localnet]:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, "localnet ended before it was ready"
-        told = json.loads(line)
-        keys = {name: Keypair.from_bytes(bytes(value)) for name, value in told["keys"].items()}
-        yield Localnet(told["environment"], keys)
+        report = json.loads(line)
+        keys = {name: Keypair.from_bytes(bytes(value)) for name, value in report["keys"].items()}
+        yield Localnet(report["environment"], keys)
     finally:
         process.terminate()
         process.wait(timeout=60)

@@ -1,4 +1,4 @@
-"""State and address trees with their queues as plain lists: the dense truth that V2 code is tested against."""
+"""State and address trees with their queues as plain lists: dense models that V2 code is tested against."""
 
 from forester.indexer.types import AddressQueue, Hash32, InputQueue, Node, OutputQueue, StateQueue
 from forester.pipeline_v2.staging.tree_head import TreeHead
@@ -33,7 +33,7 @@ def sibling_nodes(leaves: list[bytes], indices: list[int]) -> tuple[Node, ...]:
 
 
 class StateModel:
-    """A state tree with its queues as plain lists; the dense truth."""
+    """A state tree with its queues as plain lists."""
 
     def __init__(self) -> None:
         self.leaves = [ZERO] * SLOTS

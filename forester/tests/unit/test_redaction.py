@@ -49,7 +49,7 @@ def test_mask__what_grants_access__is_starred_and_the_rest_kept(text: str, maske
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "reported"),
     [
         ("http://h/?api-key=k3y%2Bk3y", "k3y+k3y, k3y%2Bk3y"),
         ("http://h/?api-key=k3yk3y+k3y", "k3yk3y k3y"),
@@ -58,11 +58,11 @@ def test_mask__what_grants_access__is_starred_and_the_rest_kept(text: str, maske
     ],
 )
 def test_remember_url__its_secrets_alone__are_masked_in_any_form(
-    url: str, told: str, monkeypatch: pytest.MonkeyPatch
+    url: str, reported: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redaction, "_remembered", {})
     remember_url(url)
-    assert re.sub(r"\*\*\*|Basic|[, ]", "", mask(told)) == ""
+    assert re.sub(r"\*\*\*|Basic|[, ]", "", mask(reported)) == ""
 
 
 @given(st.text(max_size=300))

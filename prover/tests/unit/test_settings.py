@@ -89,7 +89,7 @@ def test_unknown_variable__with_our_prefix__names_the_nearest_known(monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reported"),
     [
         ("PROVER_HTTP__API_KEY_FILE", "did you mean PROVER_HTTP__API_KEYS_FILE?"),
         ("prover_keys__directry", "did you mean PROVER_KEYS__DIRECTORY?"),
@@ -98,10 +98,10 @@ def test_unknown_variable__with_our_prefix__names_the_nearest_known(monkeypatch:
         ("PROVER_KEYS", "its settings are PROVER_KEYS__<NAME>; correct or remove it"),
     ],
 )
-def test_unknown_variable__of_a_group__is_refused(monkeypatch: pytest.MonkeyPatch, name: str, told: str) -> None:
+def test_unknown_variable__of_a_group__is_refused(monkeypatch: pytest.MonkeyPatch, name: str, reported: str) -> None:
     """What was to restrict access, or to choose keys, is not to be ignored for a letter."""
     monkeypatch.setenv(name, '{"directory": "x"}')
-    with pytest.raises(SettingsInvalid, match=re.escape(told)) as raised:
+    with pytest.raises(SettingsInvalid, match=re.escape(reported)) as raised:
         load_settings()
     assert raised.value.detail.startswith(f"{name} is not a setting of the prover")
 

@@ -9,10 +9,10 @@ from shared._native import ffi, lib
 
 _MALFORMED, _TRUNCATED, _TRAILING, _TOO_DEEP, _TOO_LONG = range(1, 6)
 _FAULTS = {
-    _MALFORMED: "invalid character (byte {place})",
+    _MALFORMED: "invalid character (byte {position})",
     _TRUNCATED: "the text ends too early",
-    _TRAILING: "trailing characters (byte {place})",
-    _TOO_DEEP: "nested too deeply (byte {place})",
+    _TRAILING: "trailing characters (byte {position})",
+    _TOO_DEEP: "nested too deeply (byte {position})",
 }
 _new_buffer = ffi.new_allocator(should_clear_after_alloc=False)
 
@@ -39,13 +39,13 @@ class JsonCompaction:
         """
         room = min(limit, len(text))
         out = _new_buffer("uint8_t[]", room)
-        written, place = ffi.new("size_t *"), ffi.new("size_t *")
-        status = lib.json_compact(out, room, written, text, len(text), self._names, place)
+        written, position = ffi.new("size_t *"), ffi.new("size_t *")
+        status = lib.json_compact(out, room, written, text, len(text), self._names, position)
         if status == _TOO_LONG:
             message = f"more than {limit} bytes are left without blanks and unknown members"
             raise JsonTooLong(message)
         if status in _FAULTS:
-            raise MalformedJson(_FAULTS[status].format(place=place[0]))
+            raise MalformedJson(_FAULTS[status].format(position=position[0]))
         if status:
             message = "too many names, or a name is too long"
             raise ValueError(message)

@@ -50,9 +50,9 @@ def test_api__over_a_network__reports_what_the_command_does_and_asks_the_node_on
         net.call("localnet_seed", {"compress": 12, "addresses": 3, "v1_compress": 2, "v1_spend": 1})
         net.call("localnet_warp", LATE_REGISTRATION)
         net.call("localnet_advance", 3)
-        told = CliRunner().invoke(cli, ["status", "--output", "json"], env=net.environment)
-        assert told.exit_code == 0, told.output
-        expected = json.loads(told.output)
+        found = CliRunner().invoke(cli, ["status", "--output", "json"], env=net.environment)
+        assert found.exit_code == 0, found.output
+        expected = json.loads(found.output)
         del expected["protocol_config"]
         monkeypatch.setattr(RpcPool, "call", counting)
         asyncio.run(_look(net, expected, calls))
@@ -101,11 +101,11 @@ def test_watching__registers_late_and_runs_out_of_money__is_red_until_mended_and
         net.call("localnet_warp", LATE_REGISTRATION)
         net.call("localnet_advance", 3)
         events = asyncio.run(_register_late(net))
-    told = [(event["event_action"], event["dedup_key"].rsplit("/", 1)[1]) for event in events]
+    found = [(event["event_action"], event["dedup_key"].rsplit("/", 1)[1]) for event in events]
     # The first passed check ends incidents that an earlier process may have reported.
     in_order_at_once = {("resolve", "balance"), ("resolve", "snapshot"), ("resolve", "progress")}
-    assert set(told[:3]) == in_order_at_once
-    assert told[3:] == [
+    assert set(found[:3]) == in_order_at_once
+    assert found[3:] == [
         ("trigger", "registration"),
         ("resolve", "registration"),
         ("trigger", "balance"),

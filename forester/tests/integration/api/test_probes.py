@@ -154,7 +154,7 @@ def test_probes__indexer_that_is_well_on_the_board__counts_as_answered() -> None
 @pytest.mark.parametrize("answers", [True, False])
 async def test_start_checks__indexer__counts_once_it_answers(answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     async def results(_: Settings) -> list[StartCheck]:
-        return [StartCheck("rpc", True, "fine"), StartCheck("indexer", answers, "told")]
+        return [StartCheck("rpc", True, "fine"), StartCheck("indexer", answers, "reported")]
 
     monkeypatch.setattr(start_module, "run_start_checks", results)
     probes = Probes()

@@ -1,4 +1,4 @@
-"""Commands whose checks run side by side keep the limit of reads together."""
+"""Commands whose checks run concurrently keep the limit of reads together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forester.settings.sources import variable
 ANSWERS = {"getHealth": "ok", "getGenesisHash": "1" * 32, "getAccountInfo": {"context": {"slot": 1}, "value": None}}
 
 
-async def asked_by(node: Network, *words: str, **environment: str) -> int:
+async def calls_of(node: Network, *words: str, **environment: str) -> int:
     """Run a command with its node; return the number of its calls."""
     nothing: dict[str, str | None] = {variable(name): None for name in Settings.model_fields}
 
@@ -42,7 +42,7 @@ async def test_rate_limit__of_a_command_with_several_checks__is_kept_by_all_toge
     async with serving(node):
         words = ("--rpc-rate-limit", "1") if given_as == "option" else ()
         environment = {"RPC_RATE_LIMIT": "1"} if given_as == "variable" else {}
-        asked = await asked_by(node, command, *words, **environment)
+        asked = await calls_of(node, command, *words, **environment)
     assert asked >= (8 if command == "check" else 2)
     if given_as is None:
         assert not pauses.slept

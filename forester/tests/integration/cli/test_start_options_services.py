@@ -208,6 +208,6 @@ async def test_push_gateway_and_routing_key__given_or_not__are_used_or_not(given
                 await until(lambda: "/push/7" in service.paths and "/events" in service.paths)
             else:
                 await until(lambda: watcher.tasks.keys() == {"snapshot", "progress"})
-    told = [body for path, body in zip(service.paths, service.bodies, strict=True) if path == "/events"]
-    assert {event["routing_key"] for event in told} == ({"routing-7"} if given else set())
-    assert not given or str(KEY.pubkey()) in json.dumps(told)
+    reported = [body for path, body in zip(service.paths, service.bodies, strict=True) if path == "/events"]
+    assert {event["routing_key"] for event in reported} == ({"routing-7"} if given else set())
+    assert not given or str(KEY.pubkey()) in json.dumps(reported)

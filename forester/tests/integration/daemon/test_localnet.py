@@ -63,12 +63,12 @@ def environment(net: Localnet, journal: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def forester(net: Localnet, journal: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     log = journal.with_name("log")
-    with log.open("a") as told:
+    with log.open("a") as found:
         process = subprocess.Popen(
             [sys.executable, "-m", "forester", "start", *options],
             env=environment(net, journal),
             cwd=journal.parent,
-            stderr=told,
+            stderr=found,
             text=True,
         )
         try:
@@ -141,9 +141,9 @@ def test_start__one_epoch_with_traffic__drains_the_queues_reports_ends_cleanly_a
         after = v1(state)
         assert after["StateV1"] == (0, before["StateV1"][1] + 3)
         assert after["AddressV1"] == (0, before["AddressV1"][1] + 2 * 2), "an address changes its predecessor, too"
-        told = CliRunner().invoke(cli, ["status", "--queue"], env=net.environment)
-        assert told.exit_code == 0, told.output
-        processed = check_queue_blocks(net, told.output)
+        found = CliRunner().invoke(cli, ["status", "--queue"], env=net.environment)
+        assert found.exit_code == 0, found.output
+        processed = check_queue_blocks(net, found.output)
         assert processed["APPEND"] >= 40, "25 and 12 accounts, the batches that are full"
         assert (processed["NULLIFY"], processed["ADDRESS"]) == (10, 20)
         with forester(net, journal) as second:
@@ -181,18 +181,18 @@ async def go_on(net: Localnet, journal: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "found"),
     [
         (("--tree-id", str(UNKNOWN)), "chosen_trees: none of the trees of --tree-id exists"),
         (("--derivation", str(UNKNOWN)), f"admission: no forester is known by the derivation key {UNKNOWN}"),
     ],
 )
 def test_start__settings_that_can_never_work__ends_at_once_with_the_remedy(
-    net: Localnet, tmp_path: Path, options: tuple[str, ...], told: str
+    net: Localnet, tmp_path: Path, options: tuple[str, ...], found: str
 ) -> None:
     done = CliRunner().invoke(cli, ["start", *options], env=environment(net, tmp_path / "journal.sqlite"))
     assert done.exit_code == 78, done.output
-    assert told in done.output
+    assert found in done.output
 
 
 def test_dry_run__nothing_registered__reports_the_plan_and_writes_nothing(net: Localnet, tmp_path: Path) -> None:

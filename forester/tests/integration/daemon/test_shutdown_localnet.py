@@ -86,12 +86,12 @@ async def forester(net: Localnet, gate: Gate, folder: Path) -> AsyncIterator[asy
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     own = {"PROVER_URL": gate.url, "JOURNAL_PATH": str(folder / "journal"), "CONFIRMATION_POLL_INTERVAL_MS": "100"}
     log = folder / "log"
-    with log.open("a") as told:
+    with log.open("a") as reported:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "forester", "start", "--processor-mode", "v2"),
             env=inherited | net.environment | own,
             cwd=folder,
-            stderr=told,
+            stderr=reported,
         )
     try:
         yield process
@@ -108,7 +108,7 @@ def lines(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / "log").read_text().splitlines() if line.startswith("{")]
 
 
-def told(folder: Path, event: str, **facts: object) -> bool:
+def reported(folder: Path, event: str, **facts: object) -> bool:
     return any(line["event"] == event and facts.items() <= line.items() for line in lines(folder))
 
 
@@ -130,21 +130,21 @@ async def test_sigterm__proof_and_transaction_in_flight__end_well_and_nothing_is
         await asyncio.to_thread(net.call, "localnet_seed", {"compress": 40})
         async with gated(net.environment["PROVER_URL"]) as gate:
             async with forester(net, gate, tmp_path) as process:
-                await until(process, lambda: told(tmp_path, "epoch_action", action="register", done=True))
+                await until(process, lambda: reported(tmp_path, "epoch_action", action="register", done=True))
                 if await asyncio.to_thread(net.call, "getSlot") < 690:
                     await asyncio.to_thread(net.call, "localnet_warp", 699)
-                await until(process, lambda: told(tmp_path, "epoch_action", action="finalize", done=True))
+                await until(process, lambda: reported(tmp_path, "epoch_action", action="finalize", done=True))
                 await until(process, lambda: gate.held >= 4)
                 await asyncio.to_thread(net.call, "localnet_faults", {"dropEvery": 1})
                 await gate.let(1)
                 in_flight = "SELECT count(*) FROM signatures WHERE purpose = 'v2_batches'"
                 await until(process, lambda: rows(tmp_path, in_flight) > 0)
                 process.terminate()
-                await until(process, lambda: told(tmp_path, "draining", signal="SIGTERM"))
+                await until(process, lambda: reported(tmp_path, "draining", signal="SIGTERM"))
                 await asyncio.to_thread(net.call, "localnet_faults", {"dropEvery": 0})
                 await gate.let(all_=True)
                 assert await asyncio.wait_for(process.wait(), DEADLINE_S + DRAIN_S + CLOSE_S) == 0
-            assert told(tmp_path, "drained", complete=True)
+            assert reported(tmp_path, "drained", complete=True)
             after = lines(tmp_path)[[line["event"] for line in lines(tmp_path)].index("draining") :]
             fates = [line["event"] for line in after if line.get("purpose") == "v2_batches"]
             assert fates == ["transaction_confirmed"], "what was sent is waited for, and nothing else is sent"

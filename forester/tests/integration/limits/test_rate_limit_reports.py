@@ -26,10 +26,10 @@ class Log:
     """A log that stores warnings."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.reported: list[dict[str, Any]] = []
 
     def warning(self, event: str, **facts: Any) -> None:
-        self.told.append({"event": event} | facts)
+        self.reported.append({"event": event} | facts)
 
     def debug(self, event: str, **facts: Any) -> None:
         """Keep nothing."""
@@ -44,10 +44,10 @@ async def test_node__limits_calls__is_reported_with_the_remedy_and_seldom(monkey
             now += seconds
             node.script = [status(429)] * 3
             assert await pool.call("getSlot", [], int) == 7
-    assert [line["times"] for line in log.told] == [1, 6], "the first of three, and those since then"
-    assert {line["event"] for line in log.told} == {"rpc_rate_limited"}
-    assert "429 Too Many Requests" in log.told[0]["error"]
-    assert "--rpc-rate-limit and --send-tx-rate-limit" in log.told[0]["hint"]
+    assert [line["times"] for line in log.reported] == [1, 6], "the first of three, and those since then"
+    assert {line["event"] for line in log.reported} == {"rpc_rate_limited"}
+    assert "429 Too Many Requests" in log.reported[0]["error"]
+    assert "--rpc-rate-limit and --send-tx-rate-limit" in log.reported[0]["hint"]
 
 
 async def test_indexer__limits_calls__is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ async def test_indexer__limits_calls__is_reported_with_the_remedy(monkeypatch: p
     async with TestServer(app) as server, aiohttp.ClientSession() as session:
         client = IndexerClient(session, str(server.make_url("/")), times=IndexerTimes(backoff=FAST))
         assert await client.slot() == 5
-    [line] = log.told
+    [line] = log.reported
     assert line["event"] == "indexer_rate_limited"
     assert "429 Too Many Requests" in line["error"]
     assert "--photon-rate-limit" in line["hint"]

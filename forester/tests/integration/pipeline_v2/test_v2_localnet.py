@@ -1,7 +1,7 @@
-"""V2 queues emptied by the tree processor against the published programs: they accept all that is staged and proved.
+"""The tree processor empties V2 queues on the published programs, which accept every staged and proved batch.
 
-Localnet's prover gives proofs that its programs take for the right public input only: every batch that lands had the
-roots, the hash chain and the start index that the program computed.
+The programs of localnet accept a simulated proof only for its public input: every batch that lands has the roots, the
+hash chain and the start index that the program computes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def test_tree_processor__killed_between_proving_and_sending__drains_all_qu
         await work.kit.register()
         before = await work.head(STATE_TREE)
         appends = len(before.append_chains)
-        assert appends >= 2, "25 accounts and what spending makes"
+        assert appends >= 2, "25 accounts, and those that spending creates"
         assert len(before.input_chains) == 1
         state = await work.processor(STATE_TREE, replace(LIMITS, round_batches=appends))
         await state.prepare(work.kit.window)
@@ -104,5 +104,5 @@ async def test_tree_processor__killed_between_proving_and_sending__drains_all_qu
             assert (left.append_chains, left.input_chains) == ((), ())
             assert await processor.work(work.kit.window) == ProcessingResult()
             await processor.close(0.0)
-        assert await ProofStore(work.kit.journal).counts() == {}, "what the chain has left behind is forgotten"
+        assert await ProofStore(work.kit.journal).counts() == {}, "proofs that the chain has passed are dropped"
     assert set(proved.values()) == {1}, "no proof is computed twice"

@@ -159,7 +159,7 @@ def test_protocol_config__any_numbers__makes_few_live_epochs_and_light_slots(
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         (
             {"active_phase_length": 1, "slot_length": 1, "report_work_phase_length": 300_000_000},
@@ -178,11 +178,13 @@ def test_protocol_config__any_numbers__makes_few_live_epochs_and_light_slots(
         ({"network_fee": LARGEST}, f"network_fee is {LARGEST}"),
     ],
 )
-def test_protocol_config__hostile__is_refused_with_field_value_and_remedy(changes: dict[str, int], told: str) -> None:
+def test_protocol_config__hostile__is_refused_with_field_value_and_remedy(
+    changes: dict[str, int], reported: str
+) -> None:
     with pytest.raises(MalformedAccount) as raised:
         registry_accounts.decode_protocol_config(config_account(**changes))
     assert raised.value.detail.startswith("protocol configuration: ")
-    assert told in raised.value.detail
+    assert reported in raised.value.detail
     assert "correct --rpc-url or --fallback-rpc-url" in raised.value.detail
 
 

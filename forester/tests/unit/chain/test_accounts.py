@@ -225,13 +225,13 @@ def test_refused_transaction__no_money__is_insufficient_funds(error: object, log
     assert refused.detail.startswith("insufficient funds")
 
 
-@pytest.mark.parametrize("told", [{"account_index": 3}, {"account_index": 255}, {}, None, [0]])
-def test_refused_transaction__rent_of_an_account_that_is_not_the_payers__is_no_lack_of_funds(told: object) -> None:
-    refused = transaction_refused({"InsufficientFundsForRent": told})
+@pytest.mark.parametrize("reported", [{"account_index": 3}, {"account_index": 255}, {}, None, [0]])
+def test_refused_transaction__rent_of_an_account_that_is_not_the_payers__is_no_lack_of_funds(reported: object) -> None:
+    refused = transaction_refused({"InsufficientFundsForRent": reported})
     assert type(refused) is TransactionRefused
     assert (refused.code, refused.program, refused.instruction) == (None, None, None)
     assert "would keep too little for its rent" in refused.detail
-    if told == {"account_index": 3}:
+    if reported == {"account_index": 3}:
         assert "account 3, not the payer's," in refused.detail
 
 

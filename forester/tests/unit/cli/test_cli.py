@@ -169,16 +169,18 @@ def test_exit_codes__of_errors_and_help__are_those_of_the_contract() -> None:
         waiting.extend(kind.__subclasses__())
         assert str(kind.exit_code) in contract, kind
     _, text = run("--help")
-    told = {word.strip(" .") for word in " ".join(text.split("Exit codes:")[1].split()).replace("and", ",").split(",")}
-    assert set(contract) <= {word.split()[0] for word in told if word}
+    reported = {
+        word.strip(" .") for word in " ".join(text.split("Exit codes:")[1].split()).replace("and", ",").split(",")
+    }
+    assert set(contract) <= {word.split()[0] for word in reported if word}
 
 
 def test_exit_codes__in_the_help_of_start__are_those_of_its_page() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "run.md").read_text()
     rows = re.findall(r"^\| ([\d, ]+) \| .+ \|$", page.split("| Exit status |")[1].split("\n\n")[0], re.MULTILINE)
     _, text = run("start", "--help")
-    told = re.findall(r"(?:^|, | and )(\d+)\b", " ".join(text.split("Exit codes:")[1].split()))
-    assert told == [code for row in rows for code in row.split(", ")]
+    reported = re.findall(r"(?:^|, | and )(\d+)\b", " ".join(text.split("Exit codes:")[1].split()))
+    assert reported == [code for row in rows for code in row.split(", ")]
 
 
 @pytest.mark.parametrize("amount", ["nan", "-1", "inf", "much"])

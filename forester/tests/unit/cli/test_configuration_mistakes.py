@@ -49,8 +49,8 @@ def test_check__a_check_that_meets_a_surprise__leaves_the_others_their_results(m
     assert code == 1
     results = {item["name"]: item for item in json.loads(text)["checks"]}
     assert len(results) == 12
-    told = "unexpected ValueError: no such thing as http://***@h; forester -v logs its trace"
-    assert (results["indexer"]["success"], results["indexer"]["message"]) == (False, told)
+    reported = "unexpected ValueError: no such thing as http://***@h; forester -v logs its trace"
+    assert (results["indexer"]["success"], results["indexer"]["message"]) == (False, reported)
 
 
 @pytest.mark.parametrize("stop", [asyncio.CancelledError, KeyboardInterrupt])

@@ -111,8 +111,8 @@ def test_option__of_the_table__is_in_the_help_with_its_variable_and_its_default(
     name = option.name if option.name in Settings.model_fields else None
     default = row.get("our_default", row.get("default"))
     if name is None or "variable" not in row:
-        told = "true" if default is True else default
-        assert row["kind"] in ("switch", "queues", "url") or option.default == told
+        reported = "true" if default is True else default
+        assert row["kind"] in ("switch", "queues", "url") or option.default == reported
         return
     assert variable(name) == row["variable"]
     assert f"[{row['variable']}]" in option.help
@@ -178,8 +178,10 @@ def test_variables__of_such_options__are_reported_and_change_nothing() -> None:
     assert {variable_of(row["option"]) for command, row in REFUSED if command == "start"} == {
         row["variable"] for command, row in REFUSED if command == "start"
     }
-    told = list(ignored_variables({"MAX_RETRIES": "3", "ENABLE_COMPRESSIBLE": "false", "HELIUS_RPC": "1", "PATH": ""}))
-    assert [sentence.split(":")[0] for sentence in told] == [
+    reported = list(
+        ignored_variables({"MAX_RETRIES": "3", "ENABLE_COMPRESSIBLE": "false", "HELIUS_RPC": "1", "PATH": ""})
+    )
+    assert [sentence.split(":")[0] for sentence in reported] == [
         "MAX_RETRIES changes nothing",
         "HELIUS_RPC changes nothing",
     ]

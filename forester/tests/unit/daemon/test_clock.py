@@ -51,14 +51,14 @@ async def test_slot__readings_fall_behind_the_estimate__holds_instead_of_running
     time.now += 10
     assert clock.slot() == 525
     clock.read(510)
-    told = [clock.slot()]
+    reported = [clock.slot()]
     for _ in range(60):
         time.now += 0.5
-        told.append(clock.slot())
-    assert told == sorted(told)
-    assert told[0] == 525
+        reported.append(clock.slot())
+    assert reported == sorted(reported)
+    assert reported[0] == 525
     clock.read(505)
-    assert clock.slot() == told[-1], "a node that lags changes nothing"
+    assert clock.slot() == reported[-1], "a node that lags changes nothing"
 
 
 async def test_slot__node_is_silent__is_ahead_by_a_bounded_number_of_slots_and_right_again_at_its_next_word() -> None:
@@ -114,8 +114,8 @@ async def test_read__node_catches_up__never_makes_the_estimate_race() -> None:
     assert clock.slots_per_second == pytest.approx(1 / FASTEST_SLOT_S)
 
 
-@pytest.mark.parametrize(("second", "told"), [(10**12 + 1, 10**12 + 1), (505, 505)])
-async def test_read__slot_far_ahead__is_believed_when_said_twice(second: int, told: int) -> None:
+@pytest.mark.parametrize(("second", "reported"), [(10**12 + 1, 10**12 + 1), (505, 505)])
+async def test_read__slot_far_ahead__is_believed_when_said_twice(second: int, reported: int) -> None:
     time = Time()
     clock = clock_at(time, 500)
     assert clock.read(500 + IMPLAUSIBLE_SLOTS)
@@ -124,14 +124,14 @@ async def test_read__slot_far_ahead__is_believed_when_said_twice(second: int, to
     assert clock.slot() == 500
     time.now += 0.1
     assert clock.read(second)
-    assert clock.slot() == told
+    assert clock.slot() == reported
 
 
 @pytest.fixture
 def errors(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, int]]]:
-    told: list[tuple[str, dict[str, int]]] = []
-    monkeypatch.setattr(clock_module._log, "error", lambda event, **facts: told.append((event, facts)))
-    return told
+    reported: list[tuple[str, dict[str, int]]] = []
+    monkeypatch.setattr(clock_module._log, "error", lambda event, **facts: reported.append((event, facts)))
+    return reported
 
 
 @pytest.mark.parametrize(("interval_s", "readings"), [(10.0, 7), (20.0, RETREAT_READINGS), (1.0, 61), (0.4, 151)])
@@ -220,14 +220,14 @@ async def test_read__node_of_the_fallback_lags__is_waited_for(
 ) -> None:
     time = Time()
     clock = clock_at(time, 10**6)
-    told, slot = [], 10**6 - behind
+    reported, slot = [], 10**6 - behind
     for _ in range(60):
         clock.read(slot)
-        told.append(clock.slot())
+        reported.append(clock.slot())
         time.now += 10
         slot += 25
-    assert told == sorted(told)
-    assert told[0] == 10**6
+    assert reported == sorted(reported)
+    assert reported[0] == 10**6
     assert clock.slot() == slot
     assert errors == []
 

@@ -36,7 +36,7 @@ class Node:
 
 
 @pytest.mark.parametrize(
-    ("registration", "total", "expected", "told"),
+    ("registration", "total", "expected", "reported"),
     [
         (None, 1, None, "not registered; would register"),
         (Registration(1, 1, None, 0, has_reported=False), 2, Share(1, 1, 2), "would finalize"),
@@ -47,7 +47,7 @@ async def test_plan__epoch_in_some_state__reports_trees_windows_and_the_next_act
     registration: Registration | None,
     total: int,
     expected: Share | None,
-    told: str,
+    reported: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def read_epoch(_: object, __: object, epoch: int, limit: int) -> EpochOnChain:
@@ -69,7 +69,7 @@ async def test_plan__epoch_in_some_state__reports_trees_windows_and_the_next_act
         assert tree.windows == tuple((window.first, window.last) for window in windows)
     assert tree.certain == (registration is not None and registration.total_weight is not None)
     text = "\n".join(plan_text(plan))
-    assert told in text
+    assert reported in text
     assert "\n1 tree\n" in text
     assert str(PAYER.pubkey()) in text
     assert str(PAYER) not in text

@@ -129,8 +129,8 @@ async def test_watch__budget_exceeded_and_room_again__is_a_condition_of_its_own_
     journal: Journal, clock: Clock
 ) -> None:
     budget, metrics, board = budget_of(journal, clock), Metrics(), HealthBoard()
-    told: list[tuple[str, bool]] = []
-    board.subscribe(lambda condition, problem: told.append((condition, problem is not None)))
+    reported: list[tuple[str, bool]] = []
+    board.subscribe(lambda condition, problem: reported.append((condition, problem is not None)))
     watching = asyncio.create_task(BudgetWatch(budget, metrics, board, every_s=0.01).run())
     try:
         await budget.reserve(MAXIMUM)
@@ -144,7 +144,7 @@ async def test_watch__budget_exceeded_and_room_again__is_a_condition_of_its_own_
         assert metrics.registry.get_sample_value("forester_spending_budget_lamports") == MAXIMUM
         clock.now += WINDOW_S + 60
         await until(lambda: not board.problems)
-        assert told[-2:] == [("budget", True), ("budget", False)], "the pager hears both"
+        assert reported[-2:] == [("budget", True), ("budget", False)], "the pager hears both"
         assert metrics.registry.get_sample_value("forester_spent_lamports") == 0
     finally:
         watching.cancel()

@@ -15,8 +15,8 @@ QUICK = Backoff(0.001, 0.002)
 
 
 async def test_supervisor__tasks_fail__are_started_again_and_touch_no_other() -> None:
-    told: list[tuple[str, int, str]] = []
-    supervisor = Supervisor(failed=lambda *facts: told.append(facts), backoff=QUICK)
+    reported: list[tuple[str, int, str]] = []
+    supervisor = Supervisor(failed=lambda *facts: reported.append(facts), backoff=QUICK)
     errors: list[Exception] = [EndpointTimedOut("slow node"), ZeroDivisionError("a bug"), KeyError()]
     done = asyncio.Event()
 
@@ -31,7 +31,7 @@ async def test_supervisor__tasks_fail__are_started_again_and_touch_no_other() ->
         supervisor.start("tree", failing, name="tree 1")
     await asyncio.wait_for(done.wait(), 60)
     await asyncio.sleep(0)
-    assert told == [("tree", 1, "slow node"), ("tree", 2, "a bug"), ("tree", 3, "KeyError")]
+    assert reported == [("tree", 1, "slow node"), ("tree", 2, "a bug"), ("tree", 3, "KeyError")]
     assert supervisor.restarts.labels("tree")._value.get() == 3
     assert supervisor.names == {"calm"}
     assert await supervisor.stop(60)

@@ -158,13 +158,13 @@ async def test_journal__of_another_owner__is_used_and_the_log_reports_it(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    path, told = tmp_path / "journal.sqlite", list[str]()
+    path, found = tmp_path / "journal.sqlite", list[str]()
     path.touch(0o644)
     monkeypatch.setattr(Path, "chmod", refuse)
-    monkeypatch.setattr(database._log, "warning", lambda event, **_: told.append(event))
+    monkeypatch.setattr(database._log, "warning", lambda event, **_: found.append(event))
     async with await Journal.open(path) as journal:
         await ProofStore(journal).add([proof(1)])
-    assert told == ["journal_readable_by_others"]
+    assert found == ["journal_readable_by_others"]
 
 
 async def test_run__work_that_fails__leaves_nothing_behind(journal: Journal) -> None:
@@ -234,11 +234,11 @@ async def examine(path: Path) -> list[StoredProof]:
 def test_journal__process_killed_at_random__keeps_all_that_was_reported_and_no_half_of_anything(tmp_path: Path) -> None:
     path, reported = tmp_path / "journal.sqlite", set[int]()
     for run in range(3):
-        told = killed_writer(path, run * BATCHES, random.randint(1, BATCHES - 5))
-        reported.update(told)
+        found = killed_writer(path, run * BATCHES, random.randint(1, BATCHES - 5))
+        reported.update(found)
         stored = asyncio.run(examine(path))
         assert reported <= {proof.sequence for proof in stored}
         for sequence in {proof.sequence for proof in stored}:
             assert sum(proof.sequence == sequence for proof in stored) == 1 + sequence % 2, "batches are whole"
-        in_flight = [proof.sequence for proof in stored if proof.sequence > max(told)]
-        assert set(in_flight) <= {max(told) + 1}, "at most one was kept and not reported"
+        in_flight = [proof.sequence for proof in stored if proof.sequence > max(found)]
+        assert set(in_flight) <= {max(found) + 1}, "at most one was kept and not reported"

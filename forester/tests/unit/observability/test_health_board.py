@@ -14,15 +14,15 @@ class Clock:
 
 
 def listening(board: HealthBoard) -> list[tuple[str, Problem | None]]:
-    told: list[tuple[str, Problem | None]] = []
-    board.subscribe(lambda condition, problem: told.append((condition, problem)))
-    return told
+    found: list[tuple[str, Problem | None]] = []
+    board.subscribe(lambda condition, problem: found.append((condition, problem)))
+    return found
 
 
 def test_board__reported_and_cleared__reports_once_each_and_keeps_the_begin() -> None:
     clock = Clock()
     board = HealthBoard(clock=clock)
-    told = listening(board)
+    found = listening(board)
     assert not board.problems
     board.report("funds", "insufficient funds: 0.0001 SOL")
     clock.now += 60
@@ -32,15 +32,15 @@ def test_board__reported_and_cleared__reports_once_each_and_keeps_the_begin() ->
     board.clear("funds")
     board.clear("funds")
     assert not board.problems
-    assert [(condition, found is None) for condition, found in told] == [("funds", False), ("funds", True)]
+    assert [(condition, found is None) for condition, found in found] == [("funds", False), ("funds", True)]
 
 
 def test_board__first_clear_of_a_condition__is_reported_so_that_old_incidents_end() -> None:
     board = HealthBoard()
-    told = listening(board)
+    found = listening(board)
     board.clear("registration")
     board.clear("registration")
-    assert told == [("registration", None)]
+    assert found == [("registration", None)]
 
 
 def test_board__reason_with_credentials__holds_none() -> None:
@@ -55,7 +55,7 @@ def test_board__reason_with_credentials__holds_none() -> None:
 def test_board__task_that_keeps_failing__is_a_problem_until_it_is_quiet() -> None:
     clock = Clock()
     board = HealthBoard(clock=clock)
-    told = listening(board)
+    found = listening(board)
     for failures in range(1, TASK_FAILURES):
         board.task_failed("discovery", failures, "no answer")
     assert not board.problems
@@ -66,7 +66,7 @@ def test_board__task_that_keeps_failing__is_a_problem_until_it_is_quiet() -> Non
     assert [problem.condition for problem in board.problems] == ["task discovery"]
     clock.now += 1
     board.sweep()
-    assert [found is None for _, found in told] == [False, True]
+    assert [found is None for _, found in found] == [False, True]
     assert not board.problems
 
 

@@ -299,11 +299,11 @@ async def test_restart__with_a_stored_chain__sends_it_before_anything_else_and_p
     bench.world.fill(6, spent=[0, 1])
     sent_before_asking: list[int] = []
 
-    def told(snapshot: StateQueue) -> StateQueue:
+    def reported(snapshot: StateQueue) -> StateQueue:
         sent_before_asking.extend(bench.world.sent)
         return snapshot
 
-    bench.world.lie = told
+    bench.world.lie = reported
     processor = await bench.start()
     assert (await processor.work(bench.world.window())).elements == 4 * ZKP
     assert sent_before_asking == [3]

@@ -23,7 +23,7 @@ WAYS = ("PAYER", "PAYER_FILE", "FORESTER_SECRETS_DIR")
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def reported(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Warnings about files of keys."""
     lines: list[str] = []
 
@@ -83,17 +83,17 @@ def test_derivation__in_a_file_or_in_the_folder__is_read_like_a_secret(tmp_path:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", [0o400, 0o600, 0o440, 0o640])
 def test_key_file__that_others_cannot_reach_or_its_group_reads__is_accepted_silently(
-    way: str, mode: int, tmp_path: Path, told: list[str]
+    way: str, mode: int, tmp_path: Path, reported: list[str]
 ) -> None:
     assert payer_shown(payer_of(tmp_path, way, mode)) == f"SigningKey({KEY.pubkey()})"
-    assert not told
+    assert not reported
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", [0o620, 0o660, 0o602, 0o666])
 @pytest.mark.parametrize("read_only", [False, True])
 def test_key_file__that_others_may_write__is_refused_with_the_remedy_whatever_names_it(
-    way: str, mode: int, read_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+    way: str, mode: int, read_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: list[str]
 ) -> None:
     monkeypatch.setattr(key_files, "_read_only", lambda _: read_only)
     with pytest.raises(SettingsInvalid) as raised:
@@ -101,35 +101,35 @@ def test_key_file__that_others_may_write__is_refused_with_the_remedy_whatever_na
     file = tmp_path / "payer"
     assert raised.value.detail.startswith(f"{way}: others may write {file}; run: chmod 600 {file}")
     assert "defaultMode: 0400" in raised.value.detail
-    assert not told
+    assert not reported
 
 
 @pytest.mark.parametrize("mode", [0o444, 0o644])
 def test_key_file__that_everybody_reads_by_its_path__is_refused_with_the_remedies(
-    mode: int, tmp_path: Path, told: list[str]
+    mode: int, tmp_path: Path, reported: list[str]
 ) -> None:
     with pytest.raises(SettingsInvalid) as raised:
         payer_of(tmp_path, "PAYER", mode)
     file = tmp_path / "payer"
     assert raised.value.detail.startswith(f"PAYER: everybody may read {file}; run: chmod 600 {file} (")
     assert "defaultMode: 0400 with fsGroup, or name the file with PAYER_FILE" in raised.value.detail
-    assert not told
+    assert not reported
 
 
 @pytest.mark.parametrize("mode", [0o444, 0o644])
 @pytest.mark.parametrize("way", WAYS)
 def test_key_file__that_everybody_reads_of_a_mounted_secret__is_accepted_and_reported_once(
-    way: str, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+    way: str, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: list[str]
 ) -> None:
     monkeypatch.setattr(key_files, "_read_only", lambda _: way == "PAYER")
     for _ in range(3):
         assert payer_shown(payer_of(tmp_path, way, mode)) == f"SigningKey({KEY.pubkey()})"
-    [line] = told
+    [line] = reported
     assert line.startswith(f"key_file_readable: everybody may read {tmp_path / 'payer'}; chmod 600")
 
 
 def test_key_file__behind_a_link_as_kubernetes_mounts_it__counts_by_its_own_mode(
-    tmp_path: Path, told: list[str]
+    tmp_path: Path, reported: list[str]
 ) -> None:
     (tmp_path / "data").mkdir()
     folder = tmp_path / "secrets"
@@ -137,14 +137,16 @@ def test_key_file__behind_a_link_as_kubernetes_mounts_it__counts_by_its_own_mode
     payer_of(tmp_path / "data", "PAYER", 0o400)
     (folder / "payer").symlink_to(tmp_path / "data" / "payer")
     assert payer_shown(load({"FORESTER_SECRETS_DIR": str(folder)})) == f"SigningKey({KEY.pubkey()})"
-    assert not told
+    assert not reported
 
 
-def test_files_of_other_settings__that_everybody_reads__are_accepted_silently(tmp_path: Path, told: list[str]) -> None:
+def test_files_of_other_settings__that_everybody_reads__are_accepted_silently(
+    tmp_path: Path, reported: list[str]
+) -> None:
     (tmp_path / "rpc_url").write_text("http://node")
     (tmp_path / "rpc_url").chmod(0o644)
     assert load({"FORESTER_SECRETS_DIR": str(tmp_path)}).origins["rpc_url"] == str(tmp_path / "rpc_url")
-    assert not told
+    assert not reported
 
 
 def test_key_file__that_is_no_text__is_named(tmp_path: Path) -> None:
@@ -187,34 +189,34 @@ def owned(monkeypatch: pytest.MonkeyPatch, *, owner: int, by: int, read_only: bo
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", [0o400, 0o440, 0o640])
 def test_key_file__of_another_user__is_refused_with_the_remedy(
-    way: str, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+    way: str, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: list[str]
 ) -> None:
     owned(monkeypatch, owner=1234, by=10_001)
     file = tmp_path / "payer"
     expected = f"{way}: {file} belongs to the user 1234, who may change it; run: chown 10001 {file}"
     with pytest.raises(SettingsInvalid, match=f"^{re.escape(expected)}$"):
         payer_of(tmp_path, way, mode)
-    assert not told
+    assert not reported
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("owner", "mode"), [(0, 0o440), (0, 0o640), (0, 0o400), (10_001, 0o400), (10_001, 0o640)])
 def test_key_file__of_root_and_a_group_as_kubernetes_mounts_it_or_of_our_user__is_accepted_silently(
-    way: str, owner: int, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+    way: str, owner: int, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: list[str]
 ) -> None:
     owned(monkeypatch, owner=owner, by=10_001)
     assert payer_shown(payer_of(tmp_path, way, mode)) == f"SigningKey({KEY.pubkey()})"
-    assert not told
+    assert not reported
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_key_file__of_another_user_on_a_read_only_file_system__is_accepted_and_reported_once(
-    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: list[str]
 ) -> None:
     owned(monkeypatch, owner=1000, by=10_001, read_only=True)
     for _ in range(2):
         assert payer_shown(payer_of(tmp_path, way, 0o440)) == f"SigningKey({KEY.pubkey()})"
-    [line] = told
+    [line] = reported
     assert line.startswith(
         f"key_file_readable: {tmp_path / 'payer'} belongs to the user 1000, not to 10001; chown 10001"
     )

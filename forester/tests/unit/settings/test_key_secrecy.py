@@ -92,18 +92,18 @@ def shown_parts(key: str, output: str) -> set[str]:
 def test_settings__key_in_any_encoding__are_read_or_refused_without_any_part_of_it(way: str, key: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         options, environment = given_in(way, key, Path(name))
-        output, told = io.StringIO(), []
+        output, reported = io.StringIO(), []
         board = HealthBoard()
-        board.subscribe(lambda _, problem: told.append(str(problem)))
+        board.subscribe(lambda _, problem: reported.append(str(problem)))
         with redirect_stdout(output), redirect_stderr(output):
             try:
                 flags = {"payer": options[1]} if options else {}
                 loaded = load_settings(flags, environment=environment, dotenv=Path(name) / ".env")
-                told += [repr(loaded), str(loaded.origins)]
+                reported += [repr(loaded), str(loaded.origins)]
             except SettingsInvalid as error:
                 board.report("settings", error.detail)
-                told += [str(error), repr(error), error.detail]
-        assert not shown_parts(key, output.getvalue() + "".join(told))
+                reported += [str(error), repr(error), error.detail]
+        assert not shown_parts(key, output.getvalue() + "".join(reported))
 
 
 @pytest.mark.parametrize("way", WAYS)

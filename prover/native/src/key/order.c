@@ -50,7 +50,7 @@ static uint32_t list_fold_wires(const constraint_system *cs, uint32_t *wires) {
     return count + cs->wires - cs->public_wires;
 }
 
-/* Groups the wires of a key as if it was folded. */
+/* Groups the wires of a key as if it were folded. */
 static int group_folded(wire_groups *groups, const g16_key *key) {
     uint32_t *wires = malloc(((size_t)key->cs.wires + 1) * sizeof *wires);
     if (!wires) return 0;

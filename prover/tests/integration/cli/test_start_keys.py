@@ -77,9 +77,9 @@ def test_start__without_keys__reports_it_once_and_serves_those_that_come(
 ) -> None:
     later = tmp_path / "later"
     with start("--keys-dir", str(later)) as service:
-        (told,) = (line for line in service.lines() if line["event"] == "keys_missing")
-        assert (told["level"], told["keys_dir"]) == ("warning", str(later))
-        assert "prover download" in str(told["remedy"])
+        (reported,) = (line for line in service.lines() if line["event"] == "keys_missing")
+        assert (reported["level"], reported["keys_dir"]) == ("warning", str(later))
+        assert "prover download" in str(reported["remedy"])
         folder.rename(later)
         assert service.ask("POST", "/prove", SMALL_BODY)[0] == 200
     for words in (("--keys-dir", str(later)), ("--keys-dir", str(tmp_path / "none"), "--auto-download")):

@@ -46,7 +46,7 @@ async def test_equal_requests__of_two_networks_and_of_none__are_three_jobs(
         assert (claim.job_id, claim.body) == (job_id, UPDATE)
 
 
-async def test_network__in_any_case_and_of_several_blanks__is_read(
+async def test_network__in_any_case_and_between_blanks__is_read(
     serve: Serve, published_keys: KeyStore, job_store: JobStore
 ) -> None:
     client = await serve(published_keys, job_store)

@@ -33,17 +33,17 @@ def test_verifying_key__of_a_published_key__is_the_one_on_chain(
     verifying_key_of: VerifyingKeyOf,
     reference_programs_dir: Path,
 ) -> None:
-    places = PROGRAMS[f"0.27.0/{program}"]
-    place = places["keys"].get(on_chain_name(name))
-    if place is None:
+    offsets = PROGRAMS[f"0.27.0/{program}"]
+    offset = offsets["keys"].get(on_chain_name(name))
+    if offset is None:
         assert program == "light_system_program.so"
         assert name.startswith("v2_")  # the older program knows version 1 only
         return
     image = (reference_programs_dir / program).read_bytes()
-    assert hashlib.sha256(image).hexdigest() == places["sha256"]
+    assert hashlib.sha256(image).hexdigest() == offsets["sha256"]
     main, ic = on_chain_block(verifying_key_of(published_keys, name))
-    assert image[place["main"] : place["main"] + 448] == main
-    assert image[place["ic"] : place["ic"] + 64 * place["n_ic"]] == ic
+    assert image[offset["main"] : offset["main"] + 448] == main
+    assert image[offset["ic"] : offset["ic"] + 64 * offset["n_ic"]] == ic
 
 
 def test_verifying_keys__all_published__are_in_one_program() -> None:

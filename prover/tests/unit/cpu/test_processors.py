@@ -53,5 +53,5 @@ def test_available__no_control_groups__is_the_affinity(tmp_path: Path, monkeypat
 
 def test_engine__threads_not_given__has_one_per_available_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "available_cpus", lambda: 3)
-    with Engine() as chosen, Engine(1) as told:
-        assert (chosen.threads, told.threads) == (3, 1)
+    with Engine() as chosen, Engine(1) as reported:
+        assert (chosen.threads, reported.threads) == (3, 1)

@@ -26,7 +26,7 @@ def stat_of(uid: int, gid: int, mode: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("uid", "gid", "mode", "told"),
+    ("uid", "gid", "mode", "reported"),
     [
         (ME, THEIRS, 0o444, None),
         (0, THEIRS, 0o444, None),
@@ -39,6 +39,6 @@ def stat_of(uid: int, gid: int, mode: int) -> Any:
     ],
 )
 def test_objection__of_owner_group_and_mode__is_that_others_could_have_written_it(
-    uid: int, gid: int, mode: int, told: str | None
+    uid: int, gid: int, mode: int, reported: str | None
 ) -> None:
-    assert untrusted_reason(stat_of(uid, gid, mode), OWNER) == told
+    assert untrusted_reason(stat_of(uid, gid, mode), OWNER) == reported

@@ -1,4 +1,4 @@
-"""Prepared keys that several users, versions or machines share: whose they are, whose work they are, what is left."""
+"""Prepared keys that several users, releases or machines share: ownership, concurrent preparation, leftovers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def of_another_version(path: Path) -> None:
 def test_prepared_keys__prepared_key_that_is_not_for_this_process__is_left_to_its_owner(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
-    """Two versions, or two users, of a rolling update would else overwrite each other's, and lose what was folded."""
+    """Otherwise two releases or users of a rolling update would overwrite each other's keys and lose the folding."""
     path = prepared_key(engine, source, folder)
     if reason == "version":
         of_another_version(path)
@@ -70,7 +70,7 @@ def test_prepared_keys__prepared_key_that_is_not_for_this_process__is_left_to_it
     assert path.read_bytes() == before
     monkeypatch.undo()
     if reason == "version":
-        assert prepared_keys.prepare(engine, source, folder), "asked for, it is made"
+        assert prepared_keys.prepare(engine, source, folder), "on request it is made"
     assert header_word(engine, source, folder) == (True, PLAIN)
 
 
@@ -87,7 +87,7 @@ def test_prepared_keys__own_key_that_everybody_may_write__is_made_again(
 def test_load__prepared_key_that_a_volume_gave_to_our_group__is_used_and_closed_to_it(
     engine: Engine, source: Path, folder: Path
 ) -> None:
-    """The fsGroup of a pod gets the right to write to whatever is in a volume."""
+    """Kubernetes gives the fsGroup of a pod write access to all files of a volume."""
     path = prepared_key(engine, source, folder)
     os.chown(path, -1, os.getegid())
     path.chmod(0o664)
@@ -98,7 +98,7 @@ def test_load__prepared_key_that_a_volume_gave_to_our_group__is_used_and_closed_
 def test_prepare__two_key_files_of_one_name__leave_what_the_other_writes_alone(
     engine: Engine, source: Path, folder: Path
 ) -> None:
-    """Pods with keys of their own, and one folder of prepared ones: their locks are on two files."""
+    """Pods with separate keys and a common folder of prepared keys lock different files."""
     other = another_of_the_name(source, KEY)
     written: list[bool] = []
 

@@ -71,7 +71,7 @@ def test_key_use__nodes_that_lag_and_answers_that_are_cut__report_strangers_once
     own, use = OwnSignatures(), KeyUse(BEGAN)
     # What an earlier process signed is in no journal any more.
     chain = [AddressSignature(signature(number), BEGAN + number) for number in range(len(earlier))]
-    foreign, told = set(), []
+    foreign, reported = set(), []
     slot = BEGAN
     for passed, signers, lag, limit in checks:
         slot += passed
@@ -83,8 +83,8 @@ def test_key_use__nodes_that_lag_and_answers_that_are_cut__report_strangers_once
         strangers = use.strangers(visible[:limit], own)
         assert set(strangers) <= foreign
         assert all(item.slot > BEGAN + GRACE_SLOTS for item in strangers)
-        told += strangers
-    assert len(told) == len(set(told))
+        reported += strangers
+    assert len(reported) == len(set(reported))
 
 
 @given(st.lists(st.lists(st.booleans(), max_size=5), max_size=20))
@@ -93,15 +93,15 @@ def test_key_use__node_that_reports_everything__hides_no_stranger_after_the_firs
 ) -> None:
     own, use = OwnSignatures(), KeyUse(BEGAN)
     chain: list[AddressSignature] = []
-    foreign, told = set(), set()
+    foreign, reported = set(), set()
     use.strangers([], own)
     for slot, signers in enumerate(turns, start=LATER):
         for ours in signers:
             item = AddressSignature(signature(len(chain)), slot)
             chain.append(item)
             own.add(item.signature) if ours else foreign.add(item)
-        told |= set(use.strangers(chain[::-1], own))
-    assert told == foreign
+        reported |= set(use.strangers(chain[::-1], own))
+    assert reported == foreign
 
 
 def test_key_use__more_signed_than_is_remembered__judges_nothing_rather_than_forgotten_ones() -> None:
@@ -172,8 +172,8 @@ class Bench:
     def __init__(self, sender: Sender, rpc: RpcClient, chain: Chain) -> None:
         self.chain, self.sender, self.clock, self.metrics = chain, sender, Clock(), Metrics()
         self.board = HealthBoard(clock=self.clock)
-        self.told: list[tuple[str, bool]] = []
-        self.board.subscribe(lambda condition, problem: self.told.append((condition, problem is not None)))
+        self.reported: list[tuple[str, bool]] = []
+        self.board.subscribe(lambda condition, problem: self.reported.append((condition, problem is not None)))
         self.watch = KeyWatch(
             *(rpc, sender, self.board, self.metrics), slot=BEGAN, every_s=0.01, limit_s=20.0, clock=self.clock
         )
@@ -222,7 +222,7 @@ async def test_watch__twin_at_work__is_reported_until_it_has_been_quiet(tmp_path
         it.clock.now += 1
         assert await it.watch.check()
         assert not it.board.problems
-        assert it.told == [(CONDITION, True), (CONDITION, False)]
+        assert it.reported == [(CONDITION, True), (CONDITION, False)]
         assert it.counted == 1
 
 

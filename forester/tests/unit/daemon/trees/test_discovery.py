@@ -93,15 +93,15 @@ async def test_find_trees__filters__choose_by_group_id_generation_and_fee(
 
 
 async def test_discovery__one_kind_unreadable__keeps_what_it_had() -> None:
-    told: list[Trees] = []
+    reported: list[Trees] = []
     node = Node()
-    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=told.append)
+    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=reported.append)
     await discovery.refresh()
     node.broken, node.trees = True, (STATE,)
     with pytest.raises(EndpointUnreachable):
         await discovery.refresh()
     assert numbers(discovery.trees) == [1, 2, 3, 4]
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 @pytest.mark.parametrize(
@@ -119,15 +119,15 @@ async def test_discovery__tree_was_rolled_over__goes_when_it_is_drained_and_come
 ) -> None:
     retired = replace(tree, rolledover_slot=700)
     node = Node(trees=(replace(retired, **more), TreeAccount(TreeKind.ADDRESS_V2, 8)))  # type: ignore[arg-type]
-    told: list[list[int]] = []
-    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=lambda trees: told.append(numbers(trees)))
+    reported: list[list[int]] = []
+    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=lambda trees: reported.append(numbers(trees)))
     await discovery.refresh()
     await discovery.refresh()
     working, node.trees = node.trees, (retired, node.trees[1])
     await discovery.refresh()
     node.trees = working
     await discovery.refresh()
-    assert told == [[tree.number, 8], [8], [tree.number, 8]]
+    assert reported == [[tree.number, 8], [8], [tree.number, 8]]
 
 
 async def test_discovery__notified__reads_new_and_replaced_trees_only() -> None:

@@ -261,9 +261,9 @@ async def test_dispatch__share_is_refused__reports_at_once_and_works_with_the_ne
     ours = {slot for window in windows(HALF, item) for slot in range(window.first, window.last + 1)}
     assert set(setting.processor(item).worked[2:]) <= ours
     setting.publish(None)
-    told = len(setting.rounds)
+    reported = len(setting.rounds)
     await setting.go(1600, step=5)
-    assert len(setting.rounds) == told, "without a share nobody works"
+    assert len(setting.rounds) == reported, "without a share nobody works"
     await setting.supervisor.stop(60)
 
 
@@ -290,8 +290,8 @@ async def test_dispatch__one_tree_fails_and_crashes__is_tried_again_and_touches_
 async def test_dispatch__tree_processor_rests_after_a_failure__is_polled_and_the_pause_does_not_grow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(dispatch_module._log, "warning", lambda event, **_: told.append(event), raising=False)
+    reported: list[str] = []
+    monkeypatch.setattr(dispatch_module._log, "warning", lambda event, **_: reported.append(event), raising=False)
     setting, item = Setting(look_s=0.001), tree()
     lag: ForesterError = EndpointUnreachable("the indexer lags")
     setting.scripts[item.address] = [
@@ -303,7 +303,7 @@ async def test_dispatch__tree_processor_rests_after_a_failure__is_polled_and_the
     await setting.begin(item)
     setting.publish()
     await until(lambda: any(done.elements == 8 for done in setting.rounds))
-    assert told == ["round_failed"] * 2, "once for each time that something was tried"
+    assert reported == ["round_failed"] * 2, "once for each time that something was tried"
     await setting.supervisor.stop(60)
 
 

@@ -170,7 +170,7 @@ async def test_subscriptions__each_kind__is_notified_at_its_commitment(server: S
     transaction = await payment(client, target)
     server.network.advance()
     async with SolanaWsClient(server.websocket_url) as websocket:
-        told: Any
+        reported: Any
         account = await websocket.account_subscribe(pubkey=target, commitment=Processed, encoding="base64")
         logs = await websocket.logs_subscribe(commitment=Confirmed)
         signature = await websocket.signature_subscribe(signature=transaction.signatures[0], commitment=Finalized)
@@ -178,28 +178,28 @@ async def test_subscriptions__each_kind__is_notified_at_its_commitment(server: S
             program_id=addresses.ACCOUNT_COMPRESSION, commitment=Processed, encoding="base64"
         )
         await client.send_transaction(transaction)
-        told = await websocket.recv()
-        assert told.subscription == account.subscription_id
-        assert told.result.value.lamports == SOL
+        reported = await websocket.recv()
+        assert reported.subscription == account.subscription_id
+        assert reported.result.value.lamports == SOL
         slot = server.network.slot
         server.network.advance()
-        told = await websocket.recv()
-        assert told.subscription == logs.subscription_id
-        assert told.result.context.slot == slot
-        assert told.result.value.signature == transaction.signatures[0]
+        reported = await websocket.recv()
+        assert reported.subscription == logs.subscription_id
+        assert reported.result.context.slot == slot
+        assert reported.result.value.signature == transaction.signatures[0]
         server.network.advance(31)
-        told = await websocket.recv()
-        assert told.subscription == signature.subscription_id
-        assert told.result.value.err is None
+        reported = await websocket.recv()
+        assert reported.subscription == signature.subscription_id
+        assert reported.result.value.err is None
         slots = await websocket.slot_subscribe()
         server.network.advance()
-        told = await websocket.recv()
-        assert told.subscription == slots.subscription_id
-        assert told.result.slot == server.network.slot
+        reported = await websocket.recv()
+        assert reported.subscription == slots.subscription_id
+        assert reported.result.slot == server.network.slot
         await websocket.unsubscribe(slots)
         server.network.set_account(FORESTER.pubkey(), Account(SOL, b"data", addresses.ACCOUNT_COMPRESSION))
-        told = await websocket.recv()
-        assert told.subscription == program.subscription_id
-        assert told.result.value.pubkey == FORESTER.pubkey()
+        reported = await websocket.recv()
+        assert reported.subscription == program.subscription_id
+        assert reported.result.value.pubkey == FORESTER.pubkey()
         known = await websocket.signature_subscribe(signature=transaction.signatures[0], commitment=Confirmed)
         assert (await websocket.recv()).subscription == known.subscription_id
