@@ -143,7 +143,7 @@ fuzz: native ## Run the fuzz targets for a bounded time (FUZZ_SECONDS=30 each)
 ##@ Measure
 
 .PHONY: bench bench-kernel bench-circuits bench-backends bench-load bench-compare bench-growth bench-service
-.PHONY: bench-queue bench-forester soak
+.PHONY: bench-queue bench-forester bench-bootstrap soak
 .PHONY: forester-soak forester-shared forester-faults forester-lies forester-day
 bench: native reference-fixtures ## Measure proofs of small circuits, alternately with the reference (a part of bench-compare)
 	@$(PYTHON_BIN) shared/bench/bench.py compare --small --only latency $(OPTIONS)
@@ -174,6 +174,9 @@ bench-queue: native reference-fixtures redis-server ## Measure the queue with 10
 
 bench-forester: setup reference-fixtures ## Measure planning and staging at 10^8 leaves, RPC calls per light slot of a forester (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py forester scale $(OPTIONS)
+
+bench-bootstrap: setup ## Measure the first scan of 1,000,000 compressible accounts: time, memory, disk (OPTIONS=--help)
+	@$(PYTHON_BIN) shared/bench/bench.py forester bootstrap $(OPTIONS)
 
 soak: native reference-batch-keys redis-server ## Send 10,000 good and broken requests, requests of hostile clients, and 200 jobs through a failing queue (minutes)
 	@$(PYTHON_BIN) shared/bench/bench.py soak http

@@ -11,6 +11,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+import bootstrap
 import fault_runs
 import long_run
 import lying_node
@@ -19,7 +20,14 @@ import three_foresters
 from bench_report import Report
 from subjects import add_subjects
 
-SUBJECTS = {"scale": scale, "shared": three_foresters, "faults": fault_runs, "lies": lying_node, "day": long_run}
+SUBJECTS = {
+    "scale": scale,
+    "bootstrap": bootstrap,
+    "shared": three_foresters,
+    "faults": fault_runs,
+    "lies": lying_node,
+    "day": long_run,
+}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

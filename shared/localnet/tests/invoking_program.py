@@ -14,13 +14,14 @@ import struct
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
+from virtual_machine_program import elf
 
 from localnet.chain import addresses
 
 PROGRAM = Keypair.from_seed(b"invoking program".ljust(32, b".")).pubkey()
 SEED = b"cpi_authority"
 AUTHORITY, BUMP = Pubkey.find_program_address([SEED], PROGRAM)
-_SYSCALL = b"sol_invoke_signed_c"
+_SYSCALL = "sol_invoke_signed_c"
 
 _HEAP = 0x3_0000_0000
 _INFO, _META = 56, 16  # SolAccountInfo and SolAccountMeta of the C interface
@@ -101,42 +102,7 @@ def _text() -> bytes:
 def program() -> bytes:
     """Return the program as an ELF file; the one call of a syscall is resolved when it is loaded."""
     text = _text()
-    call = text.rindex(_op(0x85, 0, 1, 0, -1))
-    strings = b"\0" + _SYSCALL + b"\0"
-    names = b"\0.text\0.dynamic\0.dynsym\0.dynstr\0.rel.dyn\0.shstrtab\0"
-    symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0x10, 0, 0, 0, 0)  # global, undefined
-    head = 64 + 2 * 56
-    places = [head]
-    dynamic_bytes = 7 * 16
-    for part in (len(text), dynamic_bytes, len(symbols), -(-len(strings) // 8) * 8, 16):
-        places.append(places[-1] + part)
-    at_text, at_dynamic, at_symbols, at_strings, at_relocations, at_names = places
-    relocations = struct.pack("<QQ", at_text + call, 1 << 32 | 10)  # symbol 1, R_BPF_64_32
-    tags = ((17, at_relocations), (18, 16), (19, 16), (6, at_symbols), (5, at_strings), (10, len(strings)), (0, 0))
-    dynamic = b"".join(struct.pack("<QQ", *tag) for tag in tags)
-    at_sections = -(-(at_names + len(names)) // 8) * 8
-    header = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
-    header += struct.pack("<HHIQQQIHHHHHH", 3, 247, 1, at_text, 64, at_sections, 0, 64, 56, 2, 64, 7, 6)
-    loads = struct.pack("<IIQQQQQQ", 1, 5, at_text, at_text, at_text, len(text), len(text), 8)
-    loads += struct.pack("<IIQQQQQQ", 2, 6, at_dynamic, at_dynamic, at_dynamic, len(dynamic), len(dynamic), 8)
-    rows = (
-        *(("", 0, 0, 0, 0, 0, 0), (".text", 1, 6, at_text, len(text), 0, 0)),
-        *((".dynamic", 6, 3, at_dynamic, len(dynamic), 4, 16), (".dynsym", 11, 2, at_symbols, len(symbols), 4, 24)),
-        *((".dynstr", 3, 2, at_strings, len(strings), 0, 0), (".rel.dyn", 9, 2, at_relocations, 16, 3, 16)),
-        (".shstrtab", 3, 0, at_names, len(names), 0, 0),
-    )
-    sections = b"".join(
-        struct.pack(
-            "<IIQQQQIIQQ",
-            *(names.index(name.encode() + b"\0") if name else 0, kind, flags),
-            *(place if flags else 0, place, size, link, 0, 8 if kind else 0, entry),
-        )
-        for name, kind, flags, place, size, link, entry in rows
-    )
-    content = (
-        header + loads + text + dynamic + symbols + strings.ljust(at_relocations - at_strings, b"\0") + relocations
-    )
-    return (content + names).ljust(at_sections, b"\0") + sections
+    return elf(text, {text.rindex(_op(0x85, 0, 1, 0, -1)): _SYSCALL})
 
 
 def invoke_light_system(data: bytes, metas: list[AccountMeta]) -> Instruction:

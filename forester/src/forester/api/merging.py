@@ -74,11 +74,24 @@ def merged_compressible(views: Sequence[UpstreamView]) -> dict[str, Any]:
             if parts:
                 merged[kind] = _accounts(parts)
                 merged[f"{kind}_count"] = merged[kind]["tracked"]
+        if programs := _programs(tracking):
+            merged["pda_programs"] = programs
     return merged | {
         "source": SOURCE if found else "none",
         "cached_at": min((view.read_at for view in views if view.is_ok), default=int(time.time())),
         "upstreams": _upstreams(views),
     }
+
+
+def _programs(tracking: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the numbers of each program, by its address."""
+    by_program: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for item in tracking:
+        rows = item.get("pda_programs")
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, dict) and isinstance(row.get("program_id"), str):
+                by_program[row["program_id"]].append(row)
+    return [{"program_id": program, **_accounts(rows)} for program, rows in sorted(by_program.items())]
 
 
 def _accounts(parts: Sequence[dict[str, Any]]) -> dict[str, int]:

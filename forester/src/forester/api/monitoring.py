@@ -75,7 +75,7 @@ class Watcher:
         snapshots.subscribe(self._show_progress)
         self.probes = Probes()
         self.probes.follow(board)
-        self.compressible = CompressibleView(metrics)
+        self.compressible = CompressibleView(metrics, settings.light_pda_programs)
         self._metrics, self._board, self._payer, self._budget = metrics, board, str(payer), budget
         self._sampler: Sampler | None = None
         source = DashboardSource(

@@ -118,7 +118,10 @@ async def status(request: web.Request) -> web.Response:
         refused = as_json({"error": f"the network has not been read yet{reason}"}, HTTPStatus.SERVICE_UNAVAILABLE)
         refused.headers["Retry-After"] = str(_RETRY_AFTER_S)
         return refused
-    response = web.Response(body=snapshot.status, content_type="application/json")
+    state = request.app[MONITORING]
+    summary = state.compressible.summary() if state.compressible is not None else None
+    body = snapshot.status if summary is None else _with_member(snapshot.status, "compressible", summary)
+    response = web.Response(body=body, content_type="application/json")
     response.headers["Age"] = str(int(keeper.age_s or 0))
     if keeper.error is not None:
         response.headers["X-Snapshot-Error"] = _one_line(keeper.error)
@@ -156,6 +159,11 @@ def as_json(content: dict[str, Any], code: int = HTTPStatus.OK) -> web.Response:
     """Return an answer with a JSON body."""
     body = json.dumps(content, separators=(",", ":")).encode()
     return web.Response(status=code, body=body, content_type="application/json")
+
+
+def _with_member(content: bytes, name: str, value: dict[str, Any]) -> bytes:
+    """Return a JSON object of one member or more with another one, without decoding it."""
+    return content.rstrip().removesuffix(b"}") + b"," + json.dumps({name: value}, separators=(",", ":")).encode()[1:]
 
 
 def _one_line(text: str) -> str:

@@ -42,9 +42,10 @@ class Subscription:
 
 @dataclass(frozen=True)
 class SlotSeen:
-    """The node has begun to work on a slot."""
+    """The node has begun to work on a slot, whose block follows that of ``parent`` if the node says it."""
 
     slot: int
+    parent: int | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,11 @@ def program_accounts(
 
 class _Context(msgspec.Struct):
     slot: Slot
+
+
+class _SlotInfo(msgspec.Struct):
+    slot: Slot
+    parent: Slot | None = None
 
 
 class _AccountValue(msgspec.Struct):
@@ -258,7 +264,8 @@ class _Node:
         raw = message.params.result
         try:
             if wanted.method == "slotSubscribe":
-                return SlotSeen(msgspec.json.decode(raw, type=_Context).slot)
+                seen = msgspec.json.decode(raw, type=_SlotInfo)
+                return SlotSeen(seen.slot, seen.parent)
             if wanted.address is not None:
                 changed = msgspec.json.decode(raw, type=_AccountValue)
                 return AccountChanged(changed.context.slot, account_of(wanted.address, changed.value))

@@ -11,10 +11,10 @@ from forester.settings.sources import flag, variable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_FLAG_WORDS = {"enable_priority_fees", "api_server_public_bind", "enable_compressible"}
+_FLAG_WORDS = {"enable_priority_fees", "api_server_public_bind", "enable_compressible", "helius_rpc"}
 _CHOICES = {"processor_mode": ProcessorMode, "prover_network": ProverNetwork}
 _AMOUNTS = {"spending_budget_sol_per_hour", "rollover_max_sol"}
-_REPEATABLE = {"tree_ids", "forester_api_urls"}
+_REPEATABLE = {"tree_ids", "forester_api_urls", "light_pda_programs"}
 _KEYS = {"payer", "derivation", "tree_ids", "group_authority", "lookup_table_address"}
 
 
@@ -83,6 +83,8 @@ def _metavar(name: str) -> str:
         return "URL"
     if name in _KEYS:
         return "KEY"
+    if name == "light_pda_programs":
+        return "PROGRAM:DISCRIMINATOR"
     if name in _AMOUNTS:
         return "SOL"
     return "INTEGER" if "int" in str(Settings.model_fields[name].annotation) else "TEXT"

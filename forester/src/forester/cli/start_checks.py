@@ -42,10 +42,10 @@ def require_for_start(settings: Settings) -> None:
     require(settings, *_NEEDED)
     if settings.processor_mode != "v1":
         prover_urls(settings)
-    if settings.enable_compressible and settings.ws_rpc_url is None:
+    if settings.compresses_accounts and settings.ws_rpc_url is None:
+        option = "--enable-compressible" if settings.enable_compressible else "--light-pda-program"
         raise SettingsInvalid(
-            "missing ws_rpc_url: --enable-compressible needs a subscription to accounts; "
-            "pass --ws-rpc-url or set WS_RPC_URL"
+            f"missing ws_rpc_url: {option} needs a subscription to accounts; pass --ws-rpc-url or set WS_RPC_URL"
         )
 
 

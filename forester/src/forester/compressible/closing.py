@@ -1,51 +1,44 @@
-"""Compresses and closes token accounts whose rent has run out, those that earn most first.
+"""Compresses and closes accounts whose rent has run out, those that earn most first.
 
-The journal names candidates; each is read again right before its transaction, which decides what is sent. The program
-refuses a transaction if one of its accounts is not due. So a refused group is sent again one by one, and an account
+The journal names candidates; each is read again right before its transaction, which decides what is sent. Programs
+refuse a transaction if one of its accounts is not due. So a refused batch is sent again one by one, and an account
 that is refused alone waits.
 """
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from solders.pubkey import Pubkey
 
-from forester.chain.programs.addresses import COMPRESSED_TOKEN
-from forester.chain.programs.compression import ClosedAccount, compress_and_close
-from forester.chain.programs.registry import Forester
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import TreeMetadata
-from forester.compressible.token_account import TokenAccount, decode_token_account
-from forester.compressible.tracker import tracked
-from forester.errors import ForesterError, InsufficientFunds, MalformedAccount
-from forester.journal.compressible import CompressibleStore
+from forester.compressible.closers import AccountCloser, DueAccount, Located
+from forester.errors import AccountMissing, EndpointError, ForesterError, InsufficientFunds, MalformedAccount
+from forester.journal.compressible import CompressibleStore, TrackedAccount
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.tree_schedule import COMPRESSION_KEY
-from forester.transactions.builder import TransactionTooLarge
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-PURPOSE = "compress_and_close"
-
 _CANDIDATES = 100
-_GROUP = 5
-_BASE_UNITS, _UNITS_PER_ACCOUNT = 100_000, 100_000
-"""Compute units: one account takes 55,000, of which a part is fixed."""
-
 _POSTPONED_SLOTS = 1500
-"""Ten minutes for an account that the program refused."""
+"""Ten minutes for an account that the program refused, or that could not be located."""
+
+_MAXIMUM_UNITS = 1_000_000
 
 OutputTrees = Callable[[], Sequence[TreeMetadata]]
 """Returns the V2 state trees whose output queues accept compressed accounts."""
 
 
-class AccountCloser:
-    """Closes accounts in our windows; its eligibility key is COMPRESSION_KEY."""
+class ClosingRounds:
+    """Closes accounts in our windows, whose eligibility key is COMPRESSION_KEY, each by the closer of its kind."""
 
     def __init__(
         self,
@@ -54,122 +47,183 @@ class AccountCloser:
         sender: Sender,
         metrics: Metrics,
         *,
-        derivation: Pubkey,
+        closers: Sequence[AccountCloser],
         trees: OutputTrees,
     ) -> None:
         self._rpc = rpc
         self._store = store
         self._sender = sender
         self._metrics = metrics
-        self._derivation = derivation
+        self._closers = {kind: closer for closer in closers for kind in closer.source.kinds}
         self._trees = trees
 
     async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
         """Close one round of accounts; failures are part of the result. Raises only bugs."""
+        if eligibility.sending_seconds() is None or not self._trees():
+            return ProcessingResult()
         try:
-            if not await self._may_begin(eligibility):
-                return ProcessingResult()
-            due = await self._due(eligibility.slot())
+            ready = await self._store.ready(eligibility.slot(), _CANDIDATES)
         except ForesterError as error:
             return ProcessingResult(failure=error)
-        groups = (self._close(group, eligibility) for group in _groups(due))
-        done = await asyncio.gather(*groups, return_exceptions=True)
-        closed, failure = 0, None
-        for result in done:
-            if isinstance(result, int):
-                closed += result
-            elif isinstance(result, ForesterError):
-                failure = failure or result
-            else:
-                raise result
-        return ProcessingResult(closed, more=len(due) == _CANDIDATES, failure=failure)
+        work = (self._close_all(closer, addresses, eligibility) for closer, addresses in self._by_closer(ready).items())
+        done = await asyncio.gather(*work)
+        failures = [item.failure for item in done if item.failure is not None]
+        closed = sum(item.elements for item in done)
+        return ProcessingResult(closed, more=len(ready) == _CANDIDATES, failure=failures[0] if failures else None)
 
-    async def _may_begin(self, eligibility: EligibilityWindow) -> bool:
+    def _by_closer(self, ready: Sequence[tuple[bytes, int]]) -> Mapping[AccountCloser, list[Pubkey]]:
+        found: dict[AccountCloser, list[Pubkey]] = defaultdict(list)
+        for address, kind in ready:
+            if (closer := self._closers.get(kind)) is not None:
+                found[closer].append(Pubkey(address))
+        return found
+
+    async def _close_all(
+        self, closer: AccountCloser, addresses: Sequence[Pubkey], eligibility: EligibilityWindow
+    ) -> ProcessingResult:
+        """Close accounts of one closer. Raises only bugs."""
+        try:
+            batches = await self._prepared(closer, addresses, eligibility)
+        except ForesterError as error:
+            return ProcessingResult(failure=error)
+        work = (self._close(closer, batch, eligibility) for batch in batches)
+        closed, failure = _totals(await asyncio.gather(*work, return_exceptions=True))
+        return ProcessingResult(closed, failure=failure)
+
+    async def _prepared(
+        self, closer: AccountCloser, addresses: Sequence[Pubkey], eligibility: EligibilityWindow
+    ) -> list[list[Located]]:
+        """Return the accounts that are due, in batches of a transaction each."""
         within_s = eligibility.sending_seconds()
-        if within_s is None or not self._trees():
-            return False
         # A transaction of an earlier process may still close accounts that we would read as open.
-        return await self._sender.wait_for_earlier(PURPOSE, COMPRESSION_KEY, within_s)
+        if within_s is None or not await self._sender.wait_for_earlier(closer.purpose, COMPRESSION_KEY, within_s):
+            return []
+        slot = eligibility.slot()
+        try:
+            await closer.prepare()
+            due = await self._due(closer, addresses, slot)
+            groups = await closer.groups(due) if due else []
+        except (EndpointError, AccountMissing, MalformedAccount) as error:
+            if closer.source.pays_forester:
+                raise
+            # A program without a configuration, or a lost indexer, holds up its accounts alone.
+            _log.warning("compression_not_prepared", of=closer.source.name, error=error.detail)
+            await self._postpone(addresses, slot)
+            return []
+        located = {item.account.address for group in groups for item in group}
+        await self._postpone([account.address for account in due if account.address not in located], slot)
+        return [batch for group in groups for batch in self._batches(closer, group, eligibility.epoch)]
 
-    async def _due(self, slot: int) -> list[TokenAccount]:
+    async def _due(self, closer: AccountCloser, addresses: Sequence[Pubkey], slot: int) -> list[DueAccount]:
         """Return candidates that the chain confirms; rows that are wrong or out of date are corrected."""
-        candidates = [Pubkey(address) for address in await self._store.ready(slot, _CANDIDATES)]
-        found = await self._rpc.accounts(candidates)
-        due: list[TokenAccount] = []
+        due: list[DueAccount] = []
         gone: list[bytes] = []
-        for address, account in zip(candidates, found, strict=True):
-            token_account = _decoded(account)
-            if token_account is None:
+        corrected: list[TrackedAccount] = []
+        for address, account in zip(addresses, await self._rpc.accounts(addresses), strict=True):
+            found = _decoded(closer, account)
+            if account is None or found is None:
                 gone.append(bytes(address))
-            elif token_account.rent.is_compressible(slot):
-                due.append(token_account)
+            elif found.rent.is_compressible(slot):
+                due.append(found)
             else:
-                await self._store.put([tracked(bytes(address), token_account.rent, slot)])
-        await self._store.remove(gone)
+                corrected.append(closer.source.row(account, found.rent, slot))
+        if corrected:
+            await self._store.put(corrected)
+        if gone:
+            await self._store.remove(gone)
         return due
 
-    async def _close(self, group: Sequence[TokenAccount], eligibility: EligibilityWindow) -> int:
+    def _batches(self, closer: AccountCloser, group: Sequence[Located], epoch: int) -> Iterator[list[Located]]:
+        """Split a group by the size and the compute units of a transaction."""
+        queue = self._trees()[0].queue
+        largest = min(closer.largest, (_MAXIMUM_UNITS - closer.base_units) // closer.units)
+        begin = 0
+        while begin < len(group):
+            count = min(largest, len(group) - begin)
+            while count > 1 and not self._sender.fits(closer.instructions(group[begin : begin + count], queue, epoch)):
+                count -= 1
+            yield list(group[begin : begin + count])
+            begin += count
+
+    async def _close(self, closer: AccountCloser, batch: Sequence[Located], eligibility: EligibilityWindow) -> int:
         """Close accounts in one transaction, or one by one if it is refused; return the number of closed ones."""
         within_s = eligibility.sending_seconds()
         if within_s is None:
             return 0
-        try:
-            outcome = await self._send(group, eligibility.epoch, within_s)
-        except TransactionTooLarge:
-            if len(group) == 1:
-                raise
-            half = len(group) // 2
-            return await self._close(group[:half], eligibility) + await self._close(group[half:], eligibility)
+        outcome = await self._send(closer, batch, eligibility.epoch, within_s)
         if outcome.fate is Fate.CONFIRMED:
-            self._metrics.accounts_compressed.inc(len(group))
-            self._metrics.compression_lamports.inc(sum(account.rent.compression_cost for account in group))
-            await self._store.remove(bytes(account.address) for account in group)
-            return len(group)
+            return await self._count_closed(closer, batch, eligibility.slot())
         if isinstance(outcome.error, InsufficientFunds):
             raise outcome.error
         if outcome.fate is not Fate.REFUSED:
             return 0
-        if len(group) > 1:
-            return sum([await self._close([account], eligibility) for account in group])
-        address = bytes(group[0].address)
-        _log.warning("compression_refused", account=str(group[0].address), error=str(outcome.error))
-        await self._store.postpone(address, eligibility.slot() + _POSTPONED_SLOTS)
+        if len(batch) > 1:
+            return sum([await self._close(closer, [item], eligibility) for item in batch])
+        address = batch[0].account.address
+        _log.warning("compression_refused", account=str(address), error=str(outcome.error))
+        await self._postpone([address], eligibility.slot())
         return 0
 
-    async def _send(self, group: Sequence[TokenAccount], epoch: int, within_s: float) -> Outcome:
+    async def _send(self, closer: AccountCloser, batch: Sequence[Located], epoch: int, within_s: float) -> Outcome:
         tree = random.choice(self._trees())  # noqa: S311 - spreads load over queues
-        accounts = [
-            ClosedAccount(item.address, item.mint, item.compressed_owner, item.rent_sponsor, item.delegate)
-            for item in group
-        ]
-        forester = Forester.registered(self._sender.payer, self._derivation, epoch)
-        instruction = compress_and_close(forester, tree.queue, group[0].compression_authority, accounts)
-        fees = tree.metadata.network_fee + len(group) * tree.metadata.rollover_fee
+        fees = tree.metadata.network_fee + len(batch) * tree.metadata.rollover_fee
+        work = closer.instructions(batch, tree.queue, epoch)
         return await self._sender.send(
-            [instruction],
-            purpose=PURPOSE,
+            work,
+            purpose=closer.purpose,
             subject=COMPRESSION_KEY,
             within_s=within_s,
-            unit_limit=_BASE_UNITS + _UNITS_PER_ACCOUNT * len(group),
-            program_lamports=fees,
+            unit_limit=closer.base_units + closer.units * len(batch),
+            program_lamports=fees * len(work),
         )
 
+    async def _count_closed(self, closer: AccountCloser, batch: Sequence[Located], slot: int) -> int:
+        """Count the closed accounts of a transaction that succeeded, and remove their rows."""
+        addresses = [item.account.address for item in batch]
+        left: set[Pubkey] = set()
+        if closer.skips_silently:
+            found = await self._rpc.accounts(addresses, start=0, length=0)
+            left = {address for address, account in zip(addresses, found, strict=True) if _exists(closer, account)}
+        for address in left:
+            _log.warning("compression_skipped", account=str(address), hint="the program does not find it due")
+        await self._postpone(left, slot)
+        closed = [item.account for item in batch if item.account.address not in left]
+        for account in closed:
+            label = closer.label(account)
+            earned = account.rent.compression_cost if closer.source.pays_forester else 0
+            self._metrics.accounts_compressed.labels(label).inc()
+            self._metrics.compression_lamports.inc(earned)
+            self._metrics.rent_recovered.labels(label).inc(max(0, account.rent.lamports - earned))
+        await self._store.remove(bytes(account.address) for account in closed)
+        return len(closed)
 
-def _decoded(account: Account | None) -> TokenAccount | None:
-    if account is None or account.owner != COMPRESSED_TOKEN:
+    async def _postpone(self, addresses: Sequence[Pubkey] | set[Pubkey], slot: int) -> None:
+        for address in addresses:
+            await self._store.postpone(bytes(address), slot + _POSTPONED_SLOTS)
+
+
+def _exists(closer: AccountCloser, account: Account | None) -> bool:
+    return account is not None and account.owner == closer.source.program
+
+
+def _decoded(closer: AccountCloser, account: Account | None) -> DueAccount | None:
+    if account is None or not closer.source.has(account):
         return None
     try:
-        return decode_token_account(account)
+        return closer.decode(account)
     except MalformedAccount as error:
         _log.warning("compressible_account_malformed", account=str(account.address), error=error.detail)
         return None
 
 
-def _groups(accounts: Sequence[TokenAccount]) -> list[list[TokenAccount]]:
-    """Split accounts into groups for a transaction each: of one compression authority, which the instruction names."""
-    by_authority: dict[Pubkey, list[TokenAccount]] = {}
-    for account in accounts:
-        by_authority.setdefault(account.compression_authority, []).append(account)
-    return [
-        members[start : start + _GROUP] for members in by_authority.values() for start in range(0, len(members), _GROUP)
-    ]
+def _totals(done: Sequence[Any]) -> tuple[int, ForesterError | None]:
+    """Return the sum of results, and their first failure. Raises bugs."""
+    total, failure = 0, None
+    for result in done:
+        if isinstance(result, int):
+            total += result
+        elif isinstance(result, ForesterError):
+            failure = failure or result
+        else:
+            raise result
+    return total, failure

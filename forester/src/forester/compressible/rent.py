@@ -1,4 +1,4 @@
-"""Rent of compressible token accounts, computed as the token program does; no I/O.
+"""Rent of compressible accounts, computed as the programs do; no I/O.
 
 Source: forester/docs/reference/programs.md, "Compressible accounts".
 
@@ -9,6 +9,9 @@ covers. A forester that is early pays the fee of a refused transaction.
 from dataclasses import dataclass
 
 RENT_EPOCH_SLOTS = 13_500
+
+_OVERHEAD_BYTES = 128
+"""Bytes that rent exemption counts in addition to the data of an account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +41,35 @@ class RentState:
         return max(0, self.lamports - self.rent_exemption - self.compression_cost)
 
     @property
+    def claimed_epoch(self) -> int:
+        """Rent epoch up to which rent has been claimed, exclusive."""
+        return self.last_claimed_slot // RENT_EPOCH_SLOTS
+
+    @property
     def compressible_from(self) -> int | None:
         """First slot in which the account may be compressed; None if it pays no rent."""
         if not self.rent_per_epoch:
             return None
         paid = self.available // self.rent_per_epoch
-        return (self.last_claimed_slot // RENT_EPOCH_SLOTS + paid) * RENT_EPOCH_SLOTS
+        return (self.claimed_epoch + paid) * RENT_EPOCH_SLOTS
 
     def is_compressible(self, slot: int) -> bool:
         """Return whether the account may be compressed in a slot."""
         first = self.compressible_from
         return first is not None and slot >= first
+
+    def claimable(self, slot: int) -> int:
+        """Return the rent of completed rent epochs that can be claimed in a slot; 0 once it may be compressed."""
+        if self.is_compressible(slot):
+            return 0
+        return max(0, slot // RENT_EPOCH_SLOTS - self.claimed_epoch) * self.rent_per_epoch
+
+
+def rent_exemption(data_bytes: int, per_byte: int) -> int:
+    """Return the balance that exempts an account from the cluster's rent, for the cluster's rate in lamports."""
+    return (_OVERHEAD_BYTES + data_bytes) * per_byte
+
+
+def rate_of_empty_account(minimum_balance: int) -> int:
+    """Return lamports per byte from the balance that exempts an account without data."""
+    return minimum_balance // _OVERHEAD_BYTES

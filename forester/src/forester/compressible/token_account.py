@@ -8,19 +8,20 @@ from dataclasses import dataclass
 
 from solders.pubkey import Pubkey
 
-from forester.chain import bounds
 from forester.chain.rpc_client import Account
+from forester.compressible.compression_info import INFO_BYTES, CompressionInfo, decode_compression_info
 from forester.compressible.rent import RentState
 
 RENT_OFFSET = 165
-"""Offset of the account type, with which the slice begins that ``decode_rent`` needs."""
+"""Offset of the account type, with which the slice begins that decides rent."""
 
 TOKEN_ACCOUNT_TYPE = 2
+OWNER_OFFSET = 32
 
 _TOKEN = struct.Struct("<32s32s8xI32s")
-_EXTENSION = struct.Struct("<BBIB6xB5x32s32sQI4xHHB3x")
-RENT_BYTES = _EXTENSION.size
-"""Length of the slice that ``decode_rent`` needs."""
+_EXTENSION = struct.Struct("<BBIB3xB")
+RENT_BYTES = _EXTENSION.size + INFO_BYTES
+"""Length of the slice that decides rent."""
 
 _PRESENT = 1
 _COMPRESSIBLE_TAG = 32
@@ -41,47 +42,37 @@ class TokenAccount:
     compression_authority: Pubkey
     rent_sponsor: Pubkey
     rent: RentState
+    is_associated: bool
 
 
-def decode_rent(data: bytes, size: int, lamports: int) -> RentState | None:
-    """Return the rent of an account of ``size`` bytes from its slice at RENT_OFFSET; None if it pays none.
+def decode_token_rent(data: bytes, size: int, lamports: int) -> tuple[bool, CompressionInfo] | None:
+    """Return whether an account is an associated one, and its info, from its slice at RENT_OFFSET.
 
-    Raises MalformedAccount for values that no program writes.
+    None if it pays no rent. Raises MalformedAccount for values that no program writes.
     """
-    extension = _extension(data)
-    if extension is None:
+    if len(data) < RENT_BYTES:
         return None
-    *_, claimed, exemption, base_rent, compression_cost, lamports_per_byte = extension
-    bounds.check(_ACCOUNT, "last_claimed_slot", claimed, bounds.LARGEST_COUNT)
-    bounds.check(_ACCOUNT, "size", size, bounds.LARGEST_ACCOUNT_BYTES)
-    return RentState(size, lamports, exemption, claimed, base_rent, compression_cost, lamports_per_byte)
+    kind, option, extensions, tag, associated = _EXTENSION.unpack_from(data)
+    if (kind, option, tag) != (TOKEN_ACCOUNT_TYPE, _PRESENT, _COMPRESSIBLE_TAG) or not extensions:
+        return None
+    info = decode_compression_info(data, _EXTENSION.size, account=_ACCOUNT, size=size, lamports=lamports)
+    return bool(associated), info
 
 
 def decode_token_account(account: Account) -> TokenAccount | None:
     """Return the token account in an account; None if it is not one that pays rent. Raises MalformedAccount."""
-    tail = account.data[RENT_OFFSET:]
-    rent, extension = decode_rent(tail, len(account.data), account.lamports), _extension(tail)
-    if rent is None or extension is None:
+    found = decode_token_rent(account.data[RENT_OFFSET:], len(account.data), account.lamports)
+    if found is None:
         return None
-    to_itself, authority, sponsor, *_ = extension
+    is_associated, info = found
     mint, owner, has_delegate, delegate = _TOKEN.unpack_from(account.data)
     return TokenAccount(
         address=account.address,
         mint=Pubkey(mint),
-        compressed_owner=account.address if to_itself else Pubkey(owner),
+        compressed_owner=account.address if info.to_itself else Pubkey(owner),
         delegate=Pubkey(delegate) if has_delegate else None,
-        compression_authority=Pubkey(authority),
-        rent_sponsor=Pubkey(sponsor),
-        rent=rent,
+        compression_authority=info.authority,
+        rent_sponsor=info.rent_sponsor,
+        rent=info.rent,
+        is_associated=is_associated,
     )
-
-
-def _extension(data: bytes) -> tuple[int, bytes, bytes, int, int, int, int, int] | None:
-    """Return the fields of the compressible extension, which comes first; None if there is none."""
-    if len(data) < RENT_BYTES:
-        return None
-    kind, option, extensions, tag, *fields = _EXTENSION.unpack_from(data)
-    if (kind, option, tag) != (TOKEN_ACCOUNT_TYPE, _PRESENT, _COMPRESSIBLE_TAG) or not extensions:
-        return None
-    to_itself, authority, sponsor, claimed, exemption, base_rent, cost, per_byte = fields
-    return to_itself, authority, sponsor, claimed, exemption, base_rent, cost, per_byte

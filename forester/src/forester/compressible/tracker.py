@@ -1,4 +1,4 @@
-"""Tracker of compressible token accounts: scans of the chain, and the changes between them.
+"""Tracker of compressible accounts: scans of the chain, and the changes between them.
 
 A subscription reports changed accounts, never closed ones. A scan finds what it has missed, so one follows a gap, and
 one follows SCAN_EVERY_S after the last. Rent is paid for a rent epoch, an hour and a half, or longer: every account is
@@ -7,22 +7,15 @@ known before its rent runs out. The journal keeps the accounts, and a restart be
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
-from forester.chain import subscriptions
-from forester.chain.programs.addresses import COMPRESSED_TOKEN
-from forester.chain.rpc_client import RpcClient
-from forester.chain.subscriptions import AccountChanged, NotificationsLost, Subscription
-from forester.compressible.rent import RentState
-from forester.compressible.token_account import (
-    RENT_BYTES,
-    RENT_OFFSET,
-    TOKEN_ACCOUNT_TYPE,
-    decode_rent,
-    decode_token_account,
-)
-from forester.errors import AnswerTooLong, MalformedAccount
-from forester.journal.compressible import NEVER_SLOT, CompressibleStore, TrackedAccount
+from forester.chain.rpc_client import Account, RpcClient
+from forester.chain.subscriptions import AccountChanged, Event, NotificationsLost, SlotSeen
+from forester.compressible.rent import rate_of_empty_account
+from forester.compressible.sources import AccountSource
+from forester.errors import AnswerTooLong, MalformedAccount, RequestRefused
+from forester.journal.compressible import CompressibleStore, TrackedAccount
+from forester.units import LAMPORTS_PER_BYTE_YEAR
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -32,52 +25,65 @@ _AFTER_GAP_S = 60.0
 """Pause between a gap and its scan: a connection that breaks again and again causes one scan."""
 
 _BETWEEN_SCANS_S = 600.0
-"""Minimum time between two scans: each reads all token accounts."""
+"""Minimum time between two scans: each reads all accounts."""
 
 _STORE_S = 1.0
 _MOST_CHANGES = 100_000
 """Changes in memory; a burst of more is stored by the next scan."""
 
-_TOKEN_ACCOUNTS = (RENT_OFFSET, bytes([TOKEN_ACCOUNT_TYPE]))
-_OWNER_OFFSET = 32
+_PARTS = 256
+_LARGEST_WHOLE = 64
+"""Accounts of one part, of 256, up to which all are read in one answer: more would be 10 MB."""
+
+_PAGE_PAUSE_S = 0.1
+_STORED_AT_ONCE = 2000
+"""Rows of one transaction of the journal, for which other stores wait."""
+
+_YEARS = 2
 
 
-class TokenAccountTracker:
-    """The tracker. ``run`` scans, ``follow`` receives changes, ``store_changes`` stores them; each is a task."""
+class AccountTracker:
+    """Tracker of one source. ``run`` scans, ``notice`` receives changes, ``store_changes`` stores them.
 
-    def __init__(self, rpc: RpcClient, store: CompressibleStore, *, clock: Callable[[], float] = time.time) -> None:
+    With ``paged`` a scan reads pages as Helius offers them; a node without them is read by getProgramAccounts.
+    """
+
+    def __init__(
+        self,
+        source: AccountSource,
+        rpc: RpcClient,
+        store: CompressibleStore,
+        *,
+        paged: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.source = source
         self._rpc = rpc
         self._store = store
+        self._paged = paged
         self._clock = clock
+        self._per_byte = LAMPORTS_PER_BYTE_YEAR * _YEARS
         self._changes: dict[bytes, TrackedAccount] = {}
         self._gap = asyncio.Event()
-        self._connected = False
 
-    @staticmethod
-    def subscription() -> Subscription:
-        """Return the subscription to changed token accounts."""
-        return subscriptions.program_accounts(COMPRESSED_TOKEN, memcmp=[_TOKEN_ACCOUNTS])
+    def notice(self, change: AccountChanged) -> None:
+        """Record a change; accounts of other sources are ignored."""
+        source, account = self.source, change.account
+        if not source.has(account):
+            return
+        part = account.data[source.start :][: source.length]
+        sliced = Account(account.address, account.owner, account.lamports, part)
+        row = self._row(sliced, len(account.data), change.slot)
+        if row is None:
+            return
+        if len(self._changes) >= _MOST_CHANGES:
+            self._gap.set()
+            return
+        self._changes[row.address] = row
 
-    def notice(self, event: subscriptions.Event) -> None:
-        """Record a change, or that changes were lost."""
-        if isinstance(event, NotificationsLost):
-            # The first connection follows a restart, for which the journal has the accounts.
-            if self._connected:
-                self._gap.set()
-            self._connected = True
-        elif isinstance(event, AccountChanged) and event.account.owner == COMPRESSED_TOKEN:
-            try:
-                found = decode_token_account(event.account)
-            except MalformedAccount as error:
-                _log.warning("compressible_account_malformed", account=str(event.account.address), error=error.detail)
-                return
-            if found is None:
-                return
-            if len(self._changes) >= _MOST_CHANGES:
-                self._gap.set()
-                return
-            address = bytes(found.address)
-            self._changes[address] = tracked(address, found.rent, event.slot)
+    def notice_gap(self) -> None:
+        """Scan again soon: changes were lost."""
+        self._gap.set()
 
     async def store_changes(self) -> None:
         """Store changes, together those of a second, forever. Raises JournalError."""
@@ -90,7 +96,7 @@ class TokenAccountTracker:
     async def run(self) -> None:
         """Scan when it is due, forever. Raises EndpointError and JournalError."""
         while True:
-            last = await self._store.last_scan_at()
+            last = await self._store.last_scan_at(self.source.kinds)
             due_s = max(0.0, last + SCAN_EVERY_S - self._clock())
             try:
                 async with asyncio.timeout(due_s):
@@ -103,35 +109,73 @@ class TokenAccountTracker:
             await self.scan()
 
     async def scan(self) -> None:
-        """Read all token accounts once. Raises EndpointError and JournalError."""
+        """Read all accounts once. Raises EndpointError and JournalError."""
         began, slot = self._clock(), await self._rpc.slot()
-        try:
-            accounts = await self._scan_part(slot, [])
-        except AnswerTooLong:
-            accounts = 0
-            for first_byte in range(256):
-                accounts += await self._scan_part(slot, [(_OWNER_OFFSET, bytes([first_byte]))])
-        gone = await self._store.finish_scan(slot)
+        self._per_byte = rate_of_empty_account(await self._rpc.minimum_balance(0))
+        accounts = 0
+        async for part in self._parts():
+            accounts += await self._store_part(part, slot)
+        gone = await self._store.finish_scan(self.source.kinds, slot)
         seconds = round(self._clock() - began, 3)
-        _log.info("compressible_accounts_scanned", accounts=accounts, gone=gone, seconds=seconds)
+        _log.info("compressible_accounts_scanned", of=self.source.name, accounts=accounts, gone=gone, seconds=seconds)
 
-    async def _scan_part(self, slot: int, memcmp: list[tuple[int, bytes]]) -> int:
-        """Store the accounts that match a filter; return their number."""
-        found = await self._rpc.program_accounts(
-            COMPRESSED_TOKEN, memcmp=[_TOKEN_ACCOUNTS, *memcmp], start=RENT_OFFSET, length=RENT_BYTES, maximum=None
-        )
-        rows = []
-        for account in found:
-            size = account.size if account.size is not None else RENT_OFFSET + len(account.data)
+    async def _parts(self) -> AsyncIterator[list[Account]]:
+        """Yield all accounts in parts, which together take less memory than one answer."""
+        source = self.source
+        if self._paged:
             try:
-                rent = decode_rent(account.data, size, account.lamports)
-            except MalformedAccount as error:
-                _log.warning("compressible_account_malformed", account=str(account.address), error=error.detail)
-                continue
-            if rent is not None:
-                rows.append(tracked(bytes(account.address), rent, slot))
-        await self._put(rows)
-        return len(rows)
+                async for page in self._rpc.program_account_pages(
+                    source.program, memcmp=[source.memcmp], start=source.start, length=source.length
+                ):
+                    yield page
+                    await asyncio.sleep(_PAGE_PAUSE_S)
+                return
+            except RequestRefused as error:
+                hint = "read by getProgramAccounts; leave out --helius-rpc, or use a node of Helius"
+                _log.warning("account_pages_refused", error=error.detail, hint=hint)
+        first = await self._matching(0)
+        whole = await self._whole() if len(first) <= _LARGEST_WHOLE else None
+        if whole is not None:
+            yield whole
+            return
+        yield first
+        for byte in range(1, _PARTS):
+            yield await self._matching(byte)
+
+    async def _whole(self) -> list[Account] | None:
+        """Return all accounts; None if they are too many for one answer."""
+        try:
+            return await self._matching(None)
+        except AnswerTooLong:
+            return None
+
+    async def _matching(self, byte: int | None) -> list[Account]:
+        """Return the accounts that have a byte at the offset at which scans are split; None means any."""
+        source = self.source
+        split = [] if byte is None else [(source.split_at, bytes([byte]))]
+        return await self._rpc.program_accounts(
+            source.program, memcmp=[source.memcmp, *split], start=source.start, length=source.length, maximum=None
+        )
+
+    async def _store_part(self, accounts: Sequence[Account], slot: int) -> int:
+        """Store accounts that pay rent; return their number."""
+        stored = 0
+        for begin in range(0, len(accounts), _STORED_AT_ONCE):
+            found = (
+                self._row(account, _size(account, self.source), slot)
+                for account in accounts[begin : begin + _STORED_AT_ONCE]
+            )
+            rows = [row for row in found if row is not None]
+            await self._put(rows)
+            stored += len(rows)
+        return stored
+
+    def _row(self, sliced: Account, size: int, slot: int) -> TrackedAccount | None:
+        try:
+            return self.source.tracked(sliced, size, self._per_byte, slot)
+        except MalformedAccount as error:
+            _log.warning("compressible_account_malformed", account=str(sliced.address), error=error.detail)
+            return None
 
     async def _put(self, rows: list[TrackedAccount]) -> None:
         without_room = await self._store.put(rows)
@@ -139,7 +183,35 @@ class TokenAccountTracker:
             _log.error("compressible_accounts_dropped", accounts=without_room)
 
 
-def tracked(address: bytes, rent: RentState, slot: int) -> TrackedAccount:
-    """Return the row of an account that was read at a slot."""
-    first = rent.compressible_from
-    return TrackedAccount(address, NEVER_SLOT if first is None else min(first, NEVER_SLOT), rent.compression_cost, slot)
+class ChangeListener:
+    """Hands the events of one connection to all trackers, and detects gaps between them."""
+
+    def __init__(self, trackers: Sequence[AccountTracker]) -> None:
+        self._trackers = trackers
+        self._connected = False
+        self._latest_slot: int | None = None
+
+    def notice(self, event: Event) -> None:
+        """Handle an event. A slot whose parent was not reported means that the node has dropped notifications."""
+        if isinstance(event, AccountChanged):
+            for tracker in self._trackers:
+                tracker.notice(event)
+        elif isinstance(event, NotificationsLost):
+            # The first connection follows a restart, for which the journal has the accounts.
+            if self._connected:
+                self._notice_gap()
+            self._connected, self._latest_slot = True, None
+        elif isinstance(event, SlotSeen):
+            latest, parent = self._latest_slot, event.parent
+            if latest is not None and parent is not None and parent > latest:
+                _log.warning("slots_missed", latest=latest, parent=parent)
+                self._notice_gap()
+            self._latest_slot = event.slot if latest is None else max(latest, event.slot)
+
+    def _notice_gap(self) -> None:
+        for tracker in self._trackers:
+            tracker.notice_gap()
+
+
+def _size(account: Account, source: AccountSource) -> int:
+    return account.size if account.size is not None else source.start + len(account.data)

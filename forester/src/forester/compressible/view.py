@@ -1,13 +1,15 @@
-"""The compressible accounts of this forester, as ``/compressible`` and the metrics report them.
+"""The compressible accounts of this forester, as ``/compressible``, ``/status`` and the metrics report them.
 
 Source: forester/docs/reference/behaviour.md, "HTTP API".
 """
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forester.journal.compressible import TrackedCounts
+from forester.journal.compressible import ASSOCIATED_TOKEN, MINT, TOKEN, TrackedCounts, program_kind
 from forester.observability.metrics import Metrics
+from forester.settings import LightProgram
 
 REFRESH_EVERY_S = 5
 
@@ -15,38 +17,87 @@ REFRESH_EVERY_S = 5
 class CompressibleView:
     """The latest counts; without any, compressible accounts are not tracked."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, programs: Sequence[LightProgram] = ()) -> None:
         self._metrics = metrics
-        self._latest: tuple[int, TrackedCounts, float] | None = None
+        self._programs = tuple(programs)
+        self._latest: tuple[int, Mapping[int, TrackedCounts], float] | None = None
 
-    def show(self, slot: int, counts: TrackedCounts) -> None:
-        """Publish the counts of a slot."""
+    def show(self, slot: int, counts: Mapping[int, TrackedCounts]) -> None:
+        """Publish the counts of each kind at a slot."""
         self._latest = slot, counts, time.time()
-        self._metrics.compressible_tracked.set(counts.tracked)
-        self._metrics.compressible_ready.set(counts.ready)
+        # The reference counts associated accounts as token accounts too; metrics, which are added up, do not.
+        numbers = {"ctoken": counts.get(TOKEN, TrackedCounts())}
+        numbers |= {"ata": counts.get(ASSOCIATED_TOKEN, TrackedCounts()), "mint": counts.get(MINT, TrackedCounts())}
+        if self._programs:
+            numbers["pda"] = self._of_programs(counts)
+        for kind, found in numbers.items():
+            self._metrics.compressible_tracked.labels(kind).set(found.tracked)
+            self._metrics.compressible_ready.labels(kind).set(found.ready)
 
     def as_object(self) -> dict[str, Any]:
         """Return the answer of ``/compressible`` in the reference's format."""
         if self._latest is None:
             return {"enabled": False, "source": "none", "cached_at": int(time.time())}
         slot, counts, at = self._latest
-        accounts: dict[str, Any] = {
-            "tracked": counts.tracked,
-            "compressed": self._metrics.accounts_compressed_count,
-            "ready": counts.ready,
-            "waiting": counts.waiting,
-        }
-        if counts.next_ready_slot is not None:
-            accounts["next_ready_slot"] = counts.next_ready_slot
-        return {
+        associated = counts.get(ASSOCIATED_TOKEN, TrackedCounts())
+        tokens = counts.get(TOKEN, TrackedCounts()) + associated
+        mints, programs = counts.get(MINT, TrackedCounts()), self._of_programs(counts)
+        total = tokens + mints + programs
+        done = self._metrics.accounts_compressed_count
+        content: dict[str, Any] = {
             "enabled": True,
-            "ctoken_count": counts.tracked,
+            "ctoken_count": tokens.tracked,
+            "ata_count": associated.tracked,
+            "mint_count": mints.tracked,
             "current_slot": slot,
-            "total_tracked": counts.tracked,
-            "total_ready": counts.ready,
-            "total_waiting": counts.waiting,
-            "ctoken": accounts,
-            "refresh_interval_secs": REFRESH_EVERY_S,
-            "source": "tracker",
-            "cached_at": int(at),
+            "total_tracked": total.tracked,
+            "total_ready": total.ready,
+            "total_waiting": total.waiting,
+            "ctoken": _numbers(tokens) | {"compressed": done("ctoken", "ata")},
+            "ata": _numbers(associated) | {"compressed": done("ata")},
+            "mint": _numbers(mints) | {"compressed": done("mint")},
         }
+        if self._programs:
+            content["pda_count"] = programs.tracked
+            content["pda"] = _numbers(programs) | {"compressed": done("pda")}
+            content["pda_programs"] = [
+                {"program_id": str(program), **_numbers(_sum(self._of_program(program, counts)))}
+                for program in sorted({item.program for item in self._programs}, key=str)
+            ]
+        return content | {"refresh_interval_secs": REFRESH_EVERY_S, "source": "tracker", "cached_at": int(at)}
+
+    def summary(self) -> dict[str, Any] | None:
+        """Return the member ``compressible`` of ``/status``; None if compressible accounts are not tracked."""
+        if self._latest is None:
+            return None
+        content = self.as_object()
+        metrics = self._metrics
+        return {
+            "tracked": content["total_tracked"],
+            "ready": content["total_ready"],
+            "compressed": metrics.accounts_compressed_count("ctoken", "ata", "mint", "pda"),
+            "lamports_received": metrics.compression_lamports_count,
+            "lamports_recovered": metrics.rent_recovered_count,
+            "lamports_claimed": metrics.rent_claimed_count,
+        }
+
+    def _of_programs(self, counts: Mapping[int, TrackedCounts]) -> TrackedCounts:
+        return _sum([self._counts(item, counts) for item in self._programs])
+
+    def _of_program(self, program: object, counts: Mapping[int, TrackedCounts]) -> list[TrackedCounts]:
+        return [self._counts(item, counts) for item in self._programs if item.program == program]
+
+    @staticmethod
+    def _counts(named: LightProgram, counts: Mapping[int, TrackedCounts]) -> TrackedCounts:
+        return counts.get(program_kind(bytes(named.program), named.discriminator), TrackedCounts())
+
+
+def _sum(parts: Sequence[TrackedCounts]) -> TrackedCounts:
+    return sum(parts, TrackedCounts())
+
+
+def _numbers(counts: TrackedCounts) -> dict[str, int]:
+    numbers = {"tracked": counts.tracked, "ready": counts.ready, "waiting": counts.waiting}
+    if counts.next_ready_slot is not None:
+        numbers["next_ready_slot"] = counts.next_ready_slot
+    return numbers

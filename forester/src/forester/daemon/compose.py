@@ -60,7 +60,7 @@ class Daemon:
         self._worked = worked
         self._supervisor = Supervisor(services.metrics.registry, failed=board.task_failed)
         self._probes = probes or Probes()
-        self._compressible = compressible or CompressibleView(services.metrics)
+        self._compressible = compressible or CompressibleView(services.metrics, settings.light_pda_programs)
         self._probes.watch(lambda: self._supervisor.dead)
         self._clock = SlotClock(silence_s=settings.slot_update_interval_seconds)
         self._shares = LiveShares(self._plan_changed)
@@ -130,7 +130,7 @@ class Daemon:
             url = services.settings.ws_rpc_url.get_secret_value()
             follow = partial(watch, services.session, url, self._listeners())
             start("watch", lambda: while_offered(follow))
-        if services.settings.enable_compressible:
+        if services.settings.compresses_accounts:
             start_compression(
                 services,
                 self._supervisor,

@@ -1,12 +1,15 @@
-"""Compressible accounts in the daemon: tracker, dispatch in the eligibility windows of the zero key, and counts."""
+"""Compressible accounts in the daemon: trackers, dispatch in the eligibility windows of the zero key, and counts."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from forester.chain import subscriptions
-from forester.compressible.closing import AccountCloser, OutputTrees
-from forester.compressible.tracker import TokenAccountTracker
+from forester.compressible.claiming import RentClaims
+from forester.compressible.closers import AccountCloser, MintCloser, ProgramAccountCloser, TokenAccountCloser
+from forester.compressible.closing import ClosingRounds, OutputTrees
+from forester.compressible.sources import AccountSource, sources
+from forester.compressible.tracker import AccountTracker, ChangeListener
 from forester.compressible.view import REFRESH_EVERY_S, CompressibleView
 from forester.daemon.clock import SlotClock
 from forester.daemon.funds import Funds
@@ -29,11 +32,15 @@ Progress = Callable[[ProcessingResult], None]
 
 
 class CompressionDispatcher:
-    """Lets ``closer`` work in our windows of the zero key while we are registered and have funds."""
+    """Closes accounts and claims rent in our windows of the zero key while we are registered and have funds.
+
+    Closing pays, and what is due for long may cost its owner more: so claims follow once nothing is left to close.
+    """
 
     def __init__(
         self,
-        closer: AccountCloser,
+        rounds: ClosingRounds,
+        claims: RentClaims,
         *,
         clock: SlotClock,
         shares: LiveShares,
@@ -42,7 +49,8 @@ class CompressionDispatcher:
         poll_s: float,
         progress: Progress = lambda _: None,
     ) -> None:
-        self._closer = closer
+        self._rounds = rounds
+        self._claims = claims
         self._clock = clock
         self._shares = shares
         self._funds = funds
@@ -71,7 +79,10 @@ class CompressionDispatcher:
             await first_of(self._clock.reach(window.first), self._stopping.wait(), timeout_s=self._poll_s)
             return 0.0
         eligibility = EligibilityWindow(live.phases.epoch, window, lambda: self._slot_of(window.last))
-        done = await self._closer.work(eligibility)
+        done = await self._rounds.work(eligibility)
+        if done.failure is None and not done.more:
+            claimed = await self._claims.work(eligibility)
+            done = ProcessingResult(done.elements + claimed.elements, more=claimed.more, failure=claimed.failure)
         self._progress(done)
         if done.failure is None:
             self._failures = 0
@@ -110,13 +121,20 @@ def start_compression(
     """Start all tasks of compressible accounts; the settings name the WebSocket of the node."""
     settings = services.settings
     store = CompressibleStore(services.journal)
-    tracker = TokenAccountTracker(services.rpc, store)
-    metrics = services.metrics
-    closer = AccountCloser(
-        services.rpc, store, services.sender, metrics, derivation=given(settings.derivation), trees=trees
-    )
+    tracked = sources(settings.light_pda_programs)
+    trackers = [AccountTracker(source, services.rpc, store, paged=settings.helius_rpc) for source in tracked]
     dispatcher = CompressionDispatcher(
-        closer,
+        ClosingRounds(
+            *(services.rpc, store, services.sender, services.metrics),
+            closers=_closers(services, tracked),
+            trees=trees,
+        ),
+        RentClaims(
+            *(services.rpc, store, services.sender, services.metrics),
+            sources=tracked,
+            derivation=given(settings.derivation),
+            minimum=settings.claim_min_lamports,
+        ),
         clock=clock,
         shares=shares,
         funds=funds,
@@ -124,21 +142,39 @@ def start_compression(
         poll_s=settings.queue_poll_interval_seconds,
     )
     url = given(settings.ws_rpc_url).get_secret_value()
-    follow = partial(_follow, services, url, tracker)
-    supervisor.start("compressible_scan", tracker.run)
-    supervisor.start("compressible_changes", tracker.store_changes)
+    for number, tracker in enumerate(trackers):
+        supervisor.start(f"compressible_scan_{number}", tracker.run)
+        supervisor.start(f"compressible_changes_{number}", tracker.store_changes)
+    follow = partial(_follow, services, url, trackers)
     supervisor.start("compressible_subscription", lambda: while_offered(follow))
-    supervisor.start("compressible_counts", partial(_show_counts, store, clock, view))
+    supervisor.start("compressible_counts", partial(_show_counts, store, tracked, clock, view))
     supervisor.start("compressible", dispatcher.run, drains=True)
 
 
-async def _follow(services: Services, url: str, tracker: TokenAccountTracker) -> None:
-    async for event in subscriptions.events(services.session, url, [tracker.subscription()]):
-        tracker.notice(event)
+def _closers(services: Services, tracked: Sequence[AccountSource]) -> list[AccountCloser]:
+    """Return the closers of token accounts, mints, and programs, in the order of ``sources``."""
+    settings, indexer = services.settings, services.indexer
+    payer = given(settings.payer).pubkey
+    tokens, mints, *programs = tracked
+    return [
+        TokenAccountCloser(tokens, payer=payer, derivation=given(settings.derivation)),
+        MintCloser(mints, indexer, payer=payer),
+        *(ProgramAccountCloser(source, services.rpc, indexer, payer=payer) for source in programs),
+    ]
 
 
-async def _show_counts(store: CompressibleStore, clock: SlotClock, view: CompressibleView) -> None:
+async def _follow(services: Services, url: str, trackers: Sequence[AccountTracker]) -> None:
+    listener = ChangeListener(trackers)
+    wanted = [subscriptions.slots(), *(tracker.source.subscription() for tracker in trackers)]
+    async for event in subscriptions.events(services.session, url, wanted):
+        listener.notice(event)
+
+
+async def _show_counts(
+    store: CompressibleStore, tracked: Sequence[AccountSource], clock: SlotClock, view: CompressibleView
+) -> None:
     loop = asyncio.get_running_loop()
+    await store.keep_kinds(kind for source in tracked for kind in source.kinds)
     while True:
         slot, began = clock.slot(), loop.time()
         view.show(slot, await store.counts(slot))

@@ -8,9 +8,11 @@ from forester.indexer.failures import AnswerWrong, IndexerRefused
 from forester.indexer.types import (
     AccountProofs,
     AddressProofs,
+    CompressedAccounts,
     QueueElements,
     TokenAccounts,
     TokenBalances,
+    ValidityProof,
     decode_base58,
 )
 from forester.limits.answer_memory import AnswerMemory
@@ -39,7 +41,10 @@ class _Envelope(msgspec.Struct):
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind, dec_hook=decode_base58)
-    for kind in (str, int, AccountProofs, AddressProofs, QueueElements, TokenAccounts, TokenBalances)
+    for kind in (
+        *(str, int, AccountProofs, AddressProofs, QueueElements),
+        *(CompressedAccounts, ValidityProof, TokenAccounts, TokenBalances),
+    )
 }
 
 

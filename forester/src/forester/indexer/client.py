@@ -26,12 +26,16 @@ from forester.indexer.types import (
     AccountProofs,
     AddressProof,
     AddressProofs,
+    CompressedAccount,
+    CompressedAccounts,
     Hash32,
     QueueElements,
     TokenAccountPage,
     TokenAccounts,
     TokenBalancePage,
     TokenBalances,
+    Validity,
+    ValidityProof,
 )
 from forester.limits.retry_after import RetryAfterGate
 from forester.urls import shown, under
@@ -217,6 +221,24 @@ class IndexerClient:
         answer = await self._call(
             *(method, params, AddressProofs),
             lambda given: validation.check_address_proofs(method, given.value, addresses),
+        )
+        return answer.value
+
+    async def compressed_accounts(self, addresses: Sequence[Hash32]) -> tuple[CompressedAccount | None, ...]:
+        """Return the compressed accounts at addresses in this order, None for unknown ones."""
+        method = "getMultipleCompressedAccountsV2"
+        answer = await self._call(
+            *(method, {"addresses": [str(address) for address in addresses]}, CompressedAccounts),
+            lambda given: validation.check_compressed_accounts(method, given.value.items, addresses),
+        )
+        return answer.value.items
+
+    async def validity_proof(self, hashes: Sequence[Hash32]) -> Validity:
+        """Return a proof that compressed accounts exist."""
+        method = "getValidityProofV2"
+        answer = await self._call(
+            *(method, {"hashes": [str(value) for value in hashes], "newAddressesWithTrees": []}, ValidityProof),
+            lambda given: validation.check_validity(method, given.value, hashes),
         )
         return answer.value
 

@@ -11,6 +11,7 @@ from solders.hash import Hash as _SoldersHash
 from solders.hash import ParseHashError
 
 U64 = Annotated[int, msgspec.Meta(ge=0)]
+Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
 class Hash32(bytes):
@@ -144,6 +145,69 @@ class AddressProofs(_Wire, frozen=True):
 
     context: Context
     value: tuple[AddressProof, ...]
+
+
+class CompressedAccount(_Wire, frozen=True):
+    """A compressed account, by the hash that is its leaf."""
+
+    hash: Hash32
+    address: Hash32 | None = None
+
+
+class CompressedAccountItems(_Wire, frozen=True):
+    """Compressed accounts in the order of the request, None for unknown ones."""
+
+    items: tuple[CompressedAccount | None, ...]
+
+
+class CompressedAccounts(_Wire, frozen=True):
+    """Answer of getMultipleCompressedAccountsV2."""
+
+    value: CompressedAccountItems
+
+
+class ProofPoints(_Wire, frozen=True):
+    """A compressed Groth16 proof: a and c of 32 bytes, b of 64."""
+
+    a: tuple[Byte, ...]
+    b: tuple[Byte, ...]
+    c: tuple[Byte, ...]
+
+
+class RootIndex(_Wire, frozen=True):
+    """Index of the root that a proof is about, or that the account is still in the queue."""
+
+    root_index: Annotated[int, msgspec.Meta(ge=0, lt=2**16)]
+    prove_by_index: bool
+
+
+class MerkleContext(_Wire, frozen=True):
+    """The tree and the queue of an account."""
+
+    tree: Hash32
+    queue: Hash32
+
+
+class ProvedAccount(_Wire, frozen=True):
+    """An account of a validity proof, and its position."""
+
+    hash: Hash32
+    root_index: RootIndex
+    leaf_index: Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+    merkle_context: MerkleContext
+
+
+class Validity(_Wire, frozen=True):
+    """A proof that accounts exist; None if all are still in their queues."""
+
+    accounts: tuple[ProvedAccount, ...]
+    compressed_proof: ProofPoints | None = None
+
+
+class ValidityProof(_Wire, frozen=True):
+    """Answer of getValidityProofV2."""
+
+    value: Validity
 
 
 class TokenData(_Wire, frozen=True):

@@ -13,12 +13,14 @@ from forester.indexer.types import (
     AccountProof,
     AddressProof,
     AddressQueue,
+    CompressedAccount,
     Hash32,
     InputQueue,
     Node,
     OutputQueue,
     QueueElements,
     StateQueue,
+    Validity,
 )
 
 LEVEL_BITS = 56
@@ -166,6 +168,34 @@ def check_address_proofs(
             raise AnswerWrong(method, f"{json_path}.lowerRangeAddress", "the range does not contain the address")
         if len(proof.proof) not in _HEIGHTS:
             raise AnswerWrong(method, f"{json_path}.proof", f"{len(proof.proof)} hashes")
+
+
+def check_compressed_accounts(
+    method: str, items: Sequence[CompressedAccount | None], addresses: Sequence[Hash32]
+) -> None:
+    """Raise AnswerWrong unless the accounts are those at these addresses."""
+    _check_count(method, len(items), len(addresses))
+    for number, (item, address) in enumerate(zip(items, addresses, strict=True)):
+        if item is not None and item.address != address:
+            raise AnswerWrong(
+                method, f"$.result.value.items[{number}].address", f"{item.address} where {address} was requested"
+            )
+
+
+def check_validity(method: str, validity: Validity, hashes: Sequence[Hash32]) -> None:
+    """Raise AnswerWrong unless the proof is about these hashes and has the lengths of a proof."""
+    _check_count(method, len(validity.accounts), len(hashes))
+    for number, (account, wanted) in enumerate(zip(validity.accounts, hashes, strict=True)):
+        if account.hash != wanted:
+            raise AnswerWrong(
+                method, f"$.result.value.accounts[{number}].hash", f"{account.hash} where {wanted} was requested"
+            )
+    proof, path = validity.compressed_proof, "$.result.value.compressedProof"
+    if proof is None:
+        if not all(account.root_index.prove_by_index for account in validity.accounts):
+            raise AnswerWrong(method, path, "none, though an account is not in a queue")
+    elif (len(proof.a), len(proof.b), len(proof.c)) != (32, 64, 32):
+        raise AnswerWrong(method, path, "not 32, 64 and 32 bytes")
 
 
 def _check_count(method: str, given: int, query: int) -> None:

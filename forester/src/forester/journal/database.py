@@ -84,6 +84,21 @@ _MIGRATIONS = (
         lamports INTEGER
     );
     """,
+    """
+    DROP TABLE compressible_accounts;
+    DROP TABLE compressible_scans;
+    CREATE TABLE compressible_accounts (
+        address BLOB PRIMARY KEY,
+        kind INTEGER NOT NULL,
+        ready_slot INTEGER NOT NULL,
+        reward INTEGER NOT NULL,
+        seen_slot INTEGER NOT NULL,
+        claimed_epoch INTEGER NOT NULL,
+        rent INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX compressible_accounts_by_slot ON compressible_accounts (ready_slot);
+    CREATE TABLE compressible_scans (kind INTEGER PRIMARY KEY, slot INTEGER NOT NULL, finished_at REAL NOT NULL);
+    """,
 )
 """Each entry raises the schema by one version; entries are never changed once released."""
 

@@ -8,7 +8,7 @@ rest words of this program. Restarts of tasks are counted by their supervisor, i
 
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
@@ -107,19 +107,34 @@ class Metrics:
             registry=self.registry,
         )
         self.compressible_tracked = Gauge(
-            "forester_compressible_accounts", "Compressible accounts that are tracked", registry=self.registry
+            "forester_compressible_accounts",
+            "Compressible accounts that are tracked",
+            ["kind"],
+            registry=self.registry,
         )
         self.compressible_ready = Gauge(
             "forester_compressible_accounts_ready",
             "Tracked accounts whose rent has run out",
+            ["kind"],
             registry=self.registry,
         )
         self.accounts_compressed = Counter(
-            "forester_accounts_compressed_total", "Accounts compressed and closed", registry=self.registry
+            "forester_accounts_compressed_total", "Accounts compressed and closed", ["kind"], registry=self.registry
         )
         self.compression_lamports = Counter(
             "forester_compression_lamports_total",
             "Lamports received for compressed accounts, before fees",
+            registry=self.registry,
+        )
+        self.rent_recovered = Counter(
+            "forester_rent_recovered_lamports_total",
+            "Lamports of closed accounts that went back to rent sponsors and owners",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.rent_claimed = Counter(
+            "forester_rent_claimed_lamports_total",
+            "Rent of completed rent epochs that was claimed for rent sponsors",
             registry=self.registry,
         )
         self._epochs: OrderedDict[str, None] = OrderedDict()
@@ -157,10 +172,24 @@ class Metrics:
         samples = (sample for family in self.failed.collect() for sample in family.samples)
         return {sample.labels["reason"]: int(sample.value) for sample in samples}
 
+    def accounts_compressed_count(self, *kinds: str) -> int:
+        """Return the number of accounts of kinds that this process has compressed."""
+        return total(self.accounts_compressed, lambda labels: labels["kind"] in kinds)
+
     @property
-    def accounts_compressed_count(self) -> int:
-        """Accounts that this process has compressed."""
-        return total(self.accounts_compressed)
+    def compression_lamports_count(self) -> int:
+        """Lamports that this process has received for compressed accounts."""
+        return total(self.compression_lamports)
+
+    @property
+    def rent_recovered_count(self) -> int:
+        """Lamports of closed accounts that went back to rent sponsors and owners."""
+        return total(self.rent_recovered)
+
+    @property
+    def rent_claimed_count(self) -> int:
+        """Lamports of rent that this process has claimed."""
+        return total(self.rent_claimed)
 
     def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus, version 0.0.4."""
@@ -199,9 +228,10 @@ class CheckMetrics:
         return generate_latest(self.registry)
 
 
-def total(counter: Counter) -> int:
-    """Return the sum of all series of a counter."""
-    return int(sum(sample.value for family in counter.collect() for sample in family.samples))
+def total(metric: Counter, chosen: Callable[[dict[str, str]], bool] = lambda _: True) -> int:
+    """Return the sum of the series of a counter whose labels are chosen."""
+    samples = (sample for family in metric.collect() for sample in family.samples)
+    return int(sum(item.value for item in samples if item.name.endswith("_total") and chosen(item.labels)))
 
 
 def replace_series(metric: Gauge, values: Mapping[tuple[str, ...], float]) -> None:

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from solders.pubkey import Pubkey
 
 from forester.settings.keys import SigningKey, parse_key_text, parse_pubkey, parse_signing_key
+from forester.settings.light_programs import LightProgram, parse_light_program
 from forester.units import LAMPORTS_PER_BYTE_YEAR
 
 ProcessorMode = Literal["v1", "v2", "all"]
@@ -80,6 +81,22 @@ def _texts(value: object) -> object:
     return tuple(dict.fromkeys(part.strip() for item in texts for part in str(item).split(",") if part.strip()))
 
 
+def _light_programs(value: object) -> object:
+    """Read programs given by repetition or with commas; all invalid ones are reported together."""
+    texts = _texts(value)
+    if not isinstance(texts, tuple):
+        return value
+    found, wrong = [], []
+    for text in texts:
+        try:
+            found.append(parse_light_program(text))
+        except ValueError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return tuple(dict.fromkeys(found))
+
+
 def _one(value: int) -> int:
     if value != 1:
         raise ValueError("only 1: two nullify instructions exceed a transaction, and the program accepts one leaf each")
@@ -95,6 +112,7 @@ Count = Annotated[int, Field(ge=1)]
 Sol = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Key = Annotated[Pubkey, BeforeValidator(_pubkey)]
 Keys = Annotated[tuple[Pubkey, ...], BeforeValidator(_pubkeys)]
+LightPrograms = Annotated[tuple[LightProgram, ...], BeforeValidator(_light_programs)]
 Payer = Annotated[SigningKey, BeforeValidator(_signing_key)]
 
 
@@ -164,7 +182,13 @@ class Settings(BaseModel):
     confirmation_poll_interval_ms: Count = 500
     """Interval of status queries for transactions."""
     enable_compressible: Flag = False
-    """Compress token accounts whose prepaid rent has run out; needs --ws-rpc-url."""
+    """Compress accounts whose prepaid rent has run out; needs --ws-rpc-url."""
+    light_pda_programs: LightPrograms = ()
+    """Programs whose accounts are compressed too, program_id:discriminator in base58; repeatable, or with commas."""
+    helius_rpc: Flag = False
+    """Read compressible accounts in pages by getProgramAccountsV2, which nodes of Helius offer."""
+    claim_min_lamports: Annotated[int, Field(ge=0)] = 0
+    """Minimum rent that a transaction must claim for the rent sponsor before accounts are closed; 0 claims none."""
     cu_limit: Annotated[int, Field(ge=1, le=1_400_000)] = 1_000_000
     """Maximum compute units of a transaction."""
     enable_priority_fees: Flag = False
@@ -229,6 +253,11 @@ class Settings(BaseModel):
     """Monitoring APIs of foresters that `dashboard` merges; repeatable, or several with commas."""
     prometheus_url: HttpUrl | None = None
     """Source of /metrics/json while the process has counted nothing."""
+
+    @property
+    def compresses_accounts(self) -> bool:
+        """Return whether compressible accounts are tracked: naming a program is enough."""
+        return self.enable_compressible or bool(self.light_pda_programs)
 
     @model_validator(mode="after")
     def _one_kind_of_fee(self) -> Self:

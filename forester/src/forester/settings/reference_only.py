@@ -12,7 +12,6 @@ from forester.settings.model import WORDS
 
 _RETRIES = "failures are retried with growing pauses during the phase or window; leave it out"
 _WHOLE_QUEUE = "a queue is considered up to its end; leave it out"
-_COMPRESSIBLE = "token accounts are tracked (--enable-compressible), accounts of other programs are not; leave it out"
 
 REFERENCE_ONLY: Mapping[str, str] = {
     "--photon-grpc-url": "the indexer is queried over HTTP; leave it out, and pass --indexer-url",
@@ -22,14 +21,11 @@ REFERENCE_ONLY: Mapping[str, str] = {
     "--state-queue-processing-length": f"{_WHOLE_QUEUE} (see --state-queue-start-index)",
     "--address-queue-processing-length": f"{_WHOLE_QUEUE} (see --address-queue-start-index)",
     "--queue-polling-mode": "ready work is always read from the chain, its elements from the indexer; leave it out",
-    "--light-pda-program": _COMPRESSIBLE,
-    "--helius-rpc": "accounts are scanned by getProgramAccounts; leave it out",
 }
 
 _OTHER_VARIABLES = {
     "--state-queue-processing-length": "STATE_PROCESSING_LENGTH",
     "--address-queue-processing-length": "ADDRESS_PROCESSING_LENGTH",
-    "--light-pda-program": "LIGHT_PDA_PROGRAMS",
 }
 
 

@@ -41,6 +41,7 @@ _OTHER_FLAGS = {
     "journal_path": "--journal",
     "forester_api_urls": "--forester-api-url",
     "prover_network": "--network",
+    "light_pda_programs": "--light-pda-program",
 }
 
 

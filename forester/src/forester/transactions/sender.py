@@ -24,7 +24,7 @@ from forester.journal.signatures import SignatureStore
 from forester.observability.metrics import Metrics
 from forester.settings import SigningKey
 from forester.transactions.blockhash import Blockhashes
-from forester.transactions.builder import Budget, Built, build, fitting
+from forester.transactions.builder import Budget, Built, TransactionTooLarge, build, fitting
 from forester.transactions.confirm import Confirmations, Fate, Outcome
 from forester.transactions.expiry_pauses import PAUSES, ExpiryPauses
 from forester.transactions.own_signatures import OwnSignatures
@@ -118,6 +118,15 @@ class Sender:
         """Return the number of first instructions that fit one transaction; TransactionTooLarge if it is 0."""
         # Always with a price: a later estimate must not make a transaction too large.
         return fitting(work, self._payer.pubkey, Budget(self._cu_limit, 1), self._tables)
+
+    def fits(self, work: Sequence[Instruction]) -> bool:
+        """Return whether instructions fit one transaction, however many they are."""
+        try:
+            return fitting(work, self._payer.pubkey, Budget(self._cu_limit, 1), self._tables, maximum=len(work)) == len(
+                work
+            )
+        except TransactionTooLarge:
+            return False
 
     async def settle_pending(self) -> int:
         """Query the outcome of all journaled signatures; return the number that stay unknown. Raises EndpointError."""

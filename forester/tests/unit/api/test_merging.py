@@ -86,10 +86,29 @@ def test_compressible__of_two_that_track_and_one_that_does_not__is_added_up() ->
     assert merged_compressible([gone("d")])["source"] == "none"
 
 
+def test_compressible__programs_of_two_foresters__are_added_up_by_program() -> None:
+    def tracking(*programs: tuple[str, int]) -> dict[str, Any]:
+        rows = [{"program_id": name, "tracked": tracked, "ready": 1, "waiting": 1} for name, tracked in programs]
+        return {"enabled": True, "pda_programs": rows}
+
+    views = [view("a", compressible=tracking(("P", 4), ("Q", 1))), view("b", compressible=tracking(("P", 2)))]
+    found = {row["program_id"]: row["tracked"] for row in merged_compressible(views)["pda_programs"]}
+    assert found == {"P": 6, "Q": 1}
+
+
 MEMBERS = st.sampled_from(
     [
         *("status", "reasons", "transactions_processed_total", "queue_lengths", "last_run_timestamp", "enabled"),
-        *("ctoken", "forester_balances", "transaction_rate", "total_tracked", "current_slot", "next_ready_slot"),
+        *(
+            "ctoken",
+            "pda_programs",
+            "program_id",
+            "forester_balances",
+            "transaction_rate",
+            "total_tracked",
+            "current_slot",
+            "next_ready_slot",
+        ),
     ]
 )
 VALUES = st.recursive(

@@ -66,12 +66,12 @@ def test_config_show__values_of_all_sources__are_reported_with_their_origin() ->
 def test_variables_of_dotenv__that_mean_nothing_or_set_the_log__are_seen_too(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / ".env").write_text("MAX_RETRIES=3\nHELIUS_RPC=true\nFORESTER_RPC_ULR=x\nFORESTER_LOG=loud\n")
-    code, text = run("config", "show", FORESTER_LOG="info", HELIUS_RPC="false")
+    (tmp_path / ".env").write_text("MAX_RETRIES=3\nRETRY_DELAY=5\nFORESTER_RPC_ULR=x\nFORESTER_LOG=loud\n")
+    code, text = run("config", "show", FORESTER_LOG="info", RETRY_DELAY="false")
     assert code == 0, text
     assert "warning: MAX_RETRIES changes nothing" in text
     assert "warning: FORESTER_RPC_ULR is not a setting of the forester; is FORESTER_RPC_URL meant?" in text
-    assert "HELIUS_RPC" not in text
+    assert "RETRY_DELAY changes nothing" not in text
     assert run("config", "show")[0] == 78
 
 

@@ -59,6 +59,8 @@ VALUES: dict[str, tuple[str, list[str]]] = {
     "whole16": ("65535", [*NEGATIVE, "65536"]),
     "positive": ("1", [*NEGATIVE, "0"]),
     "sol": ("0.25", ["0", "-1", "x", "nan", "inf", "1e10"]),
+    "whole_or_none": ("1", NEGATIVE),
+    "programs": (f"{PUBKEY}:6kRvHBv2N3F", [PUBKEY, f"{PUBKEY}:0OIl", "x:6kRvHBv2N3F", f"{PUBKEY}:2"]),
     "flag": ("true", ["maybe", "2"]),
     "v1|v2|all": ("v2", ["v3", "V1"]),
     "mainnet|devnet|none": ("devnet", ["testnet", "mainnet-beta", "Mainnet"]),
@@ -156,7 +158,7 @@ def test_option__with_values_of_its_kind_and_others__takes_those_and_names_itsel
 
 
 def test_flags__bare_or_with_a_word__are_accepted_by_start() -> None:
-    for name in ("enable_priority_fees", "api_server_public_bind"):
+    for name in ("enable_priority_fees", "api_server_public_bind", "helius_rpc"):
         for words, expected in (((), True), (("true",), True), (("false",), False)):
             assert getattr(chosen(flag(name), *words), name) is expected
             assert getattr(chosen(flag(name), *words, "--cu-limit", "7"), name) is expected
@@ -179,11 +181,11 @@ def test_variables__of_such_options__are_reported_and_change_nothing() -> None:
         row["variable"] for command, row in REFUSED if command == "start"
     }
     reported = list(
-        ignored_variables({"MAX_RETRIES": "3", "ENABLE_COMPRESSIBLE": "false", "HELIUS_RPC": "1", "PATH": ""})
+        ignored_variables({"MAX_RETRIES": "3", "ENABLE_COMPRESSIBLE": "false", "RETRY_DELAY": "1", "PATH": ""})
     )
     assert [sentence.split(":")[0] for sentence in reported] == [
         "MAX_RETRIES changes nothing",
-        "HELIUS_RPC changes nothing",
+        "RETRY_DELAY changes nothing",
     ]
     code, text = run("config", "show", QUEUE_POLLING_MODE="onchain")
     assert code == 0

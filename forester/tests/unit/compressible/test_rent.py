@@ -11,7 +11,12 @@ from solders.pubkey import Pubkey
 from forester.chain.programs.addresses import COMPRESSED_TOKEN
 from forester.chain.rpc_client import Account
 from forester.compressible.rent import RENT_EPOCH_SLOTS, RentState
-from forester.compressible.token_account import RENT_BYTES, RENT_OFFSET, decode_rent, decode_token_account
+from forester.compressible.token_account import (
+    RENT_BYTES,
+    RENT_OFFSET,
+    decode_token_account,
+    decode_token_rent,
+)
 from forester.errors import MalformedAccount
 
 ADDRESS = Pubkey(bytes([1]) * 32)
@@ -51,6 +56,31 @@ def test_compressible_from__any_account__is_the_first_slot_of_the_rule(rent: Ren
         assert not compressible_by_the_rule(rent, first - 1)
 
 
+def claimable_by_the_rule(rent: RentState, slot: int) -> int:
+    """forester/docs/reference/programs.md, "Compressible accounts"."""
+    if compressible_by_the_rule(rent, slot):
+        return 0
+    completed = max(0, slot // RENT_EPOCH_SLOTS - rent.last_claimed_slot // RENT_EPOCH_SLOTS)
+    return completed * (rent.base_rent + rent.data_bytes * rent.lamports_per_byte)
+
+
+@given(
+    rent=st.builds(
+        RentState,
+        data_bytes=st.integers(165, 1000),
+        lamports=st.integers(0, 10**6),
+        rent_exemption=st.integers(0, 10**5),
+        last_claimed_slot=st.integers(0, 20 * RENT_EPOCH_SLOTS),
+        base_rent=st.integers(0, 2**16 - 1),
+        compression_cost=st.integers(0, 2**16 - 1),
+        lamports_per_byte=st.integers(0, 255),
+    ),
+    slot=st.integers(0, 40 * RENT_EPOCH_SLOTS),
+)
+def test_claimable__any_account_and_slot__is_that_of_the_rule(rent: RentState, slot: int) -> None:
+    assert rent.claimable(slot) == claimable_by_the_rule(rent, slot)
+
+
 def test_compressible_from__two_prepaid_epochs__is_the_third() -> None:
     rent = RentState(272, 2_000_000 + 11_000 + 2 * 400, 2_000_000, 700, 128, 11_000, 1)
     assert (rent.rent_per_epoch, rent.compressible_from) == (400, 2 * RENT_EPOCH_SLOTS)
@@ -76,7 +106,9 @@ def test_rent__of_the_slice_of_a_scan__is_that_of_the_account() -> None:
     data = account_data()
     whole = decode_token_account(account(data))
     assert whole is not None
-    assert decode_rent(data[RENT_OFFSET:][:RENT_BYTES], len(data), 2_011_800) == whole.rent
+    found = decode_token_rent(data[RENT_OFFSET:][:RENT_BYTES], len(data), 2_011_800)
+    assert found is not None
+    assert found[1].rent == whole.rent
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,33 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
-from compressible_accounts import account_data
+from compressible_accounts import account_data, mint_data
 from solders.pubkey import Pubkey
 
 from forester.chain.programs.addresses import COMPRESSED_TOKEN, REGISTRY
 from forester.chain.rpc_client import Account
-from forester.chain.subscriptions import AccountChanged, NotificationsLost
+from forester.chain.subscriptions import AccountChanged, NotificationsLost, SlotSeen
 from forester.compressible import tracker as module
 from forester.compressible.rent import RENT_EPOCH_SLOTS
+from forester.compressible.sources import sources
 from forester.compressible.token_account import RENT_BYTES, RENT_OFFSET
-from forester.compressible.tracker import TokenAccountTracker
-from forester.errors import AnswerTooLong
-from forester.journal.compressible import NEVER_SLOT, CompressibleStore, TrackedAccount
+from forester.compressible.tracker import AccountTracker, ChangeListener
+from forester.errors import AnswerTooLong, RequestRefused
+from forester.journal.compressible import (
+    ASSOCIATED_TOKEN,
+    MINT,
+    NEVER_SLOT,
+    TOKEN,
+    CompressibleStore,
+    TrackedAccount,
+    TrackedCounts,
+)
 from forester.journal.database import Journal
 
 READY = 2 * RENT_EPOCH_SLOTS
+TOKENS, MINTS = sources([])
 
 
 def key(number: int) -> Pubkey:
@@ -30,7 +41,7 @@ def key(number: int) -> Pubkey:
 
 
 def row(number: int, ready: int = READY, reward: int = 11_000, seen: int = 1) -> TrackedAccount:
-    return TrackedAccount(bytes(key(number)), ready, reward, seen)
+    return TrackedAccount(bytes(key(number)), TOKEN, ready, reward, seen)
 
 
 @pytest_asyncio.fixture
@@ -39,23 +50,42 @@ async def store(tmp_path: Path) -> AsyncIterator[CompressibleStore]:
         yield CompressibleStore(journal, maximum=50)
 
 
-class Node:
-    """Answers scans; the first ``too_long`` of them are too long."""
+async def ready(store: CompressibleStore, slot: int, maximum: int = 10) -> list[bytes]:
+    return [address for address, _ in await store.ready(slot, maximum)]
 
-    def __init__(self, accounts: list[Account], too_long: int = 0) -> None:
+
+async def counts(store: CompressibleStore, slot: int) -> TrackedCounts:
+    return (await store.counts(slot)).get(TOKEN, TrackedCounts())
+
+
+def tracker_of(node: Node, store: CompressibleStore, **options: Any) -> AccountTracker:
+    return AccountTracker(TOKENS, node, store, **options)  # type: ignore[arg-type]
+
+
+class Node:
+    """Answers scans; those of all accounts are too long if ``too_long``."""
+
+    def __init__(self, accounts: list[Account], *, too_long: bool = False) -> None:
         self.accounts = accounts
         self.too_long = too_long
         self.scans: list[Any] = []
 
+    @property
+    def whole_scans(self) -> int:
+        return sum(len(memcmp) == 1 for memcmp in self.scans)
+
     async def slot(self) -> int:
         return 10
+
+    async def minimum_balance(self, data_length: int) -> int:
+        return (128 + data_length) * 6960
 
     async def program_accounts(
         self, program: Pubkey, *, memcmp: list[tuple[int, bytes]], start: int, length: int, maximum: None
     ) -> list[Account]:
         assert program == COMPRESSED_TOKEN
         self.scans.append(memcmp)
-        if len(self.scans) <= self.too_long:
+        if self.too_long and len(memcmp) == 1:
             raise AnswerTooLong("longer than 128 bytes")
         matching = [item for item in self.accounts if all(item.data[at:][: len(part)] == part for at, part in memcmp)]
         return [
@@ -64,62 +94,154 @@ class Node:
         ]
 
 
-def token_account(number: int, lamports: int = 2_011_800) -> Account:
+def token_account(
+    number: int, lamports: int = 2_011_800, *, owner: int | None = None, is_associated: bool = False
+) -> Account:
     data = bytearray(account_data())
-    data[32] = number  # the first byte of the owner
+    data[32] = number if owner is None else owner  # the first byte of the owner
+    data[175] = is_associated
     return Account(key(number), COMPRESSED_TOKEN, lamports, bytes(data))
+
+
+def mint_account(number: int) -> Account:
+    return Account(key(number), COMPRESSED_TOKEN, 2_011_800, mint_data(key(number)))
 
 
 async def test_ready__of_waiting_and_due_accounts__earns_most_first(store: CompressibleStore) -> None:
     await store.put([row(1), row(2, reward=20_000), row(3, READY + 1), row(4, READY - 5), row(5, NEVER_SLOT)])
-    assert await store.ready(READY, 10) == [bytes(key(number)) for number in (2, 4, 1)]
-    assert await store.ready(READY, 1) == [bytes(key(2))]
-    counts = await store.counts(READY)
-    assert (counts.tracked, counts.ready, counts.waiting, counts.next_ready_slot) == (5, 3, 2, READY + 1)
+    assert await ready(store, READY, 10) == [bytes(key(number)) for number in (2, 4, 1)]
+    assert await ready(store, READY, 1) == [bytes(key(2))]
+    found = await counts(store, READY)
+    assert (found.tracked, found.ready, found.waiting, found.next_ready_slot) == (5, 3, 2, READY + 1)
 
 
 async def test_put__of_an_earlier_slot__changes_nothing(store: CompressibleStore) -> None:
     await store.put([row(1, READY + 7, seen=5)])
     await store.put([row(1, READY, seen=4)])
-    assert await store.ready(READY, 10) == []
+    assert await ready(store, READY, 10) == []
     await store.put([row(1, READY, seen=5)])
-    assert await store.ready(READY, 10) == [bytes(key(1))]
+    assert await ready(store, READY, 10) == [bytes(key(1))]
 
 
 async def test_put__more_than_there_is_room_for__says_how_many(store: CompressibleStore) -> None:
     assert await store.put(row(number) for number in range(60)) == 10
-    assert (await store.counts(0)).tracked == 50
+    assert (await counts(store, 0)).tracked == 50
 
 
 async def test_scan__of_a_chain__stores_its_accounts_and_forgets_the_rest(store: CompressibleStore) -> None:
     await store.put([row(1, seen=3), row(99, seen=3), row(98, seen=11)])
-    tracker = TokenAccountTracker(Node([token_account(1), token_account(2, 2_011_799)]), store)  # type: ignore[arg-type]
+    tracker = tracker_of(Node([token_account(1), token_account(2, 2_011_799)]), store)
     await tracker.scan()
-    assert await store.ready(READY, 10) == [bytes(key(number)) for number in (2, 1, 98)]
-    assert await store.ready(RENT_EPOCH_SLOTS, 10) == [bytes(key(2))]
-    assert await store.last_scan_at() > 0
+    assert await ready(store, READY, 10) == [bytes(key(number)) for number in (2, 1, 98)]
+    assert await ready(store, RENT_EPOCH_SLOTS, 10) == [bytes(key(2))]
+    assert await store.last_scan_at(TOKENS.kinds) > 0
 
 
 async def test_scan__too_long_for_one_answer__is_split_by_owner(store: CompressibleStore) -> None:
-    node = Node([token_account(number) for number in range(1, 30)], too_long=1)
-    await TokenAccountTracker(node, store).scan()  # type: ignore[arg-type]
-    assert (await store.counts(0)).tracked == 29
+    node = Node([token_account(number) for number in range(1, 30)], too_long=True)
+    await tracker_of(node, store).scan()
+    assert (await counts(store, 0)).tracked == 29
     assert len(node.scans) == 257
+
+
+async def test_scan__a_part_has_many_accounts__does_not_request_all_at_once(store: CompressibleStore) -> None:
+    large = CompressibleStore(store._journal)
+    node = Node([token_account(number, owner=number % 2) for number in range(1, 201)])
+    await tracker_of(node, large).scan()
+    assert (await counts(large, 0)).tracked == 200
+    assert node.whole_scans == 0
+
+
+class PagedNode(Node):
+    """Also answers in pages, or refuses them after one."""
+
+    def __init__(self, accounts: list[Account], *, refuses: bool = False) -> None:
+        super().__init__(accounts)
+        self.refuses = refuses
+        self.pages = 0
+
+    async def program_account_pages(
+        self, program: Pubkey, *, memcmp: list[tuple[int, bytes]], start: int, length: int
+    ) -> AsyncIterator[list[Account]]:
+        found = await self.program_accounts(program, memcmp=memcmp, start=start, length=length, maximum=None)
+        for begin in range(0, len(found), 10):
+            self.pages += 1
+            if self.refuses and self.pages == 2:
+                raise RequestRefused("Method not found", code=-32601)
+            yield found[begin : begin + 10]
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_scan__in_pages__has_all_accounts_also_if_the_node_refuses(
+    store: CompressibleStore, monkeypatch: pytest.MonkeyPatch, *, refuses: bool
+) -> None:
+    monkeypatch.setattr(module, "_PAGE_PAUSE_S", 0)
+    node = PagedNode([token_account(number) for number in range(1, 26)], refuses=refuses)
+    await tracker_of(node, store, paged=True).scan()
+    assert (await counts(store, 0)).tracked == 25
+    assert node.pages == (2 if refuses else 3)
+
+
+async def test_slot__whose_parent_was_not_reported__causes_a_scan(
+    store: CompressibleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_AFTER_GAP_S", "_BETWEEN_SCANS_S"):
+        monkeypatch.setattr(module, name, 0.01)
+    node = Node([token_account(1)])
+    tracker = tracker_of(node, store)
+    await tracker.scan()
+    listener = ChangeListener([tracker])
+    running = asyncio.create_task(tracker.run())
+    # Slots 12 and 14 were skipped by the chain, 15 is on a fork of 13; slot 18 was not reported.
+    for slot, parent in ((10, 9), (11, 10), (13, 11), (15, 11), (16, 15)):
+        listener.notice(SlotSeen(slot, parent))
+    await asyncio.sleep(0.1)
+    assert node.whole_scans == 1
+    listener.notice(SlotSeen(19, 18))
+    while node.whole_scans < 2:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    running.cancel()
+
+
+async def test_kinds__tracked_together__are_counted_and_scanned_apart(store: CompressibleStore) -> None:
+    tokens, mints = Node([token_account(1), token_account(2, is_associated=True)]), Node([mint_account(3)])
+    await tracker_of(tokens, store).scan()
+    await AccountTracker(MINTS, mints, store).scan()  # type: ignore[arg-type]
+    await tracker_of(tokens, store).scan()
+    found = await store.counts(READY)
+    assert {kind: item.tracked for kind, item in found.items()} == {TOKEN: 1, ASSOCIATED_TOKEN: 1, MINT: 1}
+    assert await ready(store, NEVER_SLOT - 1) == [bytes(key(1)), bytes(key(2)), bytes(key(3))]
+    await store.keep_kinds([MINT])
+    assert list(await store.counts(READY)) == [MINT]
+
+
+async def test_claimable__of_accounts_that_owe_rent__is_ordered_by_rent(store: CompressibleStore) -> None:
+    rows = [
+        TrackedAccount(bytes(key(number)), TOKEN, 10 * RENT_EPOCH_SLOTS, 11_000, 1, epoch, rent)
+        for number, epoch, rent in ((1, 3, 400), (2, 1, 400), (3, 5, 900), (4, 2, 0), (5, 4, 900))
+    ]
+    await store.put([*rows, TrackedAccount(bytes(key(6)), TOKEN, 4 * RENT_EPOCH_SLOTS, 11_000, 1, 0, 400)])
+    slot = 5 * RENT_EPOCH_SLOTS
+    assert [bytes(address) for address, _ in await store.claimable(slot, 5, 10)] == [
+        bytes(key(number)) for number in (2, 5, 1)
+    ]
+    await store.claimed([bytes(key(2))], 5)
+    assert [address for address, _ in await store.claimable(slot, 5, 10)] == [bytes(key(5)), bytes(key(1))]
 
 
 async def test_changes__noticed_between_scans__are_stored_together(store: CompressibleStore, monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "_STORE_S", 0.01)
-    tracker = TokenAccountTracker(Node([]), store)  # type: ignore[arg-type]
+    tracker = tracker_of(Node([]), store)
     tracker.notice(AccountChanged(7, token_account(1)))
     tracker.notice(AccountChanged(8, token_account(1, 2_012_200)))
     tracker.notice(AccountChanged(8, Account(key(3), REGISTRY, 5, account_data())))
     tracker.notice(AccountChanged(8, Account(key(4), COMPRESSED_TOKEN, 5, bytes(165))))
     storing = asyncio.create_task(tracker.store_changes())
-    while not (await store.counts(0)).tracked:  # noqa: ASYNC110
+    while not (await counts(store, 0)).tracked:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     storing.cancel()
-    assert await store.ready(NEVER_SLOT - 1, 10) == [bytes(key(1))]
-    assert await store.ready(READY, 10) == []
+    assert await ready(store, NEVER_SLOT - 1, 10) == [bytes(key(1))]
+    assert await ready(store, READY, 10) == []
 
 
 async def test_run__after_a_restart__scans_only_when_it_is_due_or_after_a_gap(
@@ -128,25 +250,26 @@ async def test_run__after_a_restart__scans_only_when_it_is_due_or_after_a_gap(
     for name in ("_AFTER_GAP_S", "_BETWEEN_SCANS_S"):
         monkeypatch.setattr(module, name, 0.01)
     node = Node([token_account(1)])
-    first = TokenAccountTracker(node, store)  # type: ignore[arg-type]
+    first = tracker_of(node, store)
     await first.scan()
-    again = TokenAccountTracker(node, store)  # type: ignore[arg-type]
-    again.notice(NotificationsLost(0))
+    again = tracker_of(node, store)
+    listener = ChangeListener([again])
+    listener.notice(NotificationsLost(0))
     running = asyncio.create_task(again.run())
     await asyncio.sleep(0.1)
-    assert len(node.scans) == 1
-    again.notice(NotificationsLost(1))
-    while len(node.scans) < 2:  # noqa: ASYNC110
+    assert node.whole_scans == 1
+    listener.notice(NotificationsLost(1))
+    while node.whole_scans < 2:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     running.cancel()
 
 
 async def test_run__an_hour_after_the_last_scan__scans(store: CompressibleStore) -> None:
     node = Node([token_account(1)])
-    await TokenAccountTracker(node, store).scan()  # type: ignore[arg-type]
-    later = await store.last_scan_at() + module.SCAN_EVERY_S
-    running = asyncio.create_task(TokenAccountTracker(node, store, clock=lambda: later).run())  # type: ignore[arg-type]
-    while len(node.scans) < 2:  # noqa: ASYNC110
+    await tracker_of(node, store).scan()
+    later = await store.last_scan_at(TOKENS.kinds) + module.SCAN_EVERY_S
+    running = asyncio.create_task(tracker_of(node, store, clock=lambda: later).run())
+    while node.whole_scans < 2:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     running.cancel()
 

@@ -1,8 +1,9 @@
-"""The registry's instruction that compresses token accounts whose rent has run out.
+"""Instructions for accounts that pay rent: claims, and compression of those whose rent has run out.
 
 Source: forester/docs/reference/programs.md, "Compressible accounts".
 """
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,17 @@ from forester.chain.programs.registry import Forester
 CONFIG = Pubkey.from_string("ACXg8a7VaqecBWrSbdu73W4Pg9gsqXJ3EXAqkHyhvVXg")
 """The compressible config of the token program."""
 
-_TOKEN_CPI_AUTHORITY, _ = Pubkey.find_program_address([b"cpi_authority"], known.COMPRESSED_TOKEN)
-_SYSTEM_CPI_AUTHORITY, _ = Pubkey.find_program_address([b"cpi_authority"], known.LIGHT_SYSTEM)
+MINT_ADDRESS_TREE = Pubkey.from_string("amt2kaJA14v3urZbZvnc5v2np8jqvc4Z8zDep5wbtzx")
+"""The tree of the addresses of all mints."""
+
+_CLAIM = bytes.fromhex("3ec6d6c1d59f6cd2")
+_COMPRESS_ACCOUNTS = bytes.fromhex("46ecab78a45d71b5")
+_MINT_ACTION, _COMPRESS_AND_CLOSE_MINT = 103, 8
+_NO_LIMIT = 0xFFFF
+
+_CPI_AUTHORITY_SEED = b"cpi_authority"
+_TOKEN_CPI_AUTHORITY, _ = Pubkey.find_program_address([_CPI_AUTHORITY_SEED], known.COMPRESSED_TOKEN)
+_SYSTEM_CPI_AUTHORITY, _ = Pubkey.find_program_address([_CPI_AUTHORITY_SEED], known.LIGHT_SYSTEM)
 _REGISTERED_SYSTEM, _ = Pubkey.find_program_address([bytes(known.LIGHT_SYSTEM)], known.ACCOUNT_COMPRESSION)
 _FIXED = (
     *(known.COMPRESSED_TOKEN, _TOKEN_CPI_AUTHORITY, known.LIGHT_SYSTEM, _REGISTERED_SYSTEM),
@@ -56,8 +66,116 @@ def compress_and_close(
     }
     addresses = [forester.authority, forester.registration, compression_authority, CONFIG]
     base = build_instruction("compress_and_close", arguments, addresses)
-    fixed = [AccountMeta(address, is_signer=False, is_writable=False) for address in _FIXED]
-    return Instruction(base.program_id, base.data, [*base.accounts, *fixed, *packed.metas()])
+    return Instruction(base.program_id, base.data, [*base.accounts, *_metas("", *_FIXED), *packed.metas()])
+
+
+@dataclass(frozen=True)
+class CompressedLocation:
+    """Position of a compressed account: its tree and output queue, and the proof of 128 bytes under a root.
+
+    Without ``proof`` the account is still in the queue, and its position is enough.
+    """
+
+    tree: Pubkey
+    queue: Pubkey
+    leaf_index: int
+    root_index: int = 0
+    proof: bytes | None = None
+
+
+def claim(
+    forester: Forester, rent_sponsor: Pubkey, compression_authority: Pubkey, accounts: Sequence[Pubkey]
+) -> Instruction:
+    """Pay the rent of completed rent epochs to the sponsor that the accounts share."""
+    metas = [
+        AccountMeta(forester.authority, is_signer=True, is_writable=True),
+        *_metas("w", forester.registration, rent_sponsor),
+        *_metas("", compression_authority, CONFIG, known.COMPRESSED_TOKEN),
+        *_metas("w", *accounts),
+    ]
+    return Instruction(known.REGISTRY, _CLAIM, metas)
+
+
+def compress_mint(
+    payer: Pubkey, mint: Pubkey, rent_sponsor: Pubkey, location: CompressedLocation, output_queue: Pubkey
+) -> Instruction:
+    """Compress a mint and close its account; its lamports go to the rent sponsor."""
+    by_index = location.proof is None
+    data = struct.pack("<BIBHH", _MINT_ACTION, location.leaf_index, by_index, location.root_index, _NO_LIMIT)
+    data += b"\0" + struct.pack("<IBB", 1, _COMPRESS_AND_CLOSE_MINT, 0) + _option(location.proof) + b"\0\0"
+    metas = [
+        *_metas("", known.LIGHT_SYSTEM),
+        AccountMeta(payer, is_signer=True, is_writable=False),
+        *_metas("", CONFIG),
+        *_metas("w", mint, rent_sponsor),
+        AccountMeta(payer, is_signer=True, is_writable=True),
+        *_metas("", _TOKEN_CPI_AUTHORITY, _REGISTERED_SYSTEM, _SYSTEM_CPI_AUTHORITY),
+        *_metas("", known.ACCOUNT_COMPRESSION, known.SYSTEM),
+        *_metas("w", output_queue, location.tree, location.queue),
+    ]
+    return Instruction(known.COMPRESSED_TOKEN, data, metas)
+
+
+@dataclass(frozen=True)
+class CompressibleProgram:
+    """A program with compressible accounts, and the accounts that its configuration names."""
+
+    program: Pubkey
+    config: Pubkey
+    rent_sponsor: Pubkey
+    compression_authority: Pubkey
+
+
+def compress_program_accounts(
+    payer: Pubkey,
+    owner: CompressibleProgram,
+    accounts: Sequence[Pubkey],
+    locations: Sequence[CompressedLocation],
+    output_queue: Pubkey,
+) -> Instruction:
+    """Compress accounts of a program and close them; their lamports go to the program's rent sponsor.
+
+    The program skips all of them, without an error, if one is not due. ``locations`` are those of the placeholders that
+    have the accounts' addresses; with a proof there is one account.
+    """
+    packed = _PackedAccounts()
+    output = packed.index(output_queue, writable=True)
+    rows = b"".join(
+        struct.pack(
+            "<HBBBIB",
+            *(location.root_index, location.proof is None),
+            *(packed.index(location.tree, writable=True), packed.index(location.queue, writable=True)),
+            *(location.leaf_index, output),
+        )
+        for location in locations
+    )
+    proof = next((location.proof for location in locations if location.proof is not None), None)
+    signer, _ = Pubkey.find_program_address([_CPI_AUTHORITY_SEED], owner.program)
+    own = [
+        AccountMeta(payer, is_signer=True, is_writable=True),
+        *_metas("", owner.config),
+        *_metas("w", owner.rent_sponsor, owner.compression_authority),
+    ]
+    data = _COMPRESS_ACCOUNTS + _option(proof) + struct.pack("<I", len(rows) // 10) + rows + bytes([len(own)])
+    metas = [
+        *own,
+        *_metas("", known.LIGHT_SYSTEM, signer, _REGISTERED_SYSTEM, _SYSTEM_CPI_AUTHORITY),
+        *_metas("", known.ACCOUNT_COMPRESSION, known.SYSTEM),
+        *packed.metas(),
+        *_metas("w", *accounts),
+    ]
+    return Instruction(owner.program, data, metas)
+
+
+def _metas(flags: str, *addresses: Pubkey | None) -> list[AccountMeta]:
+    """Return accounts that do not sign, writable with the flag w."""
+    return [
+        AccountMeta(address, is_signer=False, is_writable="w" in flags) for address in addresses if address is not None
+    ]
+
+
+def _option(content: bytes | None) -> bytes:
+    return b"\0" if content is None else b"\1" + content
 
 
 class _PackedAccounts:

@@ -1,0 +1,264 @@
+"""Closers of token accounts, mints and accounts of programs: what the transactions of each kind need."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from solders.instruction import Instruction
+from solders.pubkey import Pubkey
+
+from forester.chain.programs.compressed_address import compressed_address
+from forester.chain.programs.compression import (
+    ClosedAccount,
+    CompressedLocation,
+    CompressibleProgram,
+    compress_and_close,
+    compress_mint,
+    compress_program_accounts,
+)
+from forester.chain.programs.registry import Forester
+from forester.chain.rpc_client import Account, RpcClient
+from forester.compressible.mint_account import decode_mint_account
+from forester.compressible.program_account import (
+    ProgramAccount,
+    ProgramConfig,
+    config_address,
+    decode_program_config,
+    decode_program_rent,
+)
+from forester.compressible.rent import RentState, rate_of_empty_account
+from forester.compressible.sources import AccountSource
+from forester.compressible.token_account import TokenAccount, decode_token_account
+from forester.errors import EndpointError
+from forester.indexer.client import IndexerClient
+from forester.indexer.types import Hash32, Validity
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+_LEAVES = 10
+"""Compressed accounts that one instruction may create."""
+
+_PROOFS_AT_ONCE = 4
+
+
+class DueAccount(Protocol):
+    """An account as its kind decodes it."""
+
+    @property
+    def address(self) -> Pubkey:
+        """Address of the account."""
+
+    @property
+    def rent(self) -> RentState:
+        """Rent of the account."""
+
+
+@dataclass(frozen=True)
+class Located:
+    """An account that is due, and where its compressed account is if there is one already."""
+
+    account: Any
+    location: CompressedLocation | None = None
+
+
+class AccountCloser(ABC):
+    """The closer of one source.
+
+    ``largest`` is the maximum of accounts in a transaction. ``skips_silently`` says that a transaction may succeed
+    without having closed its accounts. ``base_units`` and ``units`` are compute units, for a transaction and each
+    account in addition.
+    """
+
+    purpose: ClassVar[str]
+    largest: ClassVar[int] = _LEAVES
+    base_units: ClassVar[int] = 60_000
+    units: ClassVar[int]
+    skips_silently: ClassVar[bool] = False
+
+    def __init__(self, source: AccountSource) -> None:
+        self.source = source
+
+    async def prepare(self) -> None:  # noqa: B027 - most kinds need nothing
+        """Read what all accounts of a round need. Raises ForesterError."""
+
+    @abstractmethod
+    def decode(self, account: Account) -> DueAccount | None:
+        """Return the account if it pays rent. Raises MalformedAccount."""
+
+    @abstractmethod
+    def label(self, account: Any) -> str:
+        """Return the name of the account's kind in metrics."""
+
+    @abstractmethod
+    async def groups(self, accounts: Sequence[Any]) -> list[list[Located]]:
+        """Return accounts in groups that may share transactions; without those that cannot be closed now."""
+
+    @abstractmethod
+    def instructions(self, accounts: Sequence[Located], output_queue: Pubkey, epoch: int) -> list[Instruction]:
+        """Return the instructions that close accounts in an epoch."""
+
+
+class TokenAccountCloser(AccountCloser):
+    """Closes token accounts through the registry, which pays the forester."""
+
+    purpose = "compress_and_close"
+    units = 60_000
+
+    def __init__(self, source: AccountSource, *, payer: Pubkey, derivation: Pubkey) -> None:
+        super().__init__(source)
+        self._payer = payer
+        self._derivation = derivation
+
+    def decode(self, account: Account) -> TokenAccount | None:
+        """Return the token account. Raises MalformedAccount."""
+        return decode_token_account(account)
+
+    def label(self, account: TokenAccount) -> str:
+        """Return ata for associated accounts, else ctoken."""
+        return "ata" if account.is_associated else "ctoken"
+
+    async def groups(self, accounts: Sequence[TokenAccount]) -> list[list[Located]]:
+        """Return groups of one compression authority each, which the instruction names."""
+        by_authority: dict[Pubkey, list[Located]] = defaultdict(list)
+        for account in accounts:
+            by_authority[account.compression_authority].append(Located(account))
+        return list(by_authority.values())
+
+    def instructions(self, accounts: Sequence[Located], output_queue: Pubkey, epoch: int) -> list[Instruction]:
+        """Return one instruction for all."""
+        found: list[TokenAccount] = [item.account for item in accounts]
+        closed = [
+            ClosedAccount(item.address, item.mint, item.compressed_owner, item.rent_sponsor, item.delegate)
+            for item in found
+        ]
+        forester = Forester.registered(self._payer, self._derivation, epoch)
+        return [compress_and_close(forester, output_queue, found[0].compression_authority, closed)]
+
+
+class _LocatingCloser(AccountCloser):
+    """A closer of accounts whose addresses have compressed accounts, which the indexer finds and proves."""
+
+    def __init__(self, source: AccountSource, indexer: IndexerClient) -> None:
+        super().__init__(source)
+        self._indexer = indexer
+        self._proofs = asyncio.Semaphore(_PROOFS_AT_ONCE)
+
+    async def _located(self, accounts: Sequence[Any], addresses: Sequence[bytes]) -> list[Located]:
+        """Return accounts with the positions of their compressed accounts; without those that have none."""
+        found = await self._indexer.compressed_accounts([Hash32(address) for address in addresses])
+        known = [(account, item.hash) for account, item in zip(accounts, found, strict=True) if item is not None]
+        for account, item in zip(accounts, found, strict=True):
+            if item is None:
+                _log.warning("compressed_account_unknown", account=str(account.address), hint="the indexer lacks it")
+        results = await asyncio.gather(*(self._location(value) for _, value in known))
+        pairs = zip(known, results, strict=True)
+        return [Located(account, location) for (account, _), location in pairs if location is not None]
+
+    async def _location(self, value: Hash32) -> CompressedLocation | None:
+        """Return the position of a compressed account; None if the indexer cannot prove it now."""
+        try:
+            async with self._proofs:
+                return _location_of(await self._indexer.validity_proof([value]))
+        except EndpointError as error:
+            _log.warning("compressed_account_not_proved", hash=str(value), error=error.detail)
+            return None
+
+
+class MintCloser(_LocatingCloser):
+    """Closes mints. Anyone may, and their lamports go to the rent sponsor."""
+
+    purpose = "compress_mint"
+    units = 60_000
+
+    def __init__(self, source: AccountSource, indexer: IndexerClient, *, payer: Pubkey) -> None:
+        super().__init__(source, indexer)
+        self._payer = payer
+
+    def decode(self, account: Account) -> DueAccount | None:
+        """Return the mint. Raises MalformedAccount."""
+        return decode_mint_account(account)
+
+    def label(self, account: Any) -> str:  # noqa: ARG002
+        """Return mint."""
+        return "mint"
+
+    async def groups(self, accounts: Sequence[Any]) -> list[list[Located]]:
+        """Return one group."""
+        return [await self._located(accounts, [account.compressed_address for account in accounts])]
+
+    def instructions(self, accounts: Sequence[Located], output_queue: Pubkey, epoch: int) -> list[Instruction]:  # noqa: ARG002
+        """Return an instruction for each."""
+        return [
+            compress_mint(self._payer, item.account.address, item.account.rent_sponsor, item.location, output_queue)
+            for item in accounts
+            if item.location is not None
+        ]
+
+
+class ProgramAccountCloser(_LocatingCloser):
+    """Closes accounts of a program. Anyone may, and their lamports go to the program's rent sponsor."""
+
+    purpose = "compress_program_accounts"
+    base_units = 200_000
+    units = 80_000
+    skips_silently = True
+
+    def __init__(self, source: AccountSource, rpc: RpcClient, indexer: IndexerClient, *, payer: Pubkey) -> None:
+        super().__init__(source, indexer)
+        self._rpc = rpc
+        self._payer = payer
+        self._config: ProgramConfig | None = None
+        self._per_byte = 0
+
+    async def prepare(self) -> None:
+        """Read the program's configuration and the cluster's rate for rent exemption. Raises ForesterError."""
+        program = self.source.program
+        found = await self._rpc.existing_account(config_address(program), f"the configuration of {program}")
+        self._config = decode_program_config(program, found)
+        self._per_byte = rate_of_empty_account(await self._rpc.minimum_balance(0))
+
+    def decode(self, account: Account) -> ProgramAccount | None:
+        """Return the account. Raises MalformedAccount."""
+        rent = decode_program_rent(account.data, len(account.data), account.lamports, self._per_byte)
+        return None if rent is None else ProgramAccount(account.address, rent)
+
+    def label(self, account: Any) -> str:  # noqa: ARG002
+        """Return pda."""
+        return "pda"
+
+    async def groups(self, accounts: Sequence[Any]) -> list[list[Located]]:
+        """Return a group of accounts that need no proof, and one for each that needs one."""
+        if self._config is None:
+            return []
+        tree, program = self._config.address_tree, self.source.program
+        addresses = [compressed_address(account.address, tree, program) for account in accounts]
+        located = await self._located(accounts, addresses)
+        queued = [item for item in located if item.location is not None and item.location.proof is None]
+        return [queued, *([item] for item in located if item not in queued)]
+
+    def instructions(self, accounts: Sequence[Located], output_queue: Pubkey, epoch: int) -> list[Instruction]:  # noqa: ARG002
+        """Return one instruction for all."""
+        if self._config is None:
+            return []
+        config = self._config
+        owner = CompressibleProgram(
+            self.source.program, config.address, config.rent_sponsor, config.compression_authority
+        )
+        locations = [item.location for item in accounts if item.location is not None]
+        addresses = [item.account.address for item in accounts]
+        return [compress_program_accounts(self._payer, owner, addresses, locations, output_queue)]
+
+
+def _location_of(validity: Validity) -> CompressedLocation:
+    """Return the position of the one account of a proof."""
+    [account] = validity.accounts
+    tree, queue = Pubkey(account.merkle_context.tree), Pubkey(account.merkle_context.queue)
+    if account.root_index.prove_by_index or validity.compressed_proof is None:
+        return CompressedLocation(tree, queue, account.leaf_index)
+    points = validity.compressed_proof
+    proof = bytes([*points.a, *points.b, *points.c])
+    return CompressedLocation(tree, queue, account.leaf_index, account.root_index.root_index, proof)
