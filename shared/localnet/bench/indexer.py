@@ -24,10 +24,10 @@ import msgspec
 from localnet.indexer.api.params import Hash, QueueElements, QueuePart
 from localnet.indexer.api.queues import get_queue_elements
 from localnet.indexer.api.shapes import Snapshot
-from localnet.indexer.engine import Engine
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import Tree, add_default_tree, find_tree, save_tree
+from localnet.indexer.following.engine import Engine
 from localnet.indexer.programs import TreeType
-from localnet.indexer.store import Store
-from localnet.indexer.trees import Tree, add_default_tree, find_tree, save_tree
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from indexer_chain import SimulatedChain, enter_trees

@@ -7,12 +7,18 @@ import struct
 from dataclasses import dataclass, field
 
 from localnet.indexer import programs
-from localnet.indexer.hashing import AccountData, CompressedAccount, account_hash, nullifier_hash, transaction_hash
-from localnet.indexer.instructions import INVOKE
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import add_default_tree
+from localnet.indexer.decoding.hashing import (
+    AccountData,
+    CompressedAccount,
+    account_hash,
+    nullifier_hash,
+    transaction_hash,
+)
+from localnet.indexer.decoding.instructions import INVOKE
+from localnet.indexer.decoding.source import Block, Group, Instruction, Transaction
 from localnet.indexer.programs import TreeType
-from localnet.indexer.source import Block, Group, Instruction, Transaction
-from localnet.indexer.store import Store
-from localnet.indexer.trees import add_default_tree
 from shared.field import ZERO
 from shared.indexed_merkle_tree import IndexedMerkleTree
 from shared.merkle_tree import MerkleTree

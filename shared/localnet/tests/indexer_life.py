@@ -24,9 +24,9 @@ from localnet.base58 import decode, encode
 from localnet.chain import addresses
 from localnet.chain.blocks import RecordedTransaction
 from localnet.indexer.api.service import Service
-from localnet.indexer.follower import Follower
-from localnet.indexer.store import Store
-from localnet.indexer.trees import all_trees
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import all_trees
+from localnet.indexer.following.follower import Follower
 from localnet.programs.compressed_token import create_mint, mint_address
 from localnet.programs.light_system import Input, NewAddress, Output, invoke
 from localnet.simulated_prover import prove

@@ -8,14 +8,23 @@ from functools import cache
 from indexer_vectors import Recorded, indexer_vectors
 
 from localnet.base58 import decode, encode
-from localnet.indexer.engine import SLOT
-from localnet.indexer.events import BatchEvent, BatchKind, Event, Input, NewAddress, Output, PublicEvent, TreeRef
-from localnet.indexer.hashing import CompressedAccount, account_hash
+from localnet.indexer.database.state import Applier
+from localnet.indexer.database.store import Store, set_meta
+from localnet.indexer.database.trees import add_tree, find_tree
+from localnet.indexer.decoding.events import (
+    BatchEvent,
+    BatchKind,
+    Event,
+    Input,
+    NewAddress,
+    Output,
+    PublicEvent,
+    TreeRef,
+)
+from localnet.indexer.decoding.hashing import CompressedAccount, account_hash
+from localnet.indexer.decoding.source import Transaction
+from localnet.indexer.following.engine import SLOT
 from localnet.indexer.programs import TreeType
-from localnet.indexer.source import Transaction
-from localnet.indexer.state import Applier
-from localnet.indexer.store import Store, set_meta
-from localnet.indexer.trees import add_tree, find_tree
 from shared.field import ZERO
 
 OWNER = decode("AVBr8cgZKFJaTEx7rYaexAmZxoXsC8ze1ecegQgWhPnb")

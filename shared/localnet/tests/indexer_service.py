@@ -14,15 +14,15 @@ from localnet.base58 import decode
 from localnet.indexer.api.errors import internal
 from localnet.indexer.api.server import make_app
 from localnet.indexer.api.service import Service
-from localnet.indexer.engine import SLOT
-from localnet.indexer.events import Output, PublicEvent, TreeRef
-from localnet.indexer.hashing import AccountData, CompressedAccount
+from localnet.indexer.database.sparse_tree import SparseTree, node_number
+from localnet.indexer.database.state import Applier
+from localnet.indexer.database.store import Store, set_meta
+from localnet.indexer.database.trees import add_tree, find_tree, save_tree
+from localnet.indexer.decoding.events import Output, PublicEvent, TreeRef
+from localnet.indexer.decoding.hashing import AccountData, CompressedAccount
+from localnet.indexer.decoding.source import Transaction
+from localnet.indexer.following.engine import SLOT
 from localnet.indexer.programs import HEIGHTS, ROOT_CAPACITIES, TreeType
-from localnet.indexer.source import Transaction
-from localnet.indexer.sparse_tree import SparseTree, node_number
-from localnet.indexer.state import Applier
-from localnet.indexer.store import Store, set_meta
-from localnet.indexer.trees import add_tree, find_tree, save_tree
 from shared.field import ZERO
 
 STATE_V1 = "smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from localnet.base58 import decode
-from localnet.indexer.source import Group, Instruction, Transaction
+from localnet.indexer.decoding.source import Group, Instruction, Transaction
 
 INDEXER_VECTORS = Path(__file__).resolve().parents[2] / "tests" / "vectors" / "indexer"
 

@@ -16,7 +16,7 @@ from localnet.access import ANY_ORIGIN, LOOPBACK_ONLY, AccessRules
 from localnet.chain.network import Network
 from localnet.indexer.api.server import make_app as make_indexer
 from localnet.indexer.api.service import Service
-from localnet.indexer.store import Store
+from localnet.indexer.database.store import Store
 from localnet.prover_faults import ProverFaults
 from localnet.rpc.server import make_app as make_rpc
 from localnet.rpc.server import serving

@@ -18,9 +18,9 @@ from localnet.chain import addresses
 from localnet.chain.blocks import RecordedTransaction
 from localnet.chain.network import Network
 from localnet.indexer.api.service import Service
-from localnet.indexer.follower import Follower
-from localnet.indexer.store import Store
-from localnet.indexer.trees import all_trees
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import all_trees
+from localnet.indexer.following.follower import Follower
 from localnet.programs import registry
 
 SPL_TOKEN = Pubkey.from_string("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")

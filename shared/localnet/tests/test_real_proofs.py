@@ -28,8 +28,8 @@ from localnet.chain.network import Network
 from localnet.chain.simulated_proofs import simulated_key
 from localnet.chain.verifying_keys import VerifyingKey, keys_in_programs, parse_verifying_key, with_verifying_keys
 from localnet.indexer.api.service import Service
-from localnet.indexer.follower import Follower
-from localnet.indexer.store import Store
+from localnet.indexer.database.store import Store
+from localnet.indexer.following.follower import Follower
 from localnet.programs.light_system import Input, NewAddress, Output, invoke
 from localnet.traffic import Traffic, TrafficStopped
 from localnet.traffic_proofs import IndexedProofs, SimulatedProofs

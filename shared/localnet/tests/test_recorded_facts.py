@@ -14,7 +14,8 @@ from recorded import VECTORS, Recorded, recorded
 from localnet.chain import addresses
 from localnet.chain.artefacts import load_artefacts
 from localnet.chain.blocks import RecordedTransaction
-from localnet.indexer import instructions, programs
+from localnet.indexer import programs
+from localnet.indexer.decoding import instructions
 from localnet.programs import light_system, registry
 from localnet.programs.light_system import Output, invoke
 

@@ -10,9 +10,9 @@ from localnet.base58 import encode
 from localnet.chain import addresses
 from localnet.chain.network import Network
 from localnet.chain.simulated_proofs import simulate_proof
+from localnet.indexer.accounts.tree_accounts import TreeAccount, decode_tree_account
 from localnet.indexer.api.errors import ApiError
 from localnet.indexer.programs import TreeType
-from localnet.indexer.tree_accounts import TreeAccount, decode_tree_account
 from shared.poseidon import hash2
 from shared.proof_compression import compress_proof
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from indexer_life import live
 
-from localnet.indexer.store import Store
+from localnet.indexer.database.store import Store
 
 
 @pytest.mark.timeout(1800)

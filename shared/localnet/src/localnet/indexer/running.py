@@ -15,9 +15,9 @@ from localnet.hosts import reachable
 from localnet.indexer.api.server import make_app
 from localnet.indexer.api.service import Service
 from localnet.indexer.api.upstream import HttpNode, HttpProver
+from localnet.indexer.database.store import Store
 from localnet.indexer.faults import Faults
-from localnet.indexer.follower import Follower
-from localnet.indexer.store import Store
+from localnet.indexer.following.follower import Follower
 
 DEFAULT_PORT = 8784
 _SHUTDOWN_SECONDS = 1.0

@@ -22,12 +22,12 @@ from localnet.base58 import encode
 from localnet.chain import addresses
 from localnet.chain.network import Network
 from localnet.indexer.api.service import Service
-from localnet.indexer.engine import Engine
+from localnet.indexer.database.store import Store, get_meta
+from localnet.indexer.database.trees import Tree, all_trees, find_tree
 from localnet.indexer.faults import Faults
-from localnet.indexer.follower import Follower
+from localnet.indexer.following.engine import Engine
+from localnet.indexer.following.follower import Follower
 from localnet.indexer.running import running_indexer
-from localnet.indexer.store import Store, get_meta
-from localnet.indexer.trees import Tree, all_trees, find_tree
 from localnet.traffic import Traffic
 from localnet.traffic_proofs import SimulatedProofs
 

@@ -18,9 +18,9 @@ from localnet.chain import addresses
 from localnet.chain.network import Network
 from localnet.indexer.api.errors import ApiError
 from localnet.indexer.api.service import Service
-from localnet.indexer.follower import Follower
-from localnet.indexer.store import Store
-from localnet.indexer.trees import all_trees, find_tree
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import all_trees, find_tree
+from localnet.indexer.following.follower import Follower
 from localnet.traffic import Traffic
 from localnet.traffic_proofs import SimulatedProofs
 

@@ -13,7 +13,7 @@ from indexer_service import Indexer
 from indexer_vectors import indexer_vectors
 
 from localnet.indexer.api import queues
-from localnet.indexer.store import Store
+from localnet.indexer.database.store import Store
 
 STATE_FLOW, ADDRESS_FLOW = "replay_state_nullify_before_append", "replay_address"
 MOST_BYTES = 8_000

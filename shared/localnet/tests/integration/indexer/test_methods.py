@@ -13,12 +13,12 @@ from indexer_service import BLOCK_TIME, NULLIFIER_QUEUE_V1, STATE_V1, Indexer, f
 from indexer_vectors import INDEXER_VECTORS, Recorded, indexer_vectors
 
 from localnet.base58 import decode
-from localnet.indexer.events import Input, PublicEvent
-from localnet.indexer.hashing import account_hash
+from localnet.indexer.database.state import Applier, LinkKind
+from localnet.indexer.database.store import Store
+from localnet.indexer.decoding.events import Input, PublicEvent
+from localnet.indexer.decoding.hashing import account_hash
+from localnet.indexer.decoding.source import Transaction
 from localnet.indexer.programs import TreeType
-from localnet.indexer.source import Transaction
-from localnet.indexer.state import Applier, LinkKind
-from localnet.indexer.store import Store
 from shared.field import ZERO
 
 ADDRESS_V1 = "amt1Ayt45jfbdw5YSo7iz6WZxUmnZsQTYXy82hVwyC2"

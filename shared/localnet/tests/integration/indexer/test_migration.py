@@ -14,9 +14,9 @@ from v1_work import LAST_CHANGE, content
 from localnet.base58 import decode
 from localnet.chain import addresses
 from localnet.indexer.api.service import Service
-from localnet.indexer.follower import Follower
-from localnet.indexer.store import Store
-from localnet.indexer.trees import all_trees
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import all_trees
+from localnet.indexer.following.follower import Follower
 from localnet.programs.light_system import Output, invoke
 
 

@@ -18,8 +18,8 @@ from solders.instruction import Instruction
 
 from localnet.base58 import encode
 from localnet.indexer.api.service import Service
-from localnet.indexer.follower import Follower
-from localnet.indexer.store import Store
+from localnet.indexer.database.store import Store
+from localnet.indexer.following.follower import Follower
 
 PAYER = USER.pubkey()
 WRITE = call(PAYER, made=[None, None], context=Context.FIRST_WRITE)

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from indexer_chain import ADDRESSES, STATE, SimulatedChain, enter_trees, rows
 
-from localnet.indexer.engine import ChainNotUnderstood, Engine
-from localnet.indexer.source import Block
-from localnet.indexer.store import Store
-from localnet.indexer.trees import all_trees, find_tree
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import all_trees, find_tree
+from localnet.indexer.decoding.source import Block
+from localnet.indexer.following.engine import ChainNotUnderstood, Engine
 
 
 @contextmanager

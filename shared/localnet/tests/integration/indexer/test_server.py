@@ -20,9 +20,9 @@ from localnet.base58 import decode, encode
 from localnet.indexer.api.errors import ApiError
 from localnet.indexer.api.methods import METHODS
 from localnet.indexer.api.service import Service
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import find_tree, save_tree
 from localnet.indexer.programs import TreeType
-from localnet.indexer.store import Store
-from localnet.indexer.trees import find_tree, save_tree
 
 TREE = "HLKs5NJ8FXkJg8BrzJt56adFYYuwg5etzDtBbQYTsixu"
 ADDRESS_TREE = "EzKE84aVTkCUhDHLELqyJaq1Y7UVVmqxXqZjVHwHY3rK"

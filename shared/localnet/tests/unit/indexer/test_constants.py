@@ -11,10 +11,10 @@ from indexer_vectors import indexer_vectors
 
 from localnet.base58 import decode, encode
 from localnet.indexer.api.service import Service
+from localnet.indexer.database.sparse_tree import node_number
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import add_default_tree
 from localnet.indexer.programs import QueueType, TreeType
-from localnet.indexer.sparse_tree import node_number
-from localnet.indexer.store import Store
-from localnet.indexer.trees import add_default_tree
 from shared.indexed_merkle_tree import LARGEST_VALUE
 from shared.merkle_tree import zero_hash
 from shared.poseidon import hash_chain

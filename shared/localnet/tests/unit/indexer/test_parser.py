@@ -13,11 +13,11 @@ from indexer_vectors import Recorded, indexer_vectors, recorded_group, recorded_
 
 from localnet.base58 import decode, encode
 from localnet.indexer import programs
-from localnet.indexer.borsh import MalformedData
-from localnet.indexer.events import BatchEvent, IndexedElement, IndexedEvent, PublicEvent, decode_tree_event
-from localnet.indexer.hashing import CompressedAccount
-from localnet.indexer.parser import UnknownShape, parse_transaction
-from localnet.indexer.source import Instruction, Transaction
+from localnet.indexer.decoding.borsh import MalformedData
+from localnet.indexer.decoding.events import BatchEvent, IndexedElement, IndexedEvent, PublicEvent, decode_tree_event
+from localnet.indexer.decoding.hashing import CompressedAccount
+from localnet.indexer.decoding.parser import UnknownShape, parse_transaction
+from localnet.indexer.decoding.source import Instruction, Transaction
 
 USER_CASES: list[Recorded] = indexer_vectors("events_v2")["cases"]
 TREE_EVENTS: list[Recorded] = indexer_vectors("events_noop")["treeEvents"]

@@ -12,9 +12,9 @@ from indexer_replay import apply_event, flow_events, replay, root_of
 from indexer_vectors import indexer_vectors
 
 from localnet.base58 import decode
-from localnet.indexer.events import BatchEvent, Event, Output, PublicEvent
-from localnet.indexer.store import Store
-from localnet.indexer.trees import StateMismatch, Tree, find_tree
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import StateMismatch, Tree, find_tree
+from localnet.indexer.decoding.events import BatchEvent, Event, Output, PublicEvent
 
 FLOWS = ["replay_state_append_then_nullify", "replay_state_nullify_before_append", "replay_address"]
 

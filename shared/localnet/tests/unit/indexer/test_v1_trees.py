@@ -9,7 +9,10 @@ import pytest
 from recorded import recorded
 
 from localnet.base58 import decode
-from localnet.indexer.events import (
+from localnet.indexer.database.state import Applier
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import StateMismatch, Tree, add_default_tree, find_tree
+from localnet.indexer.decoding.events import (
     NEXT,
     Event,
     IndexedEvent,
@@ -19,11 +22,8 @@ from localnet.indexer.events import (
     TreeRef,
     decode_tree_event,
 )
+from localnet.indexer.decoding.source import Transaction
 from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1, TreeType
-from localnet.indexer.source import Transaction
-from localnet.indexer.state import Applier
-from localnet.indexer.store import Store
-from localnet.indexer.trees import StateMismatch, Tree, add_default_tree, find_tree
 from shared.field import ZERO
 
 STATE_TREE = decode("smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT")

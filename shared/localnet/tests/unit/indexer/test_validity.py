@@ -12,8 +12,8 @@ from indexer_vectors import Recorded, indexer_vectors
 from localnet.indexer.api.errors import ApiError
 from localnet.indexer.api.proofs import AbsenceProof, LeafProof
 from localnet.indexer.api.validity import Statement, compressed
+from localnet.indexer.database.trees import Tree
 from localnet.indexer.programs import HEIGHTS, ROOT_CAPACITIES, TreeType
-from localnet.indexer.trees import Tree
 from shared.indexed_merkle_tree import Element
 
 REQUESTS = Path(__file__).parents[4] / "tests" / "vectors" / "circuits"

@@ -7,7 +7,7 @@ from typing import Any
 
 from localnet.indexer.api import accounts, params, proofs, queues, signatures, tokens
 from localnet.indexer.api.shapes import Snapshot, account_v1, account_v2
-from localnet.indexer.state import LinkKind
+from localnet.indexer.database.state import LinkKind
 
 
 @dataclass(frozen=True, slots=True)

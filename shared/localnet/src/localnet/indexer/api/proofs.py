@@ -10,10 +10,10 @@ from localnet.base58 import encode
 from localnet.indexer.api.errors import SERVER_ERROR, ApiError, invalid_key, not_found, validation
 from localnet.indexer.api.params import AddressWithTree, Hash, HashOnly, require_short
 from localnet.indexer.api.shapes import Json, Snapshot
+from localnet.indexer.database.sparse_tree import node_number
+from localnet.indexer.database.tree_events import low_element
+from localnet.indexer.database.trees import StateMismatch, Tree, find_tree
 from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1
-from localnet.indexer.sparse_tree import node_number
-from localnet.indexer.tree_events import low_element
-from localnet.indexer.trees import StateMismatch, Tree, find_tree
 from shared.field import ZERO
 from shared.indexed_merkle_tree import Element
 

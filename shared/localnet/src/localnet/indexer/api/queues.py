@@ -10,10 +10,10 @@ from localnet.indexer.api.errors import invalid_key, validation
 from localnet.indexer.api.params import LeafIndices, QueueElements, QueuePart, QueueTrees
 from localnet.indexer.api.proofs import sound_tree
 from localnet.indexer.api.shapes import Json, Snapshot
+from localnet.indexer.database.sparse_tree import SparseTree, node_number
+from localnet.indexer.database.tree_events import low_element
+from localnet.indexer.database.trees import Tree, all_trees
 from localnet.indexer.programs import QueueType, TreeType
-from localnet.indexer.sparse_tree import SparseTree, node_number
-from localnet.indexer.tree_events import low_element
-from localnet.indexer.trees import Tree, all_trees
 from shared.field import ZERO
 from shared.indexed_merkle_tree import Element
 from shared.merkle_tree import zero_hash

@@ -16,8 +16,8 @@ from localnet.indexer.api.shapes import Json, Snapshot, account_v2
 from localnet.indexer.api.signatures import compression_info
 from localnet.indexer.api.upstream import Node, Prover
 from localnet.indexer.api.validity import Statement, answer_v1, answer_v2, state_v1, state_v2
-from localnet.indexer.store import Store
-from localnet.indexer.trees import all_trees
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import all_trees
 
 _log = logging.getLogger(__name__)
 

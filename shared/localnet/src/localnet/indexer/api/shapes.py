@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from localnet.base58 import encode
-from localnet.indexer.hashing import AccountData
+from localnet.indexer.database.store import get_meta
+from localnet.indexer.decoding.hashing import AccountData
+from localnet.indexer.decoding.tokens import TokenData, token_data
 from localnet.indexer.programs import TreeType
-from localnet.indexer.store import get_meta
-from localnet.indexer.tokens import TokenData, token_data
 
 Json = dict[str, Any]
 

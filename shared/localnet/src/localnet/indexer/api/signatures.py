@@ -22,7 +22,7 @@ from localnet.indexer.api.shapes import (
     page,
     token_json,
 )
-from localnet.indexer.state import LinkKind
+from localnet.indexer.database.state import LinkKind
 from shared.field import ZERO
 
 _SLOT_BYTES = 8

@@ -5,12 +5,12 @@ import sqlite3
 
 from localnet.base58 import encode
 from localnet.chain.blocks import ChainReader
-from localnet.indexer.feed import read_output_queue, read_tree, read_tree_queue, read_v1_queue
+from localnet.indexer.accounts.queue_accounts import QueueAccount
+from localnet.indexer.database.store import Store
+from localnet.indexer.database.trees import Tree, all_trees, save_tree
+from localnet.indexer.following.feed import read_output_queue, read_tree, read_tree_queue, read_v1_queue
+from localnet.indexer.following.queue_chains import ADDRESSES, LEAVES, NULLIFIERS, QueueChains
 from localnet.indexer.programs import TreeType
-from localnet.indexer.queue_accounts import QueueAccount
-from localnet.indexer.queue_chains import ADDRESSES, LEAVES, NULLIFIERS, QueueChains
-from localnet.indexer.store import Store
-from localnet.indexer.trees import Tree, all_trees, save_tree
 
 _log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ Source: forester/docs/reference/indexer.md, "Public events".
 from dataclasses import dataclass
 from enum import Enum
 
-from localnet.indexer.borsh import MalformedData, Reader
-from localnet.indexer.hashing import CompressedAccount
+from localnet.indexer.decoding.borsh import MalformedData, Reader
+from localnet.indexer.decoding.hashing import CompressedAccount
 from localnet.indexer.programs import TreeType
 
 NEXT = -1

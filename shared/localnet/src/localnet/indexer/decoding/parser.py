@@ -8,10 +8,19 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from localnet.indexer.borsh import MalformedData, Reader
-from localnet.indexer.events import NEXT, Event, Input, NewAddress, Output, PublicEvent, TreeRef, decode_tree_event
-from localnet.indexer.hashing import CompressedAccount, account_hash, nullifier_hash, transaction_hash
-from localnet.indexer.instructions import (
+from localnet.indexer.decoding.borsh import MalformedData, Reader
+from localnet.indexer.decoding.events import (
+    NEXT,
+    Event,
+    Input,
+    NewAddress,
+    Output,
+    PublicEvent,
+    TreeRef,
+    decode_tree_event,
+)
+from localnet.indexer.decoding.hashing import CompressedAccount, account_hash, nullifier_hash, transaction_hash
+from localnet.indexer.decoding.instructions import (
     CREATE_CPI_CONTEXT,
     DISCRIMINATOR_BYTES,
     QueueInsertion,
@@ -21,6 +30,7 @@ from localnet.indexer.instructions import (
     decode_outputs,
     decode_queue_insertion,
 )
+from localnet.indexer.decoding.source import Group, Instruction, Transaction
 from localnet.indexer.programs import (
     ACCOUNT_COMPRESSION,
     INSERT_INTO_QUEUES,
@@ -31,7 +41,6 @@ from localnet.indexer.programs import (
     SOLANA_SYSTEM,
     TreeType,
 )
-from localnet.indexer.source import Group, Instruction, Transaction
 from shared.field import ZERO
 
 _SHORTEST = 12

@@ -6,9 +6,9 @@ Source: forester/docs/reference/indexer.md, "Public events".
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from localnet.indexer.borsh import MalformedData, Reader
-from localnet.indexer.events import TreeRef
-from localnet.indexer.hashing import AccountData, CompressedAccount
+from localnet.indexer.decoding.borsh import MalformedData, Reader
+from localnet.indexer.decoding.events import TreeRef
+from localnet.indexer.decoding.hashing import AccountData, CompressedAccount
 from localnet.indexer.programs import TreeType
 
 DISCRIMINATOR_BYTES = 8

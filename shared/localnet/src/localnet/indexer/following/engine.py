@@ -3,12 +3,12 @@
 import logging
 
 from localnet.base58 import encode
-from localnet.indexer.parser import UnknownShape, parse_transaction
-from localnet.indexer.source import Block, Transaction
-from localnet.indexer.state import Applier
-from localnet.indexer.store import Store, get_meta, set_meta
-from localnet.indexer.tree_accounts import TreeAccount
-from localnet.indexer.trees import AccountReader, StateMismatch, add_tree_of_account, find_tree
+from localnet.indexer.accounts.tree_accounts import TreeAccount
+from localnet.indexer.database.state import Applier
+from localnet.indexer.database.store import Store, get_meta, set_meta
+from localnet.indexer.database.trees import AccountReader, StateMismatch, add_tree_of_account, find_tree
+from localnet.indexer.decoding.parser import UnknownShape, parse_transaction
+from localnet.indexer.decoding.source import Block, Transaction
 
 _log = logging.getLogger(__name__)
 

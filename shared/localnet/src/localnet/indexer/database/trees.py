@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from localnet.indexer.accounts.tree_accounts import TreeAccount
+from localnet.indexer.database.sparse_tree import SparseTree
 from localnet.indexer.programs import HEIGHTS, ROOT_CAPACITIES, TreeType
-from localnet.indexer.sparse_tree import SparseTree
-from localnet.indexer.tree_accounts import TreeAccount
 from shared.field import ZERO
 from shared.indexed_merkle_tree import LARGEST_VALUE, Element
 from shared.merkle_tree import zero_hash

@@ -8,13 +8,13 @@ from itertools import islice
 from typing import ParamSpec, TypeVar
 
 from localnet.chain.blocks import ChainReader
-from localnet.indexer.audit import Audit
-from localnet.indexer.engine import ChainNotUnderstood, Engine
+from localnet.indexer.accounts.tree_accounts import TreeAccount
+from localnet.indexer.database.store import Store
+from localnet.indexer.decoding.source import Block
 from localnet.indexer.faults import Faults
-from localnet.indexer.feed import convert_block, may_make_trees, read_tree, read_trees
-from localnet.indexer.source import Block
-from localnet.indexer.store import Store
-from localnet.indexer.tree_accounts import TreeAccount
+from localnet.indexer.following.audit import Audit
+from localnet.indexer.following.engine import ChainNotUnderstood, Engine
+from localnet.indexer.following.feed import convert_block, may_make_trees, read_tree, read_trees
 
 _log = logging.getLogger(__name__)
 

@@ -3,7 +3,8 @@
 import sqlite3
 
 from localnet.base58 import encode
-from localnet.indexer.events import (
+from localnet.indexer.database.trees import StateMismatch, Tree, address_version
+from localnet.indexer.decoding.events import (
     BatchEvent,
     BatchKind,
     IndexedElement,
@@ -12,7 +13,6 @@ from localnet.indexer.events import (
     NullifyEvent,
     TreeEvent,
 )
-from localnet.indexer.trees import StateMismatch, Tree, address_version
 from shared.field import ZERO
 from shared.indexed_merkle_tree import LARGEST_VALUE, Element
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from localnet.indexer.borsh import MalformedData, Reader
-from localnet.indexer.hashing import AccountData
+from localnet.indexer.decoding.borsh import MalformedData, Reader
+from localnet.indexer.decoding.hashing import AccountData
 from localnet.indexer.programs import COMPRESSED_TOKEN
 
 _DISCRIMINATORS = frozenset(

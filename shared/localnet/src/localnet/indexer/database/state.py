@@ -8,12 +8,8 @@ import sqlite3
 from collections.abc import Sequence
 from enum import IntEnum
 
-from localnet.indexer.events import NEXT, Event, Input, NewAddress, Output, PublicEvent, TreeRef
-from localnet.indexer.programs import VOTE, TreeType
-from localnet.indexer.source import Transaction
-from localnet.indexer.tokens import token_data
-from localnet.indexer.tree_events import apply_tree_event
-from localnet.indexer.trees import (
+from localnet.indexer.database.tree_events import apply_tree_event
+from localnet.indexer.database.trees import (
     AccountReader,
     StateMismatch,
     Tree,
@@ -23,6 +19,10 @@ from localnet.indexer.trees import (
     find_tree_of_queue,
     save_tree,
 )
+from localnet.indexer.decoding.events import NEXT, Event, Input, NewAddress, Output, PublicEvent, TreeRef
+from localnet.indexer.decoding.source import Transaction
+from localnet.indexer.decoding.tokens import token_data
+from localnet.indexer.programs import VOTE, TreeType
 
 _log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ import sqlite3
 from dataclasses import dataclass
 
 from localnet.base58 import encode
-from localnet.indexer.queue_accounts import QueueAccount
-from localnet.indexer.trees import Tree
+from localnet.indexer.accounts.queue_accounts import QueueAccount
+from localnet.indexer.database.trees import Tree
 from shared.poseidon import hash_chain
 
 _ELEMENTS = {

@@ -1,0 +1,1 @@
+"""Accounts of trees and queues as the chain has them."""

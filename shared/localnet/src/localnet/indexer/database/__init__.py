@@ -1,0 +1,1 @@
+"""The derived state in SQLite: accounts, trees, queues."""

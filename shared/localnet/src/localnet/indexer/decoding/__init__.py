@@ -1,0 +1,1 @@
+"""Conversion of transactions to typed events."""
