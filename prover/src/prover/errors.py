@@ -243,7 +243,14 @@ class KernelMisused(ProverError, retryable=False):
 
 
 class SettingsInvalid(ProverError, code="configuration", retryable=False, exit_code=78):
-    """The configuration is invalid."""
+    """The configuration is invalid.
+
+    ``names`` are the options or variables with malformed values; empty if the values do not fit this machine.
+    """
+
+    def __init__(self, detail: str | None = None, *, names: tuple[str, ...] = ()) -> None:
+        super().__init__(detail)
+        self.names = names
 
 
 class DiskFull(SettingsInvalid):

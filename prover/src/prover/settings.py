@@ -178,7 +178,7 @@ class QueueSettings(_Group):
     """Maximum jobs that wait in each queue of devnet; more are answered 429. 0 means depth_limit."""
     memory_limit_bytes: int = Field(default=8 * 2**30, gt=0)
     """Maximum size of all bodies of waiting and running jobs in each queue; more are answered 503."""
-    wait_limit_s: float = Field(default=600, gt=0)
+    wait_limit_s: float = Field(default=3600, gt=0)
     """Time after which a job that was not started fails with ``job expired``."""
     request_age_s: float = Field(default=3600, gt=0)
     """Age at which the rest of a request that is not running is removed."""
@@ -330,10 +330,9 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        problems = "; ".join(
-            f"{PREFIX}{'__'.join(str(part) for part in item['loc']).upper()}: {item['msg']}" for item in error.errors()
-        )
-        raise SettingsInvalid(problems) from error
+        names = [f"{PREFIX}{'__'.join(str(part) for part in item['loc']).upper()}" for item in error.errors()]
+        problems = "; ".join(f"{name}: {item['msg']}" for name, item in zip(names, error.errors(), strict=True))
+        raise SettingsInvalid(problems, names=tuple(names)) from error
     except SettingsError as error:  # names only the group
         group = re.search(r'field "(\w+)"', str(error))
         raise SettingsInvalid(

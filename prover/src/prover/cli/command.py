@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from prover.errors import DiskFull, ProverError
+from prover.errors import DiskFull, ProverError, SettingsInvalid
 from shared.command_line import LazyGroup
 
 _OUTPUT_FAILURES = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -68,6 +69,21 @@ class Group(LazyGroup):
         except ProverError as error:
             click.echo(f"error: {error.detail}", err=True)
             sys.exit(error.exit_code)
+        except click.BadParameter as error:
+            if (variable := _variable_of(error)) is None:
+                raise
+            click.echo(f"error: {variable}: {error.message}", err=True)
+            sys.exit(SettingsInvalid.exit_code)
+
+
+def _variable_of(error: click.BadParameter) -> str | None:
+    """Return the environment variable that a rejected value comes from; None for the command line."""
+    if error.ctx is None or error.param is None or error.param.name is None:
+        return None
+    if error.ctx.get_parameter_source(error.param.name) is not ParameterSource.ENVIRONMENT:
+        return None
+    variables = [error.param.envvar] if isinstance(error.param.envvar, str) else error.param.envvar or ()
+    return next((name for name in variables if os.environ.get(name)), None)
 
 
 def _drop_output() -> None:

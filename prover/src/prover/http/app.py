@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import signal
+from collections.abc import Callable
 from functools import partial
 
 from aiohttp import web
@@ -103,11 +104,20 @@ class Listener:
         await self._runner.cleanup()
 
 
-async def serve(state: ServerState, registry_server: MetricsServer | None, shutdown: Shutdown) -> None:
-    """Listen until ``shutdown`` is requested, then drain. Raises SettingsInvalid for an address in use."""
+async def serve(
+    state: ServerState,
+    registry_server: MetricsServer | None,
+    shutdown: Shutdown,
+    begin: Callable[[], None] = lambda: None,
+) -> None:
+    """Listen, call ``begin``, and serve until ``shutdown`` is requested, then drain.
+
+    Raises SettingsInvalid for an address in use.
+    """
     listener = Listener(state)
     try:
         await listener.start()
+        begin()
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, state.api_keys.reload)
         _log.info(
             "listening",
@@ -132,7 +142,9 @@ def split_address(address: str, option: str) -> tuple[str, int]:
     """Split ``host:port``, ``:port`` or ``[v6]:port``; raises SettingsInvalid that names the option."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise SettingsInvalid(f"{option}: {address!r} is not an address; write host:port, for example 127.0.0.1:3001")
+        raise SettingsInvalid(
+            f"{option}: {address!r} is not an address; write host:port, for example 127.0.0.1:3001", names=(option,)
+        )
     return host.strip("[]") or _ALL_INTERFACES, int(port)
 
 

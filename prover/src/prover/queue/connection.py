@@ -81,7 +81,9 @@ class Address:
             return cls._sentinel(parts) if parts.scheme in SENTINEL_SCHEMES else cls._server(parts)
         except ValueError as error:
             reason = str(error) if isinstance(error, AddressInvalid) else "it is malformed"
-            raise SettingsInvalid(f"the Redis address {redacted(url)} cannot be used: {reason}") from None
+            raise SettingsInvalid(
+                f"the Redis address {redacted(url)} cannot be used: {reason}", names=("--redis-url",)
+            ) from None
 
     @property
     def weaknesses(self) -> list[Weakness]:

@@ -20,7 +20,7 @@ class QueueLimits:
     """Maximum waiting jobs of each circuit queue of a network; ``jobs_per_queue`` holds as well."""
     bytes_per_queue: int = 8 * 2**30
     """Maximum total size of the bodies of waiting and running jobs of each circuit queue."""
-    max_wait_s: float = 600
+    max_wait_s: float = 3600
     """Wait for a worker after which a job fails."""
     lease_s: float = 10
     """Time without a heartbeat of its worker after which a job is requeued."""

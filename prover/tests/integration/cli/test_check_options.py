@@ -71,7 +71,7 @@ def test_check__with_what_start_refuses__refuses_it_too(monkeypatch: pytest.Monk
     assert "PROVER_TOTAL_MEMORY_GB" in result.output
     monkeypatch.delenv("PROVER_TOTAL_MEMORY_GB")
     result = CliRunner().invoke(cli, ["check", "--auto-download", "--download-url", "nowhere"])
-    assert result.exit_code == 78
+    assert result.exit_code == 2
     assert "--download-url" in result.output
 
 

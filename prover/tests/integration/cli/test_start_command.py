@@ -114,6 +114,47 @@ def test_start__on_an_address_in_use__exits_78_and_names_it(tmp_path: Path, opti
     )
 
 
+@pytest.mark.parametrize("queue", [False, True])
+def test_start__on_a_taken_address__loads_no_key_and_claims_no_job(reference_keys_dir: Path, queue: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        words = ["--prover-address", address, "--metrics-address", "127.0.0.1:0", "--preload-circuits", "inclusion"]
+        if queue:
+            words += ["--redis-url", "redis://127.0.0.1:1"]
+        answer = subprocess.run(
+            [str(PROVER), "start", "--keys-dir", str(reference_keys_dir), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+            timeout=60,
+        )
+    assert answer.returncode == 78
+    events = [json.loads(line)["event"] for line in answer.stderr.splitlines() if line.startswith("{")]
+    assert "starting" in events
+    assert not {"key_loaded", "queue", "key_not_preloaded"} & set(events), events
+
+
+def test_start__keys_directory_that_does_not_exist__is_an_error_that_names_it(tmp_path: Path) -> None:
+    command = [str(PROVER), "start", "--keys-dir", str(tmp_path / "none")]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(), timeout=60)
+    assert answer.returncode == 78
+    assert answer.stderr.splitlines()[-1] == (
+        f"error: keys directory {tmp_path / 'none'} does not exist; create it, pass another --keys-dir, or download "
+        "keys with --auto-download"
+    )
+
+
+def test_start__server_only_with_a_redis_url__says_that_it_is_not_used(tmp_path: Path) -> None:
+    words = ["--server-only", "--redis-url", "redis://user:passw0rd@127.0.0.1:1", "--keys-dir", str(tmp_path)]
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # ends the process
+        words += ["--prover-address", f"127.0.0.1:{taken.getsockname()[1]}", "--metrics-address", "127.0.0.1:0"]
+        command = [str(PROVER), "start", *words]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(), timeout=60)
+    assert '"event": "redis_url_unused"' in answer.stderr.replace('":"', '": "'), answer.stderr
+    assert "passw0rd" not in answer.stderr
+
+
 def test_start__with_json_logging__writes_lines_to_standard_output(tmp_path: Path) -> None:
     words = ["--keys-dir", str(tmp_path), "--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0"]
     with subprocess.Popen(

@@ -76,11 +76,13 @@ def test_start__without_keys__reports_it_once_and_serves_those_that_come(
     start: Start, folder: Path, tmp_path: Path
 ) -> None:
     later = tmp_path / "later"
+    later.mkdir()
     with start("--keys-dir", str(later)) as service:
         (reported,) = (line for line in service.lines() if line["event"] == "keys_missing")
         assert (reported["level"], reported["keys_dir"]) == ("warning", str(later))
         assert "prover download" in str(reported["remedy"])
-        folder.rename(later)
+        for file in folder.iterdir():
+            file.rename(later / file.name)
         assert service.ask("POST", "/prove", SMALL_BODY)[0] == 200
     for words in (("--keys-dir", str(later)), ("--keys-dir", str(tmp_path / "none"), "--auto-download")):
         with start(*words) as service:

@@ -41,10 +41,37 @@ def test_start__as_the_launcher_calls_it__loses_no_option(started: list[Settings
     ],
 )
 @pytest.mark.parametrize("value", ["inf", "nan"])
-def test_start__with_a_number_that_is_not_finite__exits_78(option: str, variable: str, value: str) -> None:
+def test_start__with_a_number_that_is_not_finite__exits_2_for_the_option_and_78_for_the_variable(
+    option: str, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, output = start(option, value)
+    assert code == 2
+    assert f"Error: {option}: Input should be a finite number" in output
+    monkeypatch.setenv(variable, value)
+    code, output = start()
     assert code == 78
     assert f"error: {variable}: Input should be a finite number" in output
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "value"),
+    [
+        ("--threads", "PROVER_PROVING__THREADS", "many"),
+        ("--preload-keys", "PROVER_KEYS__PRELOAD", "some"),
+        ("--run-mode", "PROVER_KEYS__RUN_MODE", "nothing"),
+        ("--circuit", "PROVER_KEYS__CIRCUITS", "squares"),
+        ("--device", "PROVER_DEVICE", "quantum"),
+    ],
+)
+def test_start__with_one_mistake__exits_2_for_the_option_and_78_for_the_variable(
+    option: str, variable: str, value: str, started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, output = start(option, value)
+    assert (code, option in output) == (2, True), output
+    monkeypatch.setenv(variable, value)
+    code, output = start()
+    assert (code, variable in output) == (78, True), output
+    assert not started
 
 
 @pytest.mark.parametrize(
@@ -168,7 +195,7 @@ def test_start__with_a_wrong_word_about_keys__is_wrong_usage(
 
 
 @pytest.mark.parametrize("by_variable", [True, False])
-def test_start__with_a_file_for_the_keys_folder__is_wrong_usage(
+def test_start__with_a_file_for_the_keys_folder__is_refused_by_name(
     started: list[Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_variable: bool
 ) -> None:
     file = tmp_path / "keys"
@@ -176,15 +203,10 @@ def test_start__with_a_file_for_the_keys_folder__is_wrong_usage(
     if by_variable:
         monkeypatch.setenv("PROVER_KEYS__DIRECTORY", str(file))
     code, output = start(*(() if by_variable else ("--keys-dir", str(file))))
-    assert code == 2
-    assert "--keys-dir" in output
+    assert code == (78 if by_variable else 2)
+    assert ("PROVER_KEYS__DIRECTORY" if by_variable else "--keys-dir") in output
     assert "is a file" in output
     assert not started
-
-
-def test_start__with_a_keys_folder_that_is_not_there__continues(started: list[Settings], tmp_path: Path) -> None:
-    assert start("--keys-dir", str(tmp_path / "later"))[0] == 0
-    assert started[0].keys.directory == tmp_path / "later"
 
 
 def test_selection__of_mode_and_circuits__restricts_what_is_proved_and_preloaded() -> None:

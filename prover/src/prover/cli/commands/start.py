@@ -47,6 +47,8 @@ def start(level: str, /, **options: Any) -> None:
         as_json=options["json_logging"] or settings.log.json_lines,
         level=level if level != "info" else settings.log.level,
     )
+    if options["server_only"] and options["redis_url"]:
+        _log.info("redis_url_unused", detail="--server-only serves without a queue; the Redis URL is not used")
     for sentence in unknown_variables():
         _log.warning("unknown_variable", detail=sentence)
     sys.exit(asyncio.run(run_server(settings)))

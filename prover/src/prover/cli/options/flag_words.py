@@ -1,7 +1,9 @@
 """Boolean flags that also take a word, as the reference's launcher writes them."""
 
 import click
+from click.core import ParameterSource
 
+from prover.errors import SettingsInvalid
 from shared.command_line import Command
 
 _TRUE = frozenset({"true", "1", "t"})
@@ -11,8 +13,22 @@ _FALSE = frozenset({"false", "0", "f"})
 class FlagWords(Command):
     """A command whose boolean flags also take a word: ``--flag true``, ``--flag=false``.
 
-    The reference's launcher passes ``--auto-download true``; what follows the word still counts.
+    The reference's launcher passes ``--auto-download true``; what follows the word still counts. A malformed value is
+    wrong usage if an option gave it, and an invalid configuration if a variable did.
     """
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; raises click.UsageError if SettingsInvalid is of values of options alone."""
+        try:
+            return super().invoke(ctx)
+        except SettingsInvalid as error:
+            options = {name: _option_given(ctx, name) for name in error.names}
+            if not options or not all(options.values()):
+                raise
+            detail = error.detail
+            for name, option in options.items():
+                detail = detail.replace(name, option or name)
+            raise click.UsageError(detail, ctx) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remove the words, then parse as usual."""
@@ -23,6 +39,16 @@ class FlagWords(Command):
             for name in parameter.opts
         }
         return super().parse_args(ctx, _without_words(args, flags))
+
+
+def _option_given(ctx: click.Context, name: str) -> str | None:
+    """Return the option on the command line that has a name or the variable of it; None if there is none."""
+    for parameter in ctx.command.params:
+        variables = [parameter.envvar] if isinstance(parameter.envvar, str) else parameter.envvar or ()
+        if name in (*parameter.opts, *variables) and parameter.name is not None:
+            given = ctx.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+            return parameter.opts[0] if given else None
+    return None
 
 
 def _without_words(args: list[str], flags: set[str]) -> list[str]:

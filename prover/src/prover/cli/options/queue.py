@@ -57,14 +57,14 @@ def queue_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) 
     chosen = [name for name in ("queue_only", "no_workers", "server_only") if options[name]]
     if len(chosen) > 1:
         words = " and ".join(f"--{name.replace('_', '-')}" for name in chosen)
-        raise SettingsInvalid(f"{words} exclude each other; use only one of them")
+        raise SettingsInvalid(f"{words} exclude each other; use only one of them", names=tuple(words.split(" and ")))
     if options["server_only"]:
         return {"queue": {**found, "url": "", "http": True}}
     by_mode = not chosen and environment.get("QUEUE_MODE") == "true"
     if options["queue_only"] or by_mode:
         if not url:
             asked = "--queue-only" if options["queue_only"] else "QUEUE_MODE"
-            raise SettingsInvalid(f"{asked} needs a queue; pass --redis-url or set REDIS_URL")
+            raise SettingsInvalid(f"{asked} needs a queue; pass --redis-url or set REDIS_URL", names=(asked,))
         found["workers"] = True
         found["http"] = by_mode and environment.get("SERVER_MODE") == "true"
     if options["no_workers"]:

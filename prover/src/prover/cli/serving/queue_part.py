@@ -1,6 +1,7 @@
 """The part of a server that shares jobs through Redis: built from settings, drained when the process stops."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Self
 
@@ -63,8 +64,11 @@ class QueuePart:
         await self._connection.close()
 
 
-async def serve_queue_only(state: ServerState, metrics_server: MetricsServer, shutdown: Shutdown) -> None:
-    """Stay ready without an API until ``shutdown`` is requested."""
+async def serve_queue_only(
+    state: ServerState, metrics_server: MetricsServer, shutdown: Shutdown, begin: Callable[[], None]
+) -> None:
+    """Call ``begin`` and stay ready without an API until ``shutdown`` is requested."""
+    begin()
     state.listening = True
     host, port = metrics_server.address
     _log.info("listening", api=None, metrics=f"{host}:{port}", keys=len(state.keys.installed()))

@@ -51,6 +51,7 @@ async def run_server(settings: Settings) -> int:
     """Serve until a signal requests a stop, and return the exit code. Raises SettingsInvalid."""
     selection, fetch, accepted = selection_of(settings.keys), fetch_of(settings.keys), digests_of(settings.keys)
     required = required_circuits(settings.keys, selection)
+    _require_directory(settings.keys)
     registry = new_registry()
     metrics = Metrics(registry)
     shutdown = Shutdown()
@@ -84,10 +85,9 @@ async def run_server(settings: Settings) -> int:
         metrics.active_threads.set(engine.threads)
         metrics.build_info.labels(own_version(), INTERFACE_VERSION, kernel_version(), engine.backend).set(1)
         metrics_server = start_metrics_server(state, registry)
-        preloader.start()
         _freeze_collector()
         try:
-            await _serve_all(state, queue, metrics_server, shutdown)
+            await _serve_all(state, queue, metrics_server, shutdown, preloader.start)
         finally:
             preloader.close()
             if queue is not None:
@@ -117,18 +117,37 @@ def _freeze_collector() -> None:
 
 
 async def _serve_all(
-    state: ServerState, queue: QueuePart | None, metrics_server: MetricsServer, shutdown: Shutdown
+    state: ServerState,
+    queue: QueuePart | None,
+    metrics_server: MetricsServer,
+    shutdown: Shutdown,
+    preload: Callable[[], None],
 ) -> None:
+    """Serve; keys load and jobs begin once the addresses are bound, so that a taken one ends the process at once."""
     if queue is None:
-        await serve(state, metrics_server, shutdown)
+        await serve(state, metrics_server, shutdown, preload)
         return
     from prover.cli.serving.queue_part import serve_queue_only, together
 
-    queue.start(state)
+    def begin() -> None:
+        preload()
+        queue.start(state)
+
     serving = serve if state.settings.queue.http else serve_queue_only
     await together(
-        asyncio.ensure_future(serving(state, metrics_server, shutdown)),
+        asyncio.ensure_future(serving(state, metrics_server, shutdown, begin)),
         asyncio.ensure_future(queue.drain_on(shutdown)),
+    )
+
+
+def _require_directory(settings: KeySettings) -> None:
+    """Raise SettingsInvalid for a chosen keys directory that does not exist and that no download makes."""
+    folder = settings.directory
+    if folder == KeySettings().directory or settings.auto_download or folder.is_dir():
+        return
+    what = "is not a directory" if folder.exists() else "does not exist"
+    raise SettingsInvalid(
+        f"keys directory {folder} {what}; create it, pass another --keys-dir, or download keys with --auto-download"
     )
 
 

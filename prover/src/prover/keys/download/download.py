@@ -86,9 +86,10 @@ class DownloadSource:
         try:
             url = URL(self.url)
         except ValueError as error:
-            raise SettingsInvalid(f"--download-url: {error}") from error
+            raise SettingsInvalid(f"--download-url: {error}", names=("--download-url",)) from error
         if url.scheme not in ("http", "https") or not url.host:
-            raise SettingsInvalid(f"--download-url: {self.url!r} is not an address such as https://host/folder")
+            reason = f"{self.url!r} is not an address such as https://host/folder"
+            raise SettingsInvalid(f"--download-url: {reason}", names=("--download-url",))
         return url
 
 
