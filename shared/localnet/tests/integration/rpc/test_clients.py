@@ -15,6 +15,7 @@ from solana.rpc.core import RPCException
 from solana.rpc.models import DataSliceOpts, MemcmpOpts, TxOpts
 from solana.rpc.websocket_api import SolanaWsClient
 from solders.account import Account
+from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
 from solders.keypair import Keypair
 from solders.message import MessageV0
 from solders.pubkey import Pubkey
@@ -203,3 +204,19 @@ async def test_subscriptions__each_kind__is_notified_at_its_commitment(server: S
         assert reported.result.value.pubkey == FORESTER.pubkey()
         known = await websocket.signature_subscribe(signature=transaction.signatures[0], commitment=Confirmed)
         assert (await websocket.recv()).subscription == known.subscription_id
+
+
+async def test_get_fee_for_message__priority__is_what_the_transaction_pays(server: Served, client: AsyncClient) -> None:
+    pay = transfer(TransferParams(from_pubkey=USER.pubkey(), to_pubkey=Keypair().pubkey(), lamports=SOL))
+    blockhash = (await client.get_latest_blockhash()).value.blockhash
+    instructions = [set_compute_unit_price(2_000_000), set_compute_unit_limit(1000), pay]
+    message = MessageV0.try_compile(USER.pubkey(), instructions, [], blockhash)
+    fee = (await client.get_fee_for_message(message)).value
+    sent = (await client.send_transaction(VersionedTransaction(message, [USER]))).value
+    server.network.advance()
+    found = (await client.get_transaction(sent, "json", Confirmed, 0)).value
+    assert found is not None
+    assert found.transaction.meta is not None
+    assert found.transaction.meta.fee == fee == 5000 + 2000
+    server.network.advance(200)
+    assert (await client.get_fee_for_message(message)).value is None

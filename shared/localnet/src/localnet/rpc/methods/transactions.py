@@ -1,9 +1,10 @@
 """Methods about transactions (shared/localnet/docs/methods.md, "Methods")."""
 
 import base64
-from typing import Any
 
-from solders.message import Message, from_bytes_versioned
+from solders.message import Message, MessageV0, MessageV1, from_bytes_versioned
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
 
 from localnet.chain.blocks import JsonError
 from localnet.chain.execution import TransactionRefused
@@ -26,7 +27,6 @@ from localnet.rpc.params import Config, Params, pubkey, signature
 WIRE_ENCODINGS = ("base58", "base64")
 MAX_STATUSES = 256
 MAX_FEE_ACCOUNTS = 128
-LAMPORTS_PER_SIGNATURE = 5000
 
 
 def _raw_transaction(params: Params, config: Config) -> bytes:
@@ -176,16 +176,21 @@ def get_recent_prioritization_fees(network: Network, params: Params) -> list[Jso
 
 
 def get_fee_for_message(network: Network, params: Params) -> Json:
-    """Return the lamports that a message costs, null if its blockhash has expired."""
+    """Return the lamports that a message costs, priority included; null if its blockhash has expired."""
     config = params.config(1)
-    raw = decode_wire(params.text(0), "base64")
-    message = _message(raw)
-    fee = LAMPORTS_PER_SIGNATURE * message.header.num_required_signatures
-    recent = network.slots.is_recent(message.recent_blockhash)
-    return {"context": context(network, config), "value": fee if recent else None}
+    message = _message(decode_wire(params.text(0), "base64"))
+    unsigned = [Signature.default()] * message.header.num_required_signatures
+    raw = bytes(VersionedTransaction.populate(message, unsigned))
+    try:
+        fee = network.simulate(raw, verify_signatures=False, replace_blockhash=False).fee
+    except TransactionRefused as refused:
+        if refused.err != "BlockhashNotFound":
+            raise invalid(f"invalid message: {describe(refused.err)}") from refused
+        fee = None
+    return {"context": context(network, config), "value": fee}
 
 
-def _message(raw: bytes) -> Any:
+def _message(raw: bytes) -> Message | MessageV0 | MessageV1:
     try:
         versioned = bool(raw) and raw[0] & 0x80
         return from_bytes_versioned(raw) if versioned else Message.from_bytes(raw)
