@@ -70,7 +70,8 @@ def installed(packages: Mapping[str, str], name: str) -> Path:
     lock = json.loads((folder / "package-lock.json").read_text())["packages"]
     for package, version in packages.items():
         entry = lock[f"node_modules/{package}"]
-        assert (entry["version"], entry["integrity"]) == (version, INTEGRITY[package])
+        expected = INTEGRITY.get(f"{package}@{version}", INTEGRITY[package])
+        assert (entry["version"], entry["integrity"]) == (version, expected)
     return folder / "node_modules"
 
 

@@ -18,6 +18,10 @@ COMMANDS = {
     "keys": ("prover.cli.commands.keys.group:keys", "List, download, verify, prepare and make keys."),
     "check": ("prover.cli.commands.check", "Check machine requirements, settings, keys and addresses."),
     "gen-test-params": ("prover.cli.commands.gen_test_params", "Generate a valid request from random trees."),
+    "install-for-cli": (
+        "prover.cli.commands.install_for_cli",
+        "Put this prover in the place of the one that the reference's launcher starts.",
+    ),
     "version": ("prover.cli.commands.version", "Print the version."),
 }
 
