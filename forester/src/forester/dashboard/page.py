@@ -116,7 +116,7 @@ class Renderer:
         if style == "clock":
             text = texts.clock(at)
         elif running and style == "left":
-            text = texts.duration(at - now) if at > now else "now"
+            text = texts.duration(at - now)
         elif running:
             text = texts.duration(now - at) + (" ago" if style == "ago" else "")
         return Markup('<time datetime="{}" data-at="{}" data-as="{}">{}</time>').format(

@@ -163,8 +163,8 @@ def view_of(inputs: Inputs) -> View:
     )
     if inputs.snapshot is None:
         return replace(view, curves=_curves(documents, None))
-    slot = max(inputs.pace.slot_at(inputs.now), inputs.snapshot.state.slot)
-    state = replace(inputs.snapshot.state, slot=slot)
+    state = _at_present(inputs.snapshot.state, inputs.pace.slot_at(inputs.now))
+    slot = state.slot
     windows = our_windows(state, ours, slot)
     rows = tree_rows(
         state,
@@ -185,6 +185,12 @@ def view_of(inputs: Inputs) -> View:
         registered=_registered(state, rows, ours),
         curves=_curves(documents, sum(row.backlog for row in rows)),
     )
+
+
+def _at_present(read: NetworkState, expected: int) -> NetworkState:
+    """Return a state at the slot that the chain should have reached, in the last epoch that was read at most."""
+    known = read.epochs.times.phases(read.epochs.registering).active
+    return replace(read, slot=max(read.slot, min(expected, known.last)))
 
 
 def _latest(batch: BatchFacts) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import math
@@ -21,12 +22,14 @@ import pytest
 from browser import Visit, browsing, chromium, visiting
 from compressible_accounts import create_account, set_mint
 from localnet_forester import forester_on
-from localnet_process import Localnet, running_localnet
+from localnet_process import WORKSPACE, Localnet, running_localnet
 from playwright.async_api import Browser
 from solders.keypair import Keypair
 from tcp_valve import TcpValve
 from yarl import URL
 
+from forester.chain.programs import registry
+from forester.chain.programs.addresses import PROTOCOL_CONFIG
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.compressible.rent import RENT_EPOCH_SLOTS
@@ -43,6 +46,15 @@ DEADLINE_S = 120
 FAULT_SHOWS_S = 5.0
 HIGHEST = 4321
 """Largest backlog in the samples of the day before the start."""
+
+LIGHT_SLOT, REGISTRATION, ACTIVE, REPORT = 50, 200, 600, 200
+"""Lengths of an epoch in slots of a tenth of a second."""
+
+LENGTHS_AT = 41 + 2 * 8
+"""Where the protocol configuration has the lengths.
+
+Source: forester/docs/reference/accounts.md, "Registry accounts".
+"""
 
 PANELS = ("verdict", "curves", "next", "services", "trees", "batches", "money", "foresters", "compressible")
 PICTURES = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "pictures"
@@ -85,6 +97,25 @@ async def create_accounts(net: Localnet, folder: Path) -> None:
             assert outcome.error is None, outcome
 
 
+async def share_an_epoch(net: Localnet, folder: Path) -> None:
+    """Go to the beginning of an epoch of a minute, and register another forester for it."""
+    from fleet import Member, admit
+
+    lengths = b"".join(length.to_bytes(8, "little") for length in (LIGHT_SLOT, REGISTRATION, ACTIVE, REPORT))
+    patch = {"offset": LENGTHS_AT, "data": base64.b64encode(lengths).decode()}
+    await asyncio.to_thread(net.call, "localnet_patchAccount", str(PROTOCOL_CONFIG), patch)
+    other = Member(2, 1, folder)
+    async with RpcPool([net.url]) as pool:
+        await admit(RpcClient(pool), net.call, net.keys["authority"], [other])
+    epoch = -(-2 * RENT_EPOCH_SLOTS // ACTIVE) + 1
+    await asyncio.to_thread(net.call, "localnet_warp", epoch * ACTIVE + 1)
+    payer = other.payer.pubkey()
+    async with forester_on(net, folder, other.payer) as kit:
+        work = registry.register_forester_epoch(payer, payer, other.derivation.pubkey(), epoch)
+        outcome = await kit.sender.send([work], purpose="test", subject=b"", within_s=60)
+        assert outcome.error is None, outcome
+
+
 async def write_samples(path: Path) -> None:
     """Fill a journal with the samples of a day, whose backlog is HIGHEST at noon."""
     now = int(time.time() // MINUTE_S)
@@ -104,9 +135,9 @@ async def write_samples(path: Path) -> None:
 async def running(folder: Path) -> AsyncIterator[Running]:
     with running_localnet("--slot-ms", "100") as net:
         await create_accounts(net, folder / "accounts")
-        await asyncio.to_thread(net.call, "localnet_warp", 2 * RENT_EPOCH_SLOTS + 1)
         await asyncio.to_thread(net.call, "localnet_seed", SEED)
         await write_samples(folder / "journal.sqlite")
+        await share_an_epoch(net, folder / "other")
         port, log = free_port(), folder / "log"
         async with TcpValve(URL(net.url).port or 0) as valve:
             own = {
@@ -150,15 +181,17 @@ async def until(true: Callable[[], Awaitable[bool]], within_s: float = DEADLINE_
 
 
 async def test_dashboard__forester_with_traffic__shows_what_the_chain_has_and_a_fault_while_it_lasts(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chromium()
+    monkeypatch.syspath_prepend(WORKSPACE / "forester" / "bench")
     async with running(tmp_path) as forester, browsing() as browser:
         await until(lambda: has_worked(forester))
         async with visiting(browser, forester.url + "/") as visit:
             assert visit.page.url == forester.url + "/dashboard"
             await visit.page.wait_for_selector("#live.on")
             await check_against_sources(forester, visit)
+            await take_pictures(browser, forester, tmp_path)
             await check_explorer_links(forester, visit)
             await check_filter_and_sort(visit)
             assert await visit.violations() == []
@@ -166,7 +199,6 @@ async def test_dashboard__forester_with_traffic__shows_what_the_chain_has_and_a_
             assert visit.hosts == {URL(forester.url).authority}
             assert visit.complaints == []
         await check_without_script(browser, forester)
-        await take_pictures(browser, forester, tmp_path)
         await check_merged(browser, forester)
         for path in ("/activity", "/dashboard", "/dashboard/live"):
             async with aiohttp.ClientSession() as session, session.get(forester.url + path) as response:
@@ -187,6 +219,7 @@ async def has_worked(forester: Running) -> bool:
         and compressible.get("ctoken", {}).get("compressed") == DUE
         and {"register", "v2_batches", "compress_and_close"} <= activity["money"]["by_purpose"].keys()
         and status["total_pending_batches"] == 0
+        and status["slot"] > max(item["slot"] or 0 for item in activity["transactions"])
         and any(item["role"] == "indexer" and item["lag_slots"] is not None for item in activity["services"])
         and activity["history"] is not None
     )
@@ -238,7 +271,10 @@ async def check_against_sources(forester: Running, visit: Visit) -> None:
     assert activity["compressed_lamports"] > 0
     services = await visit.text("#services")
     assert all(word in services for word in ("Node", "Indexer", "Prover", " ms", " slots"))
-    assert "Our window is open" in await visit.text("#next")
+    following = await visit.text("#next")
+    assert any(words in following for words in ("Our window is open", "Our next window in"))
+    assert await page.locator("#next .time-line path.ours:not([d=''])").count() > 0
+    assert await page.locator("#next .time-line path.others:not([d=''])").count() > 0
     assert await page.locator("#next .time-line li").count() == len(chain.trees)
     health = await forester.get("/health")
     assert health == {"status": "ok"}
@@ -367,7 +403,6 @@ async def check_merged(browser: Browser, forester: Running) -> None:
         await process.wait()
 
 
-@pytest.mark.parametrize("path", ["/dashboard"])
-def test_pictures__of_the_how_to_page__are_there(path: str) -> None:
+def test_pictures__of_the_how_to_page__exist() -> None:
     for name in ("light", "dark", "narrow"):
         assert (PICTURES / f"dashboard-{name}.png").is_file()

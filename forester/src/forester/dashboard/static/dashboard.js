@@ -26,7 +26,7 @@ function tick() {
   for (const element of document.querySelectorAll("time[data-at]")) {
     const at = Number(element.dataset.at);
     let text = null;
-    if (element.dataset.as === "left") text = at > now ? duration(at - now) : "now";
+    if (element.dataset.as === "left") text = duration(at - now);
     if (element.dataset.as === "ago") text = `${duration(now - at)} ago`;
     if (element.dataset.as === "for") text = duration(now - at);
     if (text !== null && element.textContent !== text) element.textContent = text;
