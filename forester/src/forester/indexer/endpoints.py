@@ -27,18 +27,18 @@ class Endpoints:
         self._clock = clock
         self._failures = 0
         self._second_until = 0.0
-        self._standing = False
+        self._failed_over = False
 
     @property
     def current(self) -> URL:
         """The indexer in use: the second one for a while after failures of the first, or while that is stuck."""
-        if self.second is not None and (self._standing or self._clock() < self._second_until):
+        if self.second is not None and (self._failed_over or self._clock() < self._second_until):
             return self.second
         return self.first
 
     def begin_probe(self) -> bool:
         """Return whether to check the first indexer, which was stuck; True for one of several callers."""
-        if not self._standing or self._clock() < self._second_until:
+        if not self._failed_over or self._clock() < self._second_until:
             return False
         self._second_until = self._clock() + PROBE_S
         return True
@@ -52,12 +52,12 @@ class Endpoints:
 
         A failing second one, in use because the first is stuck, is replaced by the first in the same way.
         """
-        if self.second is None or url is not (self.second if self._standing else self.first):
+        if self.second is None or url is not (self.second if self._failed_over else self.first):
             return
         self._failures = self._failures + 1 if failed else 0
         if self._failures < FAILURES_BEFORE_FALLBACK:
             return
-        if self._standing:
+        if self._failed_over:
             self.fail_over(url)
         else:
             _log.warning("indexer_fallback_used", indexer=shown(self.first), failures=self._failures)
@@ -65,15 +65,15 @@ class Endpoints:
 
     def fail_over(self, url: URL) -> None:
         """Use the other indexer from now on: this one is unusable although it may answer."""
-        self._standing = url is self.first
+        self._failed_over = url is self.first
         self._failures = 0
-        self._second_until = self._clock() + PROBE_S if self._standing else 0.0
+        self._second_until = self._clock() + PROBE_S if self._failed_over else 0.0
         _log.warning("indexer_failed_over", indexer=shown(url))
 
     def record_probe(self, *, late: bool) -> None:
         """Record whether the first indexer is still late, unless the second one was replaced meanwhile."""
-        if not self._standing:
+        if not self._failed_over:
             return
-        self._standing = late
+        self._failed_over = late
         self._failures = 0
         self._second_until = self._clock() + PROBE_S if late else 0.0

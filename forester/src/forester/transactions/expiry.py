@@ -1,4 +1,9 @@
-"""Expiry by two nodes: if there is a second one, a single node's answer ends no transaction."""
+"""Expired transactions: a second node confirms them, if there is one, and pauses follow them.
+
+Only a node reports that a transaction expired and did not land. If there is a second node, the answer of one ends no
+transaction. While all transactions expire, new ones are signed one at a time, with pauses that double: a single node
+that reports all as expired causes a few new ones, not hundreds. One that lands ends the pauses.
+"""
 
 import asyncio
 import time
@@ -12,9 +17,11 @@ from solders.transaction import VersionedTransaction
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError
 from shared.logs import get_logger
+from shared.retries import Backoff, jittered
 
 _log = get_logger(__name__)
 
+PAUSES = Backoff(2.0, 30.0)
 ANSWER_S = 3.0
 AGAIN_S = 10.0
 """Pause after a second node that did not confirm: it may be away, and other transactions wait."""
@@ -78,3 +85,44 @@ async def _expired_at(node: RpcClient, expired: Sequence[ExpiredTransaction]) ->
 
 def _blockhash(data: bytes) -> Hash:
     return VersionedTransaction.from_bytes(data).message.recent_blockhash
+
+
+class ExpiryPauses:
+    """The pauses of one payer. ``clock`` returns seconds."""
+
+    def __init__(self, pauses: Backoff = PAUSES, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pauses = pauses
+        self._clock = clock
+        self._order = asyncio.Lock()
+        self._ended = asyncio.Event()
+        self._failures = 0
+        self._counted_at = 0.0
+        self._next = 0.0
+
+    def expired(self, signed_at: float) -> None:
+        """Record an expired transaction; those signed before the last pause began count once."""
+        if self._failures and signed_at < self._counted_at:
+            return
+        self._failures += 1
+        self._counted_at = self._clock()
+        self._next = self._counted_at + jittered(self._pauses, self._failures)
+        self._ended.clear()
+
+    def landed(self) -> None:
+        """Record a landed transaction."""
+        self._failures = 0
+        self._ended.set()
+
+    async def wait(self) -> None:
+        """Return when another transaction may be signed; callers in a pause follow each other, a pause apart."""
+        if not self._failures:
+            return
+        async with self._order:
+            while self._failures and (remaining_s := self._next - self._clock()) > 0:
+                try:
+                    async with asyncio.timeout(remaining_s):
+                        await self._ended.wait()
+                except TimeoutError:
+                    continue
+            if self._failures:
+                self._next = self._clock() + jittered(self._pauses, self._failures)

@@ -26,7 +26,7 @@ from forester.settings import SigningKey
 from forester.transactions.blockhash import Blockhashes
 from forester.transactions.builder import Budget, Built, TransactionTooLarge, build, fitting
 from forester.transactions.confirm import Confirmations, Fate, Outcome
-from forester.transactions.expiry_pauses import PAUSES, ExpiryPauses
+from forester.transactions.expiry import PAUSES, ExpiryPauses
 from forester.transactions.own_signatures import OwnSignatures
 from forester.transactions.pending_transactions import PendingTransactions, Signed
 from forester.transactions.priority_fee import PriorityFee

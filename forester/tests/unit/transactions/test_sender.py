@@ -28,7 +28,7 @@ from forester.journal.spending import SpendingStore
 from forester.observability.metrics import Metrics
 from forester.settings import Settings, SigningKey
 from forester.transactions.confirm import Confirmations, ConfirmationTimes, Fate, Outcome
-from forester.transactions.expiry_pauses import PAUSES
+from forester.transactions.expiry import PAUSES
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
 from forester.transactions.spending import BudgetExceeded, SpendingBudget
