@@ -96,7 +96,11 @@ def duration(slots: int) -> str:
     return f"{hours(slots)} hours" if minutes >= 60 else f"{minutes} minutes"
 
 
-@lru_cache(maxsize=256)
+_SCHEDULES = 1024
+"""Trees of two epochs that the dashboard reads every second; some 35 kB each where an epoch has thousands of slots."""
+
+
+@lru_cache(maxsize=_SCHEDULES)
 def owners(
     shares: tuple[tuple[int, int], ...], total_weight: int, key: bytes, epoch: int, light_slots: int
 ) -> tuple[int | None, ...]:
