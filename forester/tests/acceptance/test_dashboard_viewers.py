@@ -12,7 +12,7 @@ from pathlib import Path
 from localnet_process import Localnet, running_localnet
 
 from forester.api.monitoring import Watcher, watching
-from forester.daemon.compose import Daemon
+from forester.daemon.daemon import Daemon
 from forester.daemon.services import open_services
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics

@@ -290,7 +290,7 @@ class MerkleTree:
 
     def roll_back(self, stage: int) -> None:
         """Revert the changes of ``stage`` and all later ones. Raises StageUnknown if it is not open."""
-        place = self._stage_place(stage)
+        place = self._stage_position(stage)
         for undone in reversed(self._stages[place:]):
             for number, node in undone.replaced.items():
                 if node is None:
@@ -302,9 +302,9 @@ class MerkleTree:
 
     def confirm(self, stage: int) -> None:
         """Make the changes of ``stage`` and all earlier ones final. Raises StageUnknown if it is not open."""
-        del self._stages[: self._stage_place(stage) + 1]
+        del self._stages[: self._stage_position(stage) + 1]
 
-    def _stage_place(self, number: int) -> int:
+    def _stage_position(self, number: int) -> int:
         for place, stage in enumerate(self._stages):
             if stage.number == number:
                 return place

@@ -13,7 +13,7 @@ from forester.chain.rpc_pool import RpcPool
 from forester.cli.checking import RETRY
 from forester.cli.options import output_option, refused_options, setting_options
 from forester.cli.start_checks import require_for_start, run_start_checks
-from forester.daemon.compose import Daemon
+from forester.daemon.daemon import Daemon
 from forester.daemon.plan import make_plan, plan_text
 from forester.daemon.services import journal_path, open_services
 from forester.daemon.waiting import first_of

@@ -24,7 +24,7 @@ from forester.api.app import serving_api
 from forester.api.routes import Monitoring
 from forester.cli import start as start_module
 from forester.cli.start_checks import StartCheck
-from forester.daemon.compose import Daemon
+from forester.daemon.daemon import Daemon
 from forester.daemon.services import open_services
 from forester.daemon.supervisor import Supervisor
 from forester.errors import EndpointTimedOut

@@ -17,7 +17,7 @@ from scripted_node import serving
 from start_options import NEEDED, NOWHERE, Network, Pauses, chosen, until
 
 from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_tree_metadata
-from forester.daemon.compose import Daemon
+from forester.daemon.daemon import Daemon
 from forester.daemon.live_epochs import LiveEpoch
 from forester.daemon.services import open_services
 from forester.observability.health import HealthBoard

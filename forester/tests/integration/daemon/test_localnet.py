@@ -23,7 +23,7 @@ from forester.api.monitoring import watching
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.cli.main import cli
-from forester.daemon.compose import Daemon
+from forester.daemon.daemon import Daemon
 from forester.daemon.services import open_services
 from forester.network_status.reader import read_network
 from forester.network_status.state import NetworkState

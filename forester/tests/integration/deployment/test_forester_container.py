@@ -26,7 +26,7 @@ from container_files import (
 from localnet_process import Localnet, running_localnet
 from redis_server import free_port
 
-from forester.daemon.compose import STOP_S
+from forester.daemon.daemon import STOP_S
 from forester.log_level import LOG_LEVEL
 from forester.settings import Settings
 from forester.settings.model import is_in_files

@@ -15,9 +15,9 @@ from solders.keypair import Keypair
 from start_options import Network, until
 
 from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
-from forester.daemon import compose as compose_module
+from forester.daemon import daemon as daemon_module
 from forester.daemon.clock import STUCK_S, SlotClock
-from forester.daemon.compose import Daemon
+from forester.daemon.daemon import Daemon
 from forester.daemon.epochs import EpochKeeper
 from forester.daemon.funds import Funds
 from forester.daemon.services import open_services
@@ -65,7 +65,7 @@ async def test_daemon__no_node_answers__ends_at_once_when_asked_and_gives_the_jo
 async def test_daemon__at_work__watches_who_else_signs_with_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compose_module, "KeyWatch", partial(KeyWatch, every_s=0.01))
+    monkeypatch.setattr(daemon_module, "KeyWatch", partial(KeyWatch, every_s=0.01))
     shutdown, node = Shutdown(), Network(answers={"getSignaturesForAddress": []})
     async with asyncio.timeout(60), serving(node):
         chosen = settings(tmp_path).model_copy(update={"rpc_url": SecretStr(node.url)})
