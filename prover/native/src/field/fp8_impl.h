@@ -29,12 +29,8 @@ typedef struct fp8 {
 #define FP8_PRODUCT static __attribute__((noinline)) void
 #endif
 
-/* Functions between products. With two registers per limb, arguments would pass through memory at each call, so they are inlined. */
-#if LANES_PARTS > 1
+/* Functions between products: a call would pass arguments through memory, and clear the upper halves of registers on return. */
 #define FP8_INLINE static inline __attribute__((always_inline))
-#else
-#define FP8_INLINE static inline
-#endif
 
 static const lanes52_modulus FP8_MODULUS = {
     {0x08c16d87cfd47, 0x916871ca8d3c2, 0x181585d97816a, 0xa029b85045b68, 0x030644e72e131},
