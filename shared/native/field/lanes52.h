@@ -6,9 +6,13 @@
  * reduced. Requirements: an odd modulus below 2^254; the 52-bit limbs of p and of `shifted` differ from 2^51 - 1; the negated
  * inverse modulo 2^52 is below 2^51. Time does not depend on values.
  *
- * A row adds a b[i] and a multiple m p to the columns i .. i + 5, so that column i becomes divisible by 2^52; the quotient is
+ * A row adds a b[i] and a multiple of p to the columns i .. i + 6, so that column i becomes divisible by 2^52; the quotient is
  * carried into column i + 1. A column accumulates at most five low and five high halves below 2^52 of each of up to four products
- * and of m p: less than 2^58.
+ * and of the multiple: less than 2^58 in absolute value, also where products are subtracted from each other.
+ * - The first three rows add m N for N = p inverse, which is -1 modulo 2^52: so m is the low limb of the column, and the rest of
+ * the column is its carry. N + 1 = 2^52 shifted has no more digits than p.
+ * - The last two rows add m p for m = inverse times the column modulo 2^52, because N would give larger results. The low half of
+ * m p[0] is minus the low limb of the column modulo 2^52. So the carry is the column over 2^52 rounded up, without that half.
  *
  * The including unit defines LANES_IFMA when it is compiled for AVX-512 IFMA, and additionally LANES_IFMA_EMULATED when the
  * instructions are emulated. Without LANES_IFMA, with AVX-512 or AVX2, the halves of a product are computed in floating point
@@ -21,11 +25,8 @@
  * - p is used in signed digits d, |d| < 2^51, and a quotient m as the double 2^52 + m, the form of a low half. Then |(2^52 + m)
  * d| < 2^104 as well. The low half is that of m d; the high half is too large by d, which the start of the column subtracts. For
  * d < 0 the sum starts from 2^105 - 2^52 and stays in [2^104, 2^105).
- * - The first three rows add a multiple m N of N = p inverse, which is -1 modulo 2^52: so m is the low limb of the column, and
- * the rest of the column is its carry. N + 1 = 2^52 shifted has no more digits than p.
- * - The last two rows add m p, because N would give larger results. The low limb x of the column enters the quotient as 2^52 + x
- * too: its product with a number of absolute value below 2^51 is below 2^104 in absolute value and has the low half of x times
- * that number.
+ * - In the last two rows the low limb x of the column enters the quotient as 2^52 + x too: its product with a number of absolute
+ * value below 2^51 is below 2^104 in absolute value and has the low half of x times that number.
  * - There m d0 + x is divisible by 2^52 for the lowest digit d0, so the carry is the high half of m d0 rounded up: the rounding
  * error of a sum minus m d0, rounded towards zero. That sum is 2^105 - 2^52 for d0 > 0 and 2^104 for d0 < 0.
  * - Columns may be negative. They start 2^60 higher, and the next one 2^8 lower, so that carries are never negative.
@@ -104,9 +105,12 @@ LANES_INLINE __m512i lanes52_add_high(__m512i sum, __m512i a, __m512i b) { retur
 
 /* ---- a product of limbs, and the end of a row ---------------------------------------------------- */
 
+/* Number of rows that add a multiple of N. */
+#define LANES52_SHIFTED_ROWS 3
+
 /* lanes52_factor: a limb as a factor.
  * lanes52_accumulate: *low += low half of a b, *high += high half.
- * lanes52_finish_row: t[row .. row + 6) += m p, then the carry; called for rows 0 to 4.
+ * lanes52_finish_row: adds the row's multiple of p to columns row .. row + 6, then the carry; called for rows 0 to 4.
  * lanes52_start: initial value of column k when each row has the given number of products. */
 
 #if defined(LANES_IFMA)
@@ -124,12 +128,18 @@ LANES_INLINE void lanes52_accumulate(lanes_part *low, lanes_part *high, lanes52_
     *high = lanes52_add_high(*high, a, b);
 }
 
-LANES_INLINE void lanes52_finish_row(__m512i t[10], int row, const lanes52_modulus *modulus) {
-    const __m512i zero = _mm512_setzero_si512();
-    const __m512i m = lanes52_add_low(zero, t[row], lanes_set(modulus->inverse));
+LANES_INLINE void lanes52_finish_row(lanes_part t[10], int row, const lanes52_modulus *modulus) {
+    if (row < LANES52_SHIFTED_ROWS) {
+        t[row + 1] = lanes_part_add(t[row + 1], lanes_part_right_signed(t[row], 52));
+        LANES52_UNROLL
+        for (int k = 0; k < 5; k++) lanes52_accumulate(&t[row + 1 + k], &t[row + 2 + k], t[row], lanes_set(modulus->shifted[k]));
+        return;
+    }
+    const lanes_part m = lanes52_add_low(lanes_zero(), t[row], lanes_set(modulus->inverse));
+    t[row + 1] = lanes_part_add(t[row + 1], lanes_part_right_signed(lanes_part_add(t[row], lanes_part_set(LANES52_MASK)), 52));
+    t[row + 1] = lanes52_add_high(t[row + 1], m, lanes_set(modulus->p[0]));
     LANES52_UNROLL
-    for (int k = 0; k < 5; k++) lanes52_accumulate(&t[row + k], &t[row + k + 1], m, lanes_set(modulus->p[k]));
-    t[row + 1] = _mm512_add_epi64(t[row + 1], _mm512_srli_epi64(t[row], 52));
+    for (int k = 1; k < 5; k++) lanes52_accumulate(&t[row + k], &t[row + k + 1], m, lanes_set(modulus->p[k]));
 }
 
 #else
@@ -146,8 +156,6 @@ typedef lanes_real lanes52_factor;
 /* The amount by which columns start higher; its carry follows. */
 #define LANES52_LIFT ((uint64_t)1 << 60)
 #define LANES52_LIFT_CARRY ((uint64_t)1 << 8)
-/* Number of rows that add a multiple of N. */
-#define LANES52_SHIFTED_ROWS 3
 
 LANES_INLINE lanes52_factor lanes52_factor_of(lanes_part limb) { return lanes_part_to_real(limb); }
 
@@ -263,7 +271,11 @@ LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *
 /* ---- whole products ------------------------------------------------------------------------------ */
 
 /* Normalises the result; columns are lifted without LANES_IFMA. */
+#if defined(LANES_IFMA)
+LANES_INLINE void lanes52_finish(lanes_part r[5]) { lanes52_carry_part(r, 1); }
+#else
 LANES_INLINE void lanes52_finish(lanes_part r[5]) { lanes52_carry_part(r, 0); }
+#endif
 
 /* Quotients of rows depend on each other. With one part, rows of products are interleaved with them. With several parts it is
  * faster to compute all products part by part, and then to interleave the ends of rows of all parts. */
@@ -387,59 +399,6 @@ LANES_INLINE void lanes52_mul_add(lanes_u64 r[5], const lanes_u64 a[5], const la
 /* lanes52_mul: r = a b / R. lanes52_sqr: r = a^2 / R; products of different limbs are summed once and doubled. r may alias
  * operands. */
 
-#if defined(LANES_IFMA)
-
-LANES_INLINE void lanes52_mul(__m512i r[5], const __m512i a[5], const __m512i b[5], const lanes52_modulus *modulus) {
-    const __m512i zero = _mm512_setzero_si512();
-    const __m512i inverse = lanes_set(modulus->inverse);
-    __m512i t0 = zero, t1 = zero, t2 = zero, t3 = zero, t4 = zero, t5;
-    const __m512i p0 = lanes_set(modulus->p[0]), p1 = lanes_set(modulus->p[1]), p2 = lanes_set(modulus->p[2]),
-                  p3 = lanes_set(modulus->p[3]), p4 = lanes_set(modulus->p[4]);
-    for (int i = 0; i < 5; i++) {
-        const __m512i bi = b[i];
-        t0 = lanes52_add_low(t0, a[0], bi);
-        const __m512i m = lanes52_add_low(zero, t0, inverse);
-        t1 = lanes52_add_low(t1, a[1], bi);
-        t2 = lanes52_add_low(t2, a[2], bi);
-        t3 = lanes52_add_low(t3, a[3], bi);
-        t4 = lanes52_add_low(t4, a[4], bi);
-        t5 = lanes52_add_high(zero, a[4], bi);
-        t1 = lanes52_add_high(t1, a[0], bi);
-        t2 = lanes52_add_high(t2, a[1], bi);
-        t3 = lanes52_add_high(t3, a[2], bi);
-        t4 = lanes52_add_high(t4, a[3], bi);
-        t0 = lanes52_add_low(t0, m, p0);
-        t1 = lanes52_add_low(t1, m, p1);
-        t2 = lanes52_add_low(t2, m, p2);
-        t3 = lanes52_add_low(t3, m, p3);
-        t4 = lanes52_add_low(t4, m, p4);
-        t1 = lanes52_add_high(t1, m, p0);
-        t2 = lanes52_add_high(t2, m, p1);
-        t3 = lanes52_add_high(t3, m, p2);
-        t4 = lanes52_add_high(t4, m, p3);
-        t5 = lanes52_add_high(t5, m, p4);
-        t0 = _mm512_add_epi64(t1, _mm512_srli_epi64(t0, 52));
-        t1 = t2, t2 = t3, t3 = t4, t4 = t5;
-    }
-    r[0] = t0, r[1] = t1, r[2] = t2, r[3] = t3, r[4] = t4;
-    lanes52_carry(r, 1);
-}
-
-LANES_INLINE void lanes52_sqr(__m512i r[5], const __m512i a[5], const lanes52_modulus *modulus) {
-    __m512i t[10];
-    for (int i = 0; i < 10; i++) t[i] = _mm512_setzero_si512();
-    for (int i = 0; i < 4; i++) {
-        for (int j = i + 1; j < 5; j++) lanes52_accumulate(&t[i + j], &t[i + j + 1], a[i], a[j]);
-    }
-    for (int i = 1; i < 9; i++) t[i] = _mm512_add_epi64(t[i], t[i]);
-    for (int i = 0; i < 5; i++) lanes52_accumulate(&t[2 * i], &t[2 * i + 1], a[i], a[i]);
-    for (int i = 0; i < 5; i++) lanes52_finish_row(t, i, modulus);
-    for (int k = 0; k < 5; k++) r[k] = t[5 + k];
-    lanes52_carry(r, 1);
-}
-
-#else
-
 LANES_INLINE void lanes52_mul(lanes_u64 r[5], const lanes_u64 a[5], const lanes_u64 b[5], const lanes52_modulus *modulus) {
     lanes52_mul_add(r, a, b, NULL, modulus);
 }
@@ -475,7 +434,5 @@ LANES_INLINE void lanes52_sqr(lanes_u64 r[5], const lanes_u64 a[5], const lanes5
     if (LANES52_ROWS_IN_TURN) lanes52_finish_rows(sums, modulus);
     lanes52_finish_parts(r, sums);
 }
-
-#endif
 
 #endif

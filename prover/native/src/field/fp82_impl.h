@@ -27,37 +27,7 @@ FP8_INLINE void fp82_add(fp82 *r, const fp82 *a, const fp82 *b) {
     fp8_add(&r->c1, &a->c1, &b->c1);
 }
 
-/* 1 when components of products may exceed 3p. */
-#if defined(LANES_IFMA)
-#define FP82_WIDE 1
-#else
-#define FP82_WIDE 0
-#endif
-
-#if defined(LANES_IFMA)
-
-/* The three products of Karatsuba's method: a0 b0, a1 b1, (a0 + a1)(b0 + b1). For wide a and b the first two are below 1.7p and
- * the third is below 3.6p. */
-static inline __attribute__((always_inline)) void fp82_products(fp8 *low, fp8 *high, fp8 *mid, const fp82 *a,
-                                                                const fp82 *b) {
-    fp8 sum_a, sum_b;
-    fp8_add(&sum_a, &a->c0, &a->c1);
-    fp8_add(&sum_b, &b->c0, &b->c1);
-    fp8_mul(low, &a->c0, &b->c0);
-    fp8_mul(high, &a->c1, &b->c1);
-    fp8_mul(mid, &sum_a, &sum_b);
-}
-
-/* r = a b. low - high + 4p and mid - low - high + 4p are non-negative as integers, because products are. */
-static inline __attribute__((always_inline)) void fp82_mul(fp82 *r, const fp82 *a, const fp82 *b) {
-    fp8 low, high, mid;
-    fp82_products(&low, &high, &mid, a, b);
-    fp8_sub(&r->c0, &low, &high);
-    for (int i = 0; i < 5; i++) high.v[i] = lanes_add(high.v[i], low.v[i]);
-    fp8_sub(&r->c1, &mid, &high);
-}
-
-#elif LANES_PARTS > 1
+#if LANES_PARTS > 1
 
 /* r = a b: c0 = a0 b0 + a1 (10p - b1), c1 = a0 b1 + a1 b0, with one reduction each. Karatsuba's method needs a seventh fewer
  * operations, but its code does not fit the cache of decoded instructions and is slower here. b < 10p; for wide a and b < 6.1p

@@ -139,8 +139,8 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #define VE fp82
 #define V(operation) fp82_##operation
 #define VE_ONE(r) fp82_set_one(r)
-#define MSM_X_BOUND (FP82_WIDE ? 9 : 8)
-#define MSM_Y_BOUND (FP82_WIDE ? 13 : 8)
+#define MSM_X_BOUND 8
+#define MSM_Y_BOUND 8
 #include "msm/scratch_impl.h"
 #include MSM_PAIR_ADDITION
 #include "msm/group_impl.h"
