@@ -17,9 +17,6 @@
 #define MSM_PART static inline __attribute__((always_inline))
 #endif
 
-/* Blocks whose sums are finished together: with two registers per limb their products are interleaved (field/lanes52.h). */
-#define MSM_BLOCKS_AT_ONCE (LANES_PARTS > 1 ? 2 : 1)
-
 /* ---- pairs of summands ------------------------------------------------------------------------------ */
 
 /* Bit i is set when owners[i] == owners[i + 1]. Reads 65 elements. */

@@ -103,6 +103,7 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #define VE_ONE(r) fp8_set(r, FP8_ONE)
 #define MSM_X_BOUND 7
 #define MSM_Y_BOUND 7
+#define MSM_BLOCKS_AT_ONCE 2 /* blocks of pairs whose sums are finished together; this affects speed only */
 #include "msm/scratch_impl.h"
 #include MSM_PAIR_ADDITION
 #include "msm/group_impl.h"
@@ -125,6 +126,7 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #undef VE_ONE
 #undef MSM_X_BOUND
 #undef MSM_Y_BOUND
+#undef MSM_BLOCKS_AT_ONCE
 
 #define FE fp2
 #define F(operation) fp2_##operation
@@ -141,6 +143,7 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #define VE_ONE(r) fp82_set_one(r)
 #define MSM_X_BOUND 8
 #define MSM_Y_BOUND 8
+#define MSM_BLOCKS_AT_ONCE (LANES_PARTS > 1 ? 2 : 1)
 #include "msm/scratch_impl.h"
 #include MSM_PAIR_ADDITION
 #include "msm/group_impl.h"
@@ -163,5 +166,6 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #undef VE_ONE
 #undef MSM_X_BOUND
 #undef MSM_Y_BOUND
+#undef MSM_BLOCKS_AT_ONCE
 
 #endif
