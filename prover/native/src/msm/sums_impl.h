@@ -17,9 +17,14 @@
 #include "msm/plan.h"
 #include "msm/table.h"
 
-/* Average pairs per inversion, and summands per slab of trees. They affect speed only. */
+/* Average pairs per inversion, and summands per slab of trees. They affect speed only. The state of the pairs must fit the
+ * second-level cache, which is smaller where there is no IFMA. */
 #ifndef MSM_PAIRS
+#if defined(LANES_IFMA)
+#define MSM_PAIRS 1536
+#else
 #define MSM_PAIRS 768
+#endif
 #endif
 #ifndef MSM_SLAB
 #define MSM_SLAB 8192
