@@ -56,6 +56,7 @@ static void prove_join(prove_state *p, prove_base *base) {
         g1_msm_join_windows(&base->krs, s->k, msm_cut_pieces(&s->cut_k), &p->w_plan);
         g1_msm_join_windows(&t, s->z, msm_cut_pieces(&s->cut_z), &p->h_plan);
         g1_xyzz_add(&base->krs, &base->krs, &t);
+        os_random_wipe(&t, sizeof t);
     }
     if (p->method == G16_BLINDING_CLASSICAL) g1_msm_join_windows(&base->bs1, s->b1, msm_cut_pieces(&s->cut_b1), &p->w_plan);
 }
