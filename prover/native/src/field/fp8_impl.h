@@ -150,6 +150,27 @@ FP8_INLINE void fp8_negate_lanes(fp8 *r, uint8_t lanes) {
     fp8_reduce_packed(r, 1);
 }
 
+/* Returns the lanes whose value is a multiple of p, for normalised values below 8p, as bits. */
+static inline uint8_t fp8_zero_lanes(const fp8 *a) {
+    uint8_t zero = 0;
+    for (unsigned multiple = 0; multiple < 8; multiple++) {
+        uint64_t carry = 0;
+        uint8_t equal = 0xff;
+        for (int i = 0; i < 5; i++) {
+            carry += FP8_P[i] * multiple; /* below 2^56 */
+            equal &= lanes_bits(lanes_equal(a->v[i], lanes_set(carry & FP8_MASK)));
+            carry >>= 52;
+        }
+        zero |= equal;
+    }
+    return zero;
+}
+
+/* Replaces the lanes whose bit is set. */
+static inline void fp8_replace_lanes(fp8 *r, uint8_t lanes, const fp8 *by) {
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_choose(lanes_choice_of(lanes), by->v[i], r->v[i]);
+}
+
 /* ---- memory ------------------------------------------------------------------- */
 
 /* Converts four packed limbs to five limbs of 52 bits. */

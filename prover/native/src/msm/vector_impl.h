@@ -2,7 +2,7 @@
  *
  * The stored representation is packed (field/fp8_impl.h): coordinates times 2^260, below 2p + 2^212, not reduced. Pairs that the
  * formula does not cover (equal x, infinity) are rare: they make the product of the differences zero or are announced by
- * seen_infinity; then scalar code adds the whole batch.
+ * seen_infinity. Their differences are then replaced by one, and scalar code adds them at the end.
  *
  * The including header also defines VE (vector element type), V(op) and VE_ONE(r); C(lanes_square) comes from msm/lanes_impl.h.
  */
@@ -55,20 +55,17 @@ static inline void C(msm_point_of_operand)(AFFINE *r, C(msm_operand) operand) {
     if (operand & 1) C(affine_neg)(r, r);
 }
 
-/* The same as msm_add_pairs, one pair at a time. */
-static void C(msm_add_pairs_scalar)(C(msm_scratch) *s, AFFINE *sums, const C(msm_operand) *at_p,
-                                    const C(msm_operand) *at_q, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        AFFINE p, q;
-        XYZZ sum;
-        C(msm_point_of_operand)(&p, at_p[i]);
-        C(msm_point_of_operand)(&q, at_q[i]);
-        C(xyzz_from_affine)(&sum, &p);
-        C(xyzz_add_affine)(&sum, &sum, &q);
-        C(xyzz_to_affine)(&p, &sum);
-        C(msm_scale)(&sums[i], &p, &FP_TO_R260);
-        s->seen_infinity |= C(xyzz_is_infinity)(&sum);
-    }
+/* *sum = p + q for any two points. */
+static void C(msm_add_pair_scalar)(C(msm_scratch) *s, AFFINE *stored, C(msm_operand) at_p, C(msm_operand) at_q) {
+    AFFINE p, q;
+    XYZZ sum;
+    C(msm_point_of_operand)(&p, at_p);
+    C(msm_point_of_operand)(&q, at_q);
+    C(xyzz_from_affine)(&sum, &p);
+    C(xyzz_add_affine)(&sum, &sum, &q);
+    C(xyzz_to_affine)(&p, &sum);
+    C(msm_scale)(stored, &p, &FP_TO_R260);
+    s->seen_infinity |= C(xyzz_is_infinity)(&sum);
 }
 
 /* Pairs the operands of each sum: the pairs go to s->p and s->q; addresses of their future sums, and operands without a partner,
@@ -208,25 +205,56 @@ MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, VE *i
     }
 }
 
+/* Computes the prefixes of all blocks. Even and odd blocks have separate products, which are independent. */
+static void C(msm_multiply_differences)(C(msm_scratch) *s, uint32_t blocks) {
+    for (uint32_t block = 0; block < blocks; block++) {
+        C(msm_shared) *shared = &s->shared[block];
+        V(mul)(&shared[2].prefix, &shared->prefix, &shared->difference_x);
+    }
+}
+
+/* Replaces by one the differences of pairs that the formula does not cover; bit i of aside[b] is set for pair i of block b. */
+static __attribute__((noinline)) void C(msm_set_aside)(C(msm_scratch) *s, uint8_t *aside, const C(msm_operand) *at_p,
+                                                       const C(msm_operand) *at_q, uint32_t blocks) {
+    VE one;
+    VE_ONE(&one);
+    for (uint32_t block = 0; block < blocks; block++) {
+        VE *difference = &s->shared[block].difference_x;
+        uint8_t chosen = 0xff;
+        for (int c = 0; c < VE_FP8S; c++) chosen &= fp8_zero_lanes(VE_FP8(difference, c));
+        for (uint32_t i = 0; i < FP8_LANES && s->seen_infinity; i++) {
+            const uint32_t pair = block * FP8_LANES + i;
+            const int given = C(affine_is_infinity)(C(msm_point)(at_p[pair])) | C(affine_is_infinity)(C(msm_point)(at_q[pair]));
+            chosen |= (uint8_t)(given << i);
+        }
+        aside[block] = chosen;
+        if (!chosen) continue;
+        for (int c = 0; c < VE_FP8S; c++) fp8_replace_lanes(VE_FP8(difference, c), chosen, VE_FP8(&one, c));
+    }
+    C(msm_multiply_differences)(s, blocks);
+}
+
+/* all = the product of the differences of all blocks; returns 0 when it is zero in some lane. */
+static int C(msm_invert_differences)(const C(msm_scratch) *s, VE *all, uint32_t blocks) {
+    V(mul)(all, &s->shared[blocks].prefix, &s->shared[blocks + 1].prefix);
+    return V(inv)(all, all);
+}
+
 /* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs; sums must not overlap the operands. When the last block is incomplete,
  * elements of sums, at_p and at_q beyond the last pair are overwritten. */
 static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at_p, C(msm_operand) *at_q,
                              uint32_t count) {
     LANES_REGION;
     MSM_COUNT(count);
-    if (s->seen_infinity) {
-        C(msm_add_pairs_scalar)(s, sums, at_p, at_q, count);
-        return;
-    }
     /* The last block is completed with copies of the last pair. */
     const uint32_t blocks = (count + FP8_LANES - 1) / FP8_LANES;
     for (uint32_t i = count; i < blocks * FP8_LANES; i++) {
         at_p[i] = at_p[count - 1];
         at_q[i] = at_q[count - 1];
     }
-    /* Even and odd blocks have separate products, which are independent. */
     VE_ONE(&s->shared[0].prefix);
     VE_ONE(&s->shared[1].prefix);
+    VE inverse[2], all;
     for (uint32_t block = 0; block < blocks; block++) {
         C(msm_shared) *shared = &s->shared[block];
         const uint32_t first = block * FP8_LANES, ahead = first + MSM_PREFETCH_PAIRS;
@@ -237,13 +265,13 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
         MSM_EACH(h, LANES_PARTS) C(msm_begin_part)(shared, at_p + first, at_q + first, h);
         V(mul)(&shared[2].prefix, &shared->prefix, &shared->difference_x);
     }
-    VE inverse[2], all;
-    const VE *const even = &s->shared[blocks + (blocks & 1)].prefix, *const odd = &s->shared[blocks + !(blocks & 1)].prefix;
-    V(mul)(&all, even, odd);
-    if (!V(inv)(&all, &all)) {
-        C(msm_add_pairs_scalar)(s, sums, at_p, at_q, count);
-        return;
+    uint8_t aside[MSM_MAX_PAIRS / FP8_LANES + 1];
+    const int exceptional = s->seen_infinity || !C(msm_invert_differences)(s, &all, blocks);
+    if (__builtin_expect(exceptional, 0)) {
+        C(msm_set_aside)(s, aside, at_p, at_q, blocks);
+        (void)C(msm_invert_differences)(s, &all, blocks);
     }
+    const VE *const even = &s->shared[blocks + (blocks & 1)].prefix, *const odd = &s->shared[blocks + !(blocks & 1)].prefix;
     V(mul)(&inverse[0], odd, &all);
     V(mul)(&inverse[1], even, &all);
     for (uint32_t block = blocks; block > 0;) {
@@ -254,6 +282,11 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
             C(msm_end_blocks)(shared, sums + block * FP8_LANES, inverse, 2);
         } else {
             C(msm_end_blocks)(shared, sums + block * FP8_LANES, &inverse[block & 1], 1);
+        }
+    }
+    for (uint32_t block = 0; exceptional && block < blocks; block++) {
+        for (uint32_t i = block * FP8_LANES; aside[block]; i++, aside[block] >>= 1) {
+            if (aside[block] & 1 && i < count) C(msm_add_pair_scalar)(s, &sums[i], at_p[i], at_q[i]);
         }
     }
 }
