@@ -192,7 +192,9 @@ static size_t prove_lay_out(prove_state *p, arena a, uint32_t threads, uint32_t 
     } else {
         p->h_digits = prove_take_h_digits(p, &a, msm_digits_bytes(&p->h_plan, h_count));
         p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->w_plan, 0));
-        p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->h_plan, h_count));
+        /* A worker sorts the entries of one range; with fewer threads there may be fewer ranges. */
+        const msm_cut least = msm_cut_least(&p->h_plan, h_count, 0);
+        p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->h_plan, msm_cut_range(&least, h_count)));
     }
     prove_lay_out_sums(p, &a, threads, share);
     p->worker_memory = arena_take(&a, p->worker_bytes * threads);

@@ -161,7 +161,8 @@ static void prove_task_z(void *argument, uint32_t index, uint32_t worker) {
     const uint64_t start = prove_now_ns();
     const uint32_t count = (uint32_t)prove_h_count(p->key), pieces = msm_cut_pieces(&p->sums.cut_z), window = index / pieces;
     g1_msm_scratch scratch;
-    g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->h_plan, count);
+    g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->h_plan,
+                            msm_cut_range(&p->sums.cut_z, count));
     g1_msm_piece(&p->sums.z[index], &scratch, msm_window_buckets(&p->h_plan, window), &p->sums.cut_z, index % pieces,
                  p->folded ? p->key->pk.fold_t : p->key->pk.z, count, msm_digits(p->h_digits, count, window, 0),
                  msm_digits(p->h_digits, count, window, 1));
