@@ -74,8 +74,17 @@ static inline uint32_t C(msm_append)(C(msm_scratch) *s, uint32_t used, const AFF
     return used + !C(affine_is_infinity)(point);
 }
 
+/* Appends the lines with bit `bit` in their number, or all lines if `bit` is negative; returns the new number of operands. */
+static uint32_t C(msm_append_lines)(C(msm_scratch) *s, uint32_t used, const AFFINE *lines, uint32_t count, int bit, uint32_t owner) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (bit < 0 || i >> bit & 1) used = C(msm_append)(s, used, &lines[i], owner);
+    }
+    return used;
+}
+
 /* out = sum of b * buckets[b], plain = sum of buckets[b]. Two-level bucket sum: with b = high * 2^k + low + 1, sum b * B_b = 2^k
- * * sum high * (sum over low) + sum (low + 1) * (sum over high). */
+ * * sum high * (sum over low) + sum low * (sum over high) + sum B_b. A line is a sum over low or over high. The sum of number times
+ * line is that of 2^j times the sum of the lines with bit j in their number. */
 static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32_t buckets) {
     uint32_t low_bits = 0, used = 0;
     while (((uint32_t)1 << (2 * low_bits)) < buckets) low_bits++;
@@ -92,22 +101,24 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32
         for (uint32_t i = 0; i < length; i++) used = C(msm_append)(s, used, bucket + (size_t)i * step, line);
     }
     C(msm_sum_operands)(s, s->lines, used);
-    XYZZ part[2];
-    for (int by_low = 0; by_low < 2; by_low++) {
-        const AFFINE *lines = by_low ? s->lines + highs : s->lines;
-        XYZZ running;
-        C(xyzz_set_infinity)(&running);
-        C(xyzz_set_infinity)(&part[by_low]);
-        for (uint32_t i = by_low ? lows : highs; i-- > (by_low ? 0u : 1u);) {
-            AFFINE sum;
-            C(msm_from_stored)(&sum, &lines[i]);
-            C(xyzz_add_affine)(&running, &running, &sum);
-            C(xyzz_add)(&part[by_low], &part[by_low], &running);
-        }
-        if (by_low) *plain = running;
+    /* Sums of lines by bit of b - 1, from the lowest, and the sum of all lines. */
+    AFFINE sums[2 * MSM_LINE_BITS + 1], sum;
+    uint32_t bits = 0;
+    memset(sums, 0, sizeof sums);
+    used = 0;
+    for (uint32_t bit = 0; bit < low_bits; bit++) used = C(msm_append_lines)(s, used, s->lines + highs, lows, (int)bit, bits++);
+    for (uint32_t bit = 0; highs >> bit > 1; bit++) used = C(msm_append_lines)(s, used, s->lines, highs, (int)bit, bits++);
+    used = C(msm_append_lines)(s, used, s->lines + highs, lows, -1, bits);
+    C(msm_sum_operands)(s, sums, used);
+    C(xyzz_set_infinity)(out);
+    for (uint32_t bit = bits; bit-- > 0;) {
+        C(xyzz_double)(out, out);
+        C(msm_from_stored)(&sum, &sums[bit]);
+        C(xyzz_add_affine)(out, out, &sum);
     }
-    for (uint32_t i = 0; i < low_bits; i++) C(xyzz_double)(&part[0], &part[0]);
-    C(xyzz_add)(out, &part[0], &part[1]);
+    C(msm_from_stored)(&sum, &sums[bits]);
+    C(xyzz_from_affine)(plain, &sum);
+    C(xyzz_add)(out, out, plain);
 }
 
 /* Kinds of runs; each has its own specialised loop. */

@@ -46,7 +46,8 @@
 /* An entry: number of the base, then a sign bit. */
 #define MSM_ENTRY(base, negative) ((uint32_t)(base) << 1 | (uint32_t)(negative))
 /* Lines of the two-level bucket sum: at most 2^ceil((MSM_MAX_WINDOW - 1) / 2). */
-#define MSM_MAX_LINES 128
+#define MSM_LINE_BITS 7
+#define MSM_MAX_LINES (1 << MSM_LINE_BITS)
 
 /* Fixed bases (trusted setup): scalars have 254 bits, and signed recoding needs one more. A chunk of sums fits a slab for every
  * window size. */
