@@ -87,7 +87,8 @@ typedef enum g16_backend_choice {
     G16_BACKEND_ADX = 2,      /* x86-64 with mulx, adcx, adox */
     G16_BACKEND_IFMA = 3,     /* ADX, and AVX-512 IFMA for the multi-scalar multiplications */
     G16_BACKEND_AVX512 = 4,   /* ADX, and AVX-512 F, DQ and VL, for CPUs without IFMA */
-    G16_BACKEND_AVX2 = 5      /* ADX, and AVX2 and FMA */
+    G16_BACKEND_AVX2 = 5,     /* ADX, and AVX2 and FMA */
+    G16_BACKEND_AARCH64 = 6   /* aarch64 with mul and umulh in a fixed order */
 } g16_backend_choice;
 
 /* threads: threads that one call uses, including the calling thread; 0 = one per CPU

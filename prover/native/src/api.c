@@ -39,6 +39,9 @@ static const g16_backend *choose_backend(g16_backend_choice choice) {
 #endif
     if ((any || choice == G16_BACKEND_ADX) && cpu.adx) return &g16_backend_adx;
 #endif
+#if defined(__aarch64__)
+    if (any || choice == G16_BACKEND_AARCH64) return &g16_backend_aarch64;
+#endif
     return any || choice == G16_BACKEND_PORTABLE ? &g16_backend_portable : NULL;
 }
 

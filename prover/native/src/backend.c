@@ -1,6 +1,5 @@
 /* backend.c - one backend: all files with field arithmetic in one translation unit, compiled for one CPU and inlined. Compiled
- * with G16_COMPILE_PORTABLE, G16_COMPILE_ADX, G16_COMPILE_AVX2, G16_COMPILE_AVX512 or G16_COMPILE_IFMA; it exports only the table
- * at the end. */
+ * with G16_COMPILE_ and PORTABLE, ADX, AVX2, AVX512, IFMA or AARCH64; it exports only the table at the end. */
 #if defined(G16_COMPILE_IFMA)
 #define MONT256_ADX 1
 #define G16_LANES 1
@@ -26,12 +25,17 @@
 #define G16_BACKEND_TABLE g16_backend_adx
 #define G16_BACKEND_NAME "adx"
 #define G16_BACKEND_POINT_FORMAT G16_POINTS_R256
+#elif defined(G16_COMPILE_AARCH64)
+#define MONT256_A64 1
+#define G16_BACKEND_TABLE g16_backend_aarch64
+#define G16_BACKEND_NAME "aarch64"
+#define G16_BACKEND_POINT_FORMAT G16_POINTS_R256
 #elif defined(G16_COMPILE_PORTABLE)
 #define G16_BACKEND_TABLE g16_backend_portable
 #define G16_BACKEND_NAME "portable"
 #define G16_BACKEND_POINT_FORMAT G16_POINTS_R256
 #else
-#error "compile with -DG16_COMPILE_PORTABLE, -DG16_COMPILE_ADX, -DG16_COMPILE_AVX2, -DG16_COMPILE_AVX512 or -DG16_COMPILE_IFMA"
+#error "compile with -DG16_COMPILE_ and PORTABLE, ADX, AVX2, AVX512, IFMA or AARCH64"
 #endif
 
 /* Not sorted: inlining depends on the order of the functions. */

@@ -22,6 +22,8 @@
 #endif
 #if defined(POSEIDON_LANES) || defined(POSEIDON_ADX)
 #define MONT256_ADX 1
+#elif defined(__aarch64__)
+#define MONT256_A64 1
 #endif
 
 #include "poseidon/poseidon.h"

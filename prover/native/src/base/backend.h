@@ -109,6 +109,8 @@ extern const g16_backend g16_backend_adx;
 extern const g16_backend g16_backend_avx2;
 extern const g16_backend g16_backend_avx512;
 extern const g16_backend g16_backend_ifma;
+#elif defined(__aarch64__)
+extern const g16_backend g16_backend_aarch64;
 #endif
 
 #endif

@@ -948,6 +948,13 @@ static int _cffi_const_G16_BACKEND_AVX2(unsigned long long *o)
   return n;
 }
 
+static int _cffi_const_G16_BACKEND_AARCH64(unsigned long long *o)
+{
+  int n = (G16_BACKEND_AARCH64) <= 0;
+  *o = (unsigned long long)((G16_BACKEND_AARCH64) | 0);  /* check that G16_BACKEND_AARCH64 is an integer */
+  return n;
+}
+
 static int _cffi_const_G16_BLINDING_CLASSICAL(unsigned long long *o)
 {
   int n = (G16_BLINDING_CLASSICAL) <= 0;
@@ -4790,6 +4797,7 @@ static void _cffi_checkfld__g16_prepared_info(g16_prepared_info *p)
 struct _cffi_align__g16_prepared_info { char x; g16_prepared_info y; };
 
 static const struct _cffi_global_s _cffi_globals[] = {
+  { "G16_BACKEND_AARCH64", (void *)_cffi_const_G16_BACKEND_AARCH64, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_BACKEND_ADX", (void *)_cffi_const_G16_BACKEND_ADX, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_BACKEND_AUTO", (void *)_cffi_const_G16_BACKEND_AUTO, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_BACKEND_AVX2", (void *)_cffi_const_G16_BACKEND_AVX2, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
@@ -5100,7 +5108,8 @@ static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
 
 static const struct _cffi_enum_s _cffi_enums[] = {
   { "$g16_backend_choice", 38, _cffi_prim_int(sizeof(g16_backend_choice), ((g16_backend_choice)-1) <= 0),
-    "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512,G16_BACKEND_AVX2" },
+    "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512,G16_BACKEND_AVX2,"
+    "G16_BACKEND_AARCH64" },
   { "$g16_blinding", 45, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
     "G16_BLINDING_CLASSICAL,G16_BLINDING_RERANDOMISED" },
   { "$g16_circuit_kind", 296, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
@@ -5152,7 +5161,7 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  96,  /* num_globals */
+  97,  /* num_globals */
   12,  /* num_struct_unions */
   8,  /* num_enums */
   21,  /* num_typenames */

@@ -37,6 +37,7 @@ class Backend(enum.Enum):
     IFMA = lib.G16_BACKEND_IFMA
     AVX512 = lib.G16_BACKEND_AVX512
     AVX2 = lib.G16_BACKEND_AVX2
+    AARCH64 = lib.G16_BACKEND_AARCH64
 
 
 class Encoding(enum.Enum):

@@ -39,6 +39,7 @@ _BACKENDS = {
     "avx512": "AVX-512 without IFMA; with it (Intel Ice Lake, AMD Zen 4, and later) proofs would be faster",
     "avx2": "AVX2 and FMA; with AVX-512 IFMA (Intel Ice Lake, AMD Zen 4, and later) proofs would be faster",
     "adx": "ADX and BMI2; AVX-512 IFMA (Intel Ice Lake, AMD Zen 4, and later) would be faster",
+    "aarch64": "aarch64, one product at a time; AVX-512 IFMA on x86-64 would be several times faster",
     "portable": "portable C, several times slower than on x86-64 with ADX and BMI2",
 }
 

@@ -22,7 +22,7 @@ CHEAP_MULTIPLICATIONS = 32_000_000
 _SECONDS_OF_SIMD_CODE = 25e-6
 _SECONDS_OF_SCALAR_CODE = 75e-6
 """Time of one multiplication on one thread (prover/docs/explanation/folded-keys.md, "Cost")."""
-_SCALAR_BACKENDS = ("portable", "adx")
+_SCALAR_BACKENDS = ("portable", "adx", "aarch64")
 _MILLION = 10**6
 _MINUTE_S = 60
 _HOUR_S = 3600
