@@ -19,7 +19,7 @@ from typing import Any
 
 from bench_report import Report
 from fleet import Member, admit
-from network import FIRST_SLOT, Network, batch_of, running_network, say
+from network import FIRST_SLOT, Network, batch_of, log_line, running_network
 from prover_server import OURS, running
 
 from forester.errors import ForesterError
@@ -59,7 +59,9 @@ async def forest(network: Network, member: Member) -> list[dict[str, Any]]:
             if not any(tree["has_work"] for tree in trees):
                 return trees
             _ = member.pid  # it runs
-            say("   waiting: " + ", ".join(f"{tree['tree']} {tree['waiting']}" for tree in trees if tree["has_work"]))
+            log_line(
+                "   waiting: " + ", ".join(f"{tree['tree']} {tree['waiting']}" for tree in trees if tree["has_work"])
+            )
             await asyncio.sleep(POLL_S)
     finally:
         await asyncio.to_thread(member.stop)
@@ -71,7 +73,7 @@ async def demo(folder: Path, report: Report) -> None:
 
     @contextmanager
     def step(title: str) -> Iterator[None]:
-        say(f"{len(report.figures) + 1}. {title}")
+        log_line(f"{len(report.figures) + 1}. {title}")
         started = time.monotonic()
         yield
         report.figures[f"{title}, s"] = round(time.monotonic() - started, 1)
@@ -103,7 +105,7 @@ def main() -> int:
         try:
             asyncio.run(demo(Path(folder), report))
         except (DemoFailed, ForesterError, RuntimeError, subprocess.CalledProcessError) as error:
-            say(f"\nDemo failed: {error}")
+            log_line(f"\nDemo failed: {error}")
             return 1
     report.write(as_json=False)
     return 0 if report.passed else 1
