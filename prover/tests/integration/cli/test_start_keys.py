@@ -154,6 +154,23 @@ def test_start__without_a_network__answers_503_for_all_keys_within_the_deadline(
         assert service.ask("POST", "/prove", SMALL_BODY)[0] == 200
 
 
+def test_start__with_a_failing_key_server__requests_one_list_for_all_keys_and_clients(start: Start) -> None:
+    bodies = [vector_named(f"prover/{name}").body for name in ("v2_inclusion_32_1", "v2_non-inclusion_40_1")]
+    with running(KeyServer({})) as server:
+        server.checksum_faults = [status(500)] * 1000
+        with start("--auto-download", "--download-url", server.url) as service:
+            began = time.monotonic()
+            with ThreadPoolExecutor(12) as pool:
+                answers = list(pool.map(lambda body: problem(service.ask("POST", "/prove", body)), bodies * 6))
+            assert time.monotonic() - began < 20
+            assert {answer[:2] for answer in answers} == {(503, "key_not_found")}
+            assert all("downloading CHECKSUM from" in message for _, _, message in answers)
+            attempts = server.gets["CHECKSUM"]
+            assert attempts <= 10
+            time.sleep(2)
+            assert server.gets["CHECKSUM"] == attempts, "no attempt continues after its answers"
+
+
 def test_start__with_too_little_memory_for_a_key__says_need_budget_and_remedies(start: Start) -> None:
     with start("--key-memory-gb", "0.001") as service:
         code, name, message = problem(service.ask("POST", "/prove", SMALL_BODY))
