@@ -1,5 +1,6 @@
 """``forester health``: checks for cron that the forester is fit to work."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
@@ -8,11 +9,13 @@ import click
 from forester.checks.balance import check_balance
 from forester.checks.registration import check_registration
 from forester.checks.result import CheckResult
-from forester.cli.checking import Check, Connections, limit_option, run_checks
+from forester.cli.checking import Check, Connections, Push, limit_option, run_checks
 from forester.cli.options import BooleanWord, min_balance_option, output_option, setting_options
+from forester.errors import SettingsInvalid
 from forester.observability.metrics import CheckMetrics
 from forester.observability.push_gateway import push
 from forester.settings import given, load_settings
+from forester.settings.sources import FlagInvalid
 from shared.command_line import Command
 
 _NAMES = ("balance", "registration")
@@ -66,15 +69,6 @@ def health(
             return await check_registration(client, given(settings.derivation))
 
     checks: dict[str, Check] = {"balance": balance_check, "registration": registration_check}
-    gateway = load_settings(flags, only=("push_gateway_url",)).settings.push_gateway_url
-
-    async def push_results(results: list[CheckResult]) -> str:
-        async with aiohttp.ClientSession() as session:
-            await push(
-                session, given(gateway).get_secret_value(), CheckMetrics({item.name: item.success for item in results})
-            )
-        return "sent"
-
     chosen = {name for name, wanted in zip(_NAMES, (balance, registration), strict=True) if wanted} or set(_NAMES)
     run_checks(
         {name: check for name, check in checks.items() if name in chosen},
@@ -83,5 +77,30 @@ def health(
         exit_on_failure=exit_on_failure,
         by_cause=by_cause,
         summaries=_NAMES,
-        push=None if gateway is None else push_results,
+        push=_push_of(flags),
     )
+
+
+def _push_of(flags: Mapping[str, Any]) -> Push | None:
+    """Return the sender of the findings, None without a push gateway; with invalid settings one that fails."""
+    try:
+        gateway = load_settings(flags, only=("push_gateway_url",)).settings.push_gateway_url
+    except FlagInvalid:
+        raise
+    except SettingsInvalid as error:
+        invalid = error
+
+        async def fail(_: list[CheckResult]) -> str:
+            raise invalid
+
+        return fail
+    if gateway is None:
+        return None
+    url = gateway.get_secret_value()
+
+    async def send(results: list[CheckResult]) -> str:
+        async with aiohttp.ClientSession() as session:
+            await push(session, url, CheckMetrics({item.name: item.success for item in results}))
+        return "sent"
+
+    return send
