@@ -9,12 +9,9 @@ from urllib.parse import quote
 
 from yarl import URL
 
+from forester.chain.clusters import CLUSTERS, MAINNET
+
 _EXPLORER = "https://explorer.solana.com"
-_NETWORKS = {
-    "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d": ("mainnet", ""),
-    "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG": ("devnet", "?cluster=devnet"),
-    "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY": ("testnet", "?cluster=testnet"),
-}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -28,8 +25,9 @@ class Explorer:
     @classmethod
     def of(cls, genesis_hash: str | None, rpc_url: str) -> "Explorer":
         """Return the explorer of a network; a local one is only linked by a URL without a key."""
-        if genesis_hash in _NETWORKS:
-            return cls(*_NETWORKS[genesis_hash])
+        cluster = None if genesis_hash is None else CLUSTERS.get(genesis_hash)
+        if cluster is not None:
+            return cls(cluster, "" if cluster == MAINNET else f"?cluster={cluster}")
         url = URL(rpc_url)
         if url.host not in _LOOPBACK:
             return cls("private network" if genesis_hash else "network")

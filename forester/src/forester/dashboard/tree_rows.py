@@ -127,7 +127,8 @@ def _row(
 
 def remedy_of(cause: str | None) -> str | None:
     """Return the remedy of a cause; None for one that is not known here."""
-    return next((REMEDIES[known] for known in Cause if known.value == cause), None)
+    text = next((REMEDIES[known] for known in Cause if known.value == cause), None)
+    return None if text is None else f"{text[0].upper()}{text[1:]}."
 
 
 def chosen_rows(rows: list[TreeRow], choice: Choice) -> list[TreeRow]:

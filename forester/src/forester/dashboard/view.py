@@ -193,8 +193,9 @@ def _at_present(read: NetworkState, expected: int) -> NetworkState:
     return replace(read, slot=max(read.slot, min(expected, known.last)))
 
 
-def _latest(batch: BatchFacts) -> float:
-    return max(batch.times.values(), default=0.0)
+def _latest(batch: BatchFacts) -> tuple[bool, float]:
+    """Return the key of the order of batches: those that are under way first."""
+    return batch.state not in ("confirmed", "failed"), max(batch.times.values(), default=0.0)
 
 
 def _problems(inputs: Inputs) -> list[OpenProblem]:
@@ -238,10 +239,10 @@ def _warnings(inputs: Inputs) -> list[OpenProblem]:
 
 
 def _progress(documents: Sequence[ActivityDocument]) -> dict[str, TreeFacts]:
-    """Return the progress of each tree: a tree moves when any forester moves it."""
+    """Return the progress of each tree; of several foresters, the one that has observed the longest silence."""
     found: dict[str, TreeFacts] = {}
     for item in (item for document in documents for item in document.trees):
-        if item.tree not in found or item.silent_s < found[item.tree].silent_s:
+        if item.tree not in found or item.silent_s > found[item.tree].silent_s:
             found[item.tree] = item
     return found
 

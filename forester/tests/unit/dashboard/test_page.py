@@ -290,3 +290,15 @@ def test_state__without_registrations__shows_nobody() -> None:
     text = page(view_of(inputs(empty)))
     assert "none in this epoch" in text
     assert "nobody" in text
+
+
+def test_view__batches_under_way__come_before_later_ones_that_ended() -> None:
+    under_way = batch(sequence=1, state="proving", times={"staged": NOW - 900, "proving": NOW - 800})
+    found = view_of(inputs(activities=[activity(batches=[batch(sequence=2), under_way, batch(sequence=3)])]))
+    assert [item.sequence for item in found.batches] == [1, 2, 3]
+
+
+def test_view__foresters_that_observed_a_tree_for_different_times__show_the_longest_silence() -> None:
+    documents = [activity(trees=[TreeFacts(str(STATE_V2), 3, silent)]) for silent in (5.0, 90.0, 0.0)]
+    rows = {row.tree: row.silent_s for row in view_of(inputs(activities=documents)).rows}
+    assert rows == {str(STATE_V1): None, str(STATE_V2): 90.0, str(ADDRESS_V2): None}
