@@ -64,7 +64,7 @@ native: .state/members ## Build the kernel and install the prover, editable
 native-tests: native ## Build the kernel's test library
 	@prover/scripts/native tests
 
-native-cuda: native ## Build the library that proves on GPUs and put it next to the kernel (nvcc; minutes)
+native-cuda: native ## Build the library that proves on GPUs and put it next to the kernel (nvcc, or packages; minutes)
 	@prover/scripts/native cuda-library "$$($(PYTHON_BIN) -c 'from prover.kernel.device import installed_library as f; print(f())')"
 
 native-checked: .state/members ## Build the test library with invariants, ASan and UBSan

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tests and measurements on a GPU, in stages of less than ten minutes: gpu.sh build|keys [name...]|test|sanitize|bench|soak|peer|all [--again]
-#   build     libgroth16_cuda.so, the checks and the benchmarks with nvcc (NVCC=, GPU_ARCHITECTURES="80 90"), in prover/build/cuda;
+#   build     libgroth16_cuda.so, the checks and the benchmarks, in prover/build/cuda, for the GPU that is here or for
+#             GPU_ARCHITECTURES=90; with nvcc (NVCC=), or packages (prover/scripts/cuda_compiler.bash);
 #             `kernel` is the part of it that needs a C compiler alone: gpu_proof
 #   keys      keys and inputs for whole proofs, in prover/build/cuda/keys (gpu_keys.py has names and sizes); needs Python with the
 #             prover (make native), and no GPU. Existing keys are not made again. All keys found there are used
@@ -17,12 +18,13 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=prover/bench/gpu/pieces.bash
 . prover/bench/gpu/pieces.bash
+# shellcheck source=prover/scripts/cuda_compiler.bash
+. prover/scripts/cuda_compiler.bash
 
 native=prover/native
 build=${GPU_BUILD:-prover/build/cuda}
 results=$build/results
 keys=$build/keys
-nvcc=${NVCC:-nvcc}
 library=${GPU_LIBRARY:-$build/libgroth16_cuda.so}
 python=.venv/bin/python
 LARGE_KEY=100000000 # bytes, above which a key's proofs are measured and verified, but not compared with the CPU's
@@ -87,12 +89,14 @@ stage_kernel() {
 }
 
 stage_build() {
-    command -v "$nvcc" >/dev/null || {
-        echo "gpu.sh: no CUDA compiler; put nvcc (12.0 or later) on the PATH or name it in NVCC" >&2
-        return 1
-    }
+    provide_nvcc || return 1
+    # One architecture, that of the first GPU: each takes minutes.
+    if [ -z "${GPU_ARCHITECTURES:-}" ]; then
+        GPU_ARCHITECTURES=$( (nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || echo 9.0) | head -n 1 | tr -d .)
+        export GPU_ARCHITECTURES
+    fi
     local options=(-O3 -std=c++17 -I "$native" -I "$native/src" -I "$native/tests" -I shared/native) architecture jobs=()
-    for architecture in ${GPU_ARCHITECTURES:-80 90}; do
+    for architecture in $GPU_ARCHITECTURES; do
         options+=(-gencode "arch=compute_$architecture,code=sm_$architecture")
     done
     mkdir -p "$build" "$results"
@@ -100,16 +104,16 @@ stage_build() {
     compile "$build/testing_cuda_runs.o" "${host[@]}" "$native/tests/testing_cuda_runs.c"
     compile "$build/gpu_check.o" "${host[@]}" "$native/tests/gpu_check.c"
     # Each of the three takes minutes of one CPU: G2 has large kernels.
-    compile "$build/gpu_hooks.o" "$nvcc" "${options[@]}" -c "$native/tests/gpu_hooks.cu" &
+    compile "$build/gpu_hooks.o" "$NVCC" "${options[@]}" -c "$native/tests/gpu_hooks.cu" &
     jobs+=($!)
     prover/scripts/native cuda-library "$(realpath "$build")/libgroth16_cuda.so" &
     jobs+=($!)
-    compile "$build/gpu_bench" "$nvcc" "${options[@]}" -Xptxas -v prover/bench/gpu/gpu_bench.cu &
+    compile "$build/gpu_bench" "$NVCC" "${options[@]}" -Xptxas -v prover/bench/gpu/gpu_bench.cu &
     jobs+=($!)
     stage_kernel
     wait_for "${jobs[@]}"
     cp "$build/gpu_bench.log" "$results/ptxas.log"
-    "$nvcc" "${options[@]}" -o "$build/gpu_check" "$build/gpu_check.o" "$build/testing_cuda_runs.o" "$build/gpu_hooks.o"
+    "$NVCC" "${options[@]}" -o "$build/gpu_check" "$build/gpu_check.o" "$build/testing_cuda_runs.o" "$build/gpu_hooks.o"
     echo "built $build/libgroth16_cuda.so, $build/gpu_check, $build/gpu_proof and $build/gpu_bench"
 }
 
