@@ -240,6 +240,58 @@ def test_preloader__with_a_prepared_key__leaves_its_pages_to_the_system_until_it
     key.release_pages()
 
 
+def test_preloader__keys_larger_than_the_budget_together__maps_each_as_soon_as_it_is_prepared(
+    open_store: Open, folder: Path, engine: Engine
+) -> None:
+    wanted = (FIRST, SECOND, THIRD)
+    forms = folder / "prepared"
+    budget = estimate(folder, SECOND) + 3 * 2**19  # of the three, one fits at a time, with what mapped ones keep
+    store = open_store(budget, prepared_keys=PreparedKeys(forms))
+    preloader = Preloader(store, wanted, retry_s=3600)
+    preloader.start()
+    until(lambda: not preloader.missing_required())
+    until(lambda: all(is_mapped(store, name) for name in wanted))
+    assert store._metrics.key_bytes._value.get() < budget
+    witness = circuit_inputs(load("gnark/inclusion_32_1.json")["request"])
+    inputs = b"".join(value.to_bytes(32, "big") for value in witness)
+    with store.lease(SECOND, CancelFlag()) as key:
+        assert key.is_prepared
+        proof = key.prove(inputs)
+        key.verifying_key.verify(proof.points, inputs[: 32 * key.info.public_inputs])
+    assert loaded(store) == set(wanted)
+    assert not store._residency._retiring
+
+
+def test_key__in_use_when_its_prepared_key_takes_its_place__stays_until_its_last_user_leaves(
+    open_store: Open, folder: Path
+) -> None:
+    store = open_store(prepared_keys=PreparedKeys(folder / "prepared"))
+    with store.lease(FIRST, CancelFlag()) as key:
+        assert not key.is_prepared
+        until(lambda: is_mapped(store, FIRST))
+        key.verifying_key.write()
+    with pytest.raises(KernelMisused):
+        key.prove(b"")
+
+
+def test_preloader__whose_keys_cannot_be_prepared__reports_the_memory_that_is_missing(
+    open_store: Open, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    forms = tmp_path_factory.mktemp("forms") / "file"
+    forms.write_text("")  # no folder
+    store = open_store(estimate(folder, SECOND), prepared_keys=PreparedKeys(forms))
+    preloader = Preloader(store, [FIRST, SECOND], retry_s=3600)
+    preloader.start()
+    until(lambda: any("add memory" in reason for reason in preloader.missing_required()))
+    assert loaded(store) == {FIRST}
+    preloader.close()
+
+
+def is_mapped(store: KeyStore, wanted: CircuitId) -> bool:
+    with store.lease(wanted, CancelFlag()) as key:
+        return key.is_prepared
+
+
 @pytest.mark.parametrize("content", [b"", b"damaged"])
 def test_key__whose_prepared_key_does_not_hold__needs_room_as_if_there_were_none(
     open_store: Open, folder: Path, engine: Engine, content: bytes

@@ -62,7 +62,11 @@ async def run_server(settings: Settings) -> int:
     ):
         budget_bytes = key_budget_bytes(settings.keys.memory_gib, settings.keys.total_memory_gib)
         prepared_keys = PreparedKeys(settings.keys.prepared_folder) if settings.keys.prepare else None
-        keys = KeyStore(settings.keys.directory, engine, metrics, budget_bytes, fetch, prepared_keys, accepted)
+        # A GPU has copies of loaded keys, which it would have to make again.
+        on_cpu = not devices.describe()
+        keys = KeyStore(
+            settings.keys.directory, engine, metrics, budget_bytes, fetch, prepared_keys, accepted, map_written=on_cpu
+        )
         preloader = Preloader(keys, required, fetch, on_loaded=devices.preload)
         queue = _open_queue(settings, metrics)
         store = queue.store if queue else None

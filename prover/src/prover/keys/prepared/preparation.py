@@ -6,6 +6,7 @@ it. A failure only slows the next start, so it is logged once.
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -30,6 +31,7 @@ class _PreparationRequest(NamedTuple):
     key: LoadedKey
     origin: Source
     source: Path
+    on_end: Callable[[], None]
 
 
 class PreparedKeys:
@@ -65,16 +67,23 @@ class PreparedKeys:
             self._origins[key] = origin
         return key
 
-    def prepare_later(self, engine: Engine, key: LoadedKey, source: Path) -> None:
-        """Queue a key that ``load_source`` returned for preparation; ignores mapped keys and does not wait."""
+    def prepare_later(
+        self, engine: Engine, key: LoadedKey, source: Path, on_end: Callable[[], None] = lambda: None
+    ) -> bool:
+        """Queue a key that ``load_source`` returned for preparation, and return whether that was done.
+
+        Ignores mapped keys and does not wait. ``on_end`` is called in another thread when the prepared key was written,
+        or could not be, unless this object is closed before.
+        """
         with self._lock:
             origin = self._origins.pop(key, None)
             if origin is None or self._refused or self._stopping.is_raised:
-                return
-            self._requests.append(_PreparationRequest(engine, key, origin, source))
+                return False
+            self._requests.append(_PreparationRequest(engine, key, origin, source, on_end))
             if self._worker is None:
                 self._worker = threading.Thread(target=self._work, name="prepare keys")
                 self._worker.start()
+        return True
 
     def close(self) -> None:
         """Stop; a prepared key that is being written is abandoned and removed."""
@@ -88,14 +97,17 @@ class PreparedKeys:
     def _work(self) -> None:
         while True:
             with self._lock:
-                if not self._requests or self._refused:
+                if not self._requests:
                     self._worker = None
                     return
                 request = self._requests.popleft()
-            self._prepare(request)
+            if not self._refused:
+                self._prepare(request)
+            if not self._stopping.is_raised:
+                request.on_end()
 
     def _prepare(self, request: _PreparationRequest) -> None:
-        engine, key, origin, source = request
+        engine, key, origin, source, _ = request
         try:
             prepared_keys.prepare_loaded(key, origin, engine, source, self._folder, self._stopping)
         except (Cancelled, KernelMisused):  # the key or the store was closed meanwhile

@@ -9,8 +9,9 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from prover.errors import (
@@ -80,12 +81,14 @@ class KeyStore:
         fetch: Fetch | None = None,
         prepared_keys: PreparedKeys | None = None,
         accepted_digests: Callable[[Path], Digests] = lambda _: frozenset(),
+        *,
+        map_written: bool = True,
     ) -> None:
         """Open a folder.
 
         ``budget_bytes`` bounds the memory of all loaded keys; ``fetch`` downloads missing key files; ``prepared_keys``,
         which this store closes, are mapped instead of loading key files; ``accepted_digests`` returns the digests that
-        a file may have.
+        a file may have. ``map_written`` replaces a loaded key by its prepared key as soon as that is written.
         """
         self.verifying = VerifyingKeys(directory, engine)
         """The verifying keys of the folder, which need no loaded key."""
@@ -96,6 +99,7 @@ class KeyStore:
         self._fetch = fetch
         self._prepared = prepared_keys
         self._accepted_digests = accepted_digests
+        self._map_written = map_written
         self._changed = threading.Condition()
         self._failures: dict[CircuitId, _Failure] = {}
         self._fetch_failures: dict[CircuitId | None, tuple[float, KeyUnavailable]] = {}
@@ -137,7 +141,7 @@ class KeyStore:
     def get(self, circuit: CircuitId, cancel: CancelFlag) -> LoadedKey:
         """Return the key of a circuit, loaded if necessary; it stays in memory until the store is closed.
 
-        Raises like ``lease``.
+        Its prepared key may take its place, and is then what ``lease`` yields. Raises like ``lease``.
         """
         slot = self._enter(circuit, pin=True)
         try:
@@ -247,8 +251,31 @@ class KeyStore:
             mapped_bytes=key.mapped_bytes,
         )
         if self._prepared is not None:
-            self._prepared.prepare_later(self._engine, key, path)
+            end = partial(self._end_preparation, slot, path, accepted)
+            queued = self._prepared.prepare_later(self._engine, key, path, end)
+            slot.in_preparation = queued and self._map_written  # the end waits for the key, thus for this line
         return key
+
+    def _end_preparation(self, slot: Slot, path: Path, accepted: Digests) -> None:
+        """Replace the key of a slot by its prepared key, whose pages need no room, if it was written."""
+        mapped = None
+        if self._map_written and self._prepared is not None and slot.key.exception() is None:
+            with suppress(Cancelled):  # the store is being closed
+                mapped = self._prepared.map(self._engine, path, self._stopping, accepted)
+        with self._changed:
+            slot.in_preparation = False
+            is_idle = None if mapped is None else self._residency.succeed(slot, mapped)
+            self._changed.notify_all()
+        if mapped is None:
+            return
+        if is_idle is None:  # evicted, or the store was closed
+            mapped.close()
+            return
+        mapped.release_pages()  # the load read all of them for checksums; pages in use are read again
+        if is_idle:
+            slot.key.result().close()
+        self._account()
+        _log.info("key_mapped", circuit=slot.circuit.name, file=str(path), mapped_bytes=mapped.mapped_bytes)
 
     def _obtain(self, slot: Slot) -> Path:
         """Return the key file, downloaded if it is missing and downloads are enabled."""

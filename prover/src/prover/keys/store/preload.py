@@ -87,9 +87,10 @@ class Preloader:
     def _load(self, circuit: CircuitId) -> bool:
         """Load one key, and return whether to continue."""
         try:
-            key = self._keys.get(circuit, self._stopping)
-            self._on_loaded(key)
-            key.release_pages()  # the load read all of them for checksums; pages in use are read again
+            self._keys.get(circuit, self._stopping)
+            with self._keys.lease(circuit, self._stopping) as key:
+                self._on_loaded(key)
+                key.release_pages()  # the load read all of them for checksums; pages in use are read again
         except (Cancelled, ShuttingDown):
             return False
         except ProverError as error:

@@ -19,6 +19,8 @@ class Slot:
     """True if it stays until the store is closed."""
     last_use: int = 0
     bytes: int = 0
+    in_preparation: bool = False
+    """True while its prepared key is written, which then takes its place."""
 
     @property
     def is_evictable(self) -> bool:
@@ -78,9 +80,25 @@ class Residency:
         """Return the memory of all keys in bytes, including retiring ones."""
         return sum(slot.bytes for slot in (*self.loaded(), *self._retiring))
 
+    def succeed(self, slot: Slot, key: LoadedKey) -> bool | None:
+        """Give new requests another key of the slot's circuit; return whether the slot's key must be destroyed now.
+
+        None if new requests do not get this slot any more, so that the other key has no use.
+        """
+        if not self.holds(slot):
+            return None
+        successor = Slot(slot.circuit, pinned=slot.pinned, last_use=slot.last_use, bytes=key.info.resident_bytes)
+        successor.key.set_result(key)
+        self._slots[slot.circuit] = successor
+        if not slot.users:
+            return True
+        self._retiring.add(slot)
+        return False
+
     def pinned_bytes(self, excluding: Slot) -> int:
-        """Return the memory of the pinned keys in bytes, without that of ``excluding``."""
-        return sum(slot.bytes for slot in self._slots.values() if slot.pinned and slot is not excluding)
+        """Return the memory of the pinned keys in bytes that stays, without that of ``excluding``."""
+        kept = (slot for slot in self._slots.values() if slot.pinned and not slot.in_preparation)
+        return sum(slot.bytes for slot in kept if slot is not excluding)
 
     def excess_bytes(self) -> int:
         """Return the bytes by which all slots exceed the budget, 0 if they do not."""
