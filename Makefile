@@ -144,7 +144,7 @@ fuzz: native ## Run the fuzz targets for a bounded time (FUZZ_SECONDS=30 each)
 
 .PHONY: bench bench-kernel bench-circuits bench-backends bench-load bench-compare bench-growth bench-service
 .PHONY: bench-queue bench-forester bench-bootstrap soak
-.PHONY: forester-soak forester-shared forester-faults forester-lies forester-day
+.PHONY: forester-soak forester-shared forester-faults forester-lies forester-day forester-compressible
 bench: native reference-fixtures ## Measure proofs of small circuits, alternately with the reference (a part of bench-compare)
 	@$(PYTHON_BIN) shared/bench/bench.py compare --small --only latency $(OPTIONS)
 
@@ -188,6 +188,7 @@ forester-soak: native reference-fixtures ## Run three foresters with 100 kills, 
 	@$(PYTHON_BIN) shared/bench/bench.py forester faults
 	@$(PYTHON_BIN) shared/bench/bench.py forester lies
 	@$(PYTHON_BIN) shared/bench/bench.py forester day
+	@$(PYTHON_BIN) shared/bench/bench.py forester compressible
 
 forester-shared: native reference-fixtures ## Run three foresters on one network under traffic, kills and faults, and check their work (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py forester shared $(OPTIONS)
@@ -197,6 +198,9 @@ forester-faults: native reference-fixtures ## Inject one fault after another int
 
 forester-lies: native reference-fixtures ## Measure what a node that lies about fees, rent, expiry and heights costs a forester (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py forester lies $(OPTIONS)
+
+forester-compressible: native reference-fixtures ## Let foresters close 340 compressible accounts under kills, cuts and dropped transactions (OPTIONS=--help)
+	@$(PYTHON_BIN) shared/bench/bench.py forester compressible $(OPTIONS)
 
 forester-day: native reference-fixtures ## Run a forester for 24 simulated hours: memory, threads, files, journal (OPTIONS="--chart memory.svg")
 	@$(PYTHON_BIN) shared/bench/bench.py forester day $(OPTIONS)

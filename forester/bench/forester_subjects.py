@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 import tempfile
 from pathlib import Path
 
 import bootstrap
+import compressible_run
 import fault_runs
 import long_run
 import lying_node
 import scale
+import structlog
 import three_foresters
 from bench_report import Report
 from subjects import add_subjects
@@ -27,6 +30,7 @@ SUBJECTS = {
     "faults": fault_runs,
     "lies": lying_node,
     "day": long_run,
+    "compressible": compressible_run,
 }
 
 
@@ -39,6 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Run a subject; return 0 if every bound was kept."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output is the report
     with tempfile.TemporaryDirectory(prefix="forester-") as temporary:
         folder: Path = options.logs or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

@@ -16,8 +16,12 @@ from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.checks.result import CheckResult, run_check
 from forester.checks.tokens import check_tokens
 from forester.cli.options import output_option, refused_options, setting_options
+from forester.compressible.scan import count_accounts
+from forester.compressible.sources import sources
+from forester.compressible.view import numbers_of
 from forester.errors import EndpointError
 from forester.indexer.client import IndexerClient, IndexerTimes
+from forester.journal.compressible import ASSOCIATED_TOKEN, MINT, TOKEN, TrackedCounts, program_kind
 from forester.network_status import text
 from forester.network_status.gauges import set_gauges
 from forester.network_status.reader import read_network
@@ -60,6 +64,7 @@ _KINDS = {
 )
 @click.option("--rpc-url", "--RPC_URL", "rpc_url", metavar="URL", help="RPC node to read from. [RPC_URL]")
 @setting_options("fallback_rpc_url", "rpc_rate_limit", "indexer_url", "payer", "derivation", "push_gateway_url")
+@setting_options("light_pda_programs", "helius_rpc")
 @refused_options({"--pagerduty-routing-key": "only forester start sends alerts; leave it out"})
 @click.option("--protocol-config", is_flag=True, help="Print the protocol configuration.")
 @click.option(
@@ -76,6 +81,11 @@ _KINDS = {
     flag_value="all",
     help="Print the queues, or those of one kind. Repeatable.",
 )
+@click.option(
+    "--compressible",
+    is_flag=True,
+    help="Print the numbers of compressible accounts too, all of which are read.",
+)
 @click.option("--table", is_flag=True, help="Print one line per tree instead.")
 @click.option(
     "--watch",
@@ -91,34 +101,40 @@ def status(
     protocol_config: bool,
     full: bool,
     kinds: tuple[str, ...],
+    compressible: bool,
     table: bool,
     every_s: float | None,
     output: str,
     **flags: Any,
 ) -> None:
     """Print epochs, foresters, queues and trees; without a selector all of these."""
-    if table and (protocol_config or full or kinds or output == "json"):
+    if table and (protocol_config or full or kinds or compressible or output == "json"):
         raise click.UsageError("--table has no other selectors and no JSON format; leave them out")
     if every_s is not None and not table:
         raise click.UsageError("--watch needs --table")
     if table:
         _print_table(load_settings(flags, only=_SETTINGS).settings, every_s)
         return
-    more = ("indexer_url", "payer", "derivation") if full else ()
+    more: tuple[str, ...] = ("indexer_url", "payer", "derivation") if full else ()
+    more += ("light_pda_programs", "helius_rpc") if compressible else ()
     settings = load_settings(flags, only=(*_SETTINGS, *more)).settings
     require(settings, "rpc_url")
-    if full or not (protocol_config or kinds):
+    if full or not (protocol_config or kinds or compressible):
         kinds = ("all",)
         with_trees = True
     else:
         with_trees = False
     labels = frozenset(label for kind in kinds for label in _KINDS[kind.lower()])
     state, tokens = asyncio.run(_read(settings, full))
+    accounts = asyncio.run(_compressible(settings, state.slot)) if compressible else None
     if output == "json":
-        click.echo(json.dumps(_object(state, tokens), indent=2))
+        content = _object(state, tokens)
+        click.echo(json.dumps(content if accounts is None else content | {"compressible": accounts}, indent=2))
     else:
         for line in _lines(state, protocol_config or full, full, labels, with_trees):
             click.echo(line)
+        for name, numbers in (accounts or {}).items():
+            click.echo(f"Compressible accounts, {name}: {numbers['tracked']} ({numbers['ready']} ready)")
         if tokens is not None:
             click.echo(f"Compressed tokens: {'OK' if tokens.success else 'FAIL'}: {tokens.message}")
     if settings.push_gateway_url is not None:
@@ -150,6 +166,17 @@ async def _read(settings: Settings, full: bool) -> tuple[NetworkState, CheckResu
     async with RpcPool.from_settings(settings, retry=_RETRY) as pool:
         state = await read_network(RpcClient(pool), all_epochs=full)
     return state, await run_check("compressed_tokens", lambda: _tokens(settings)) if full else None
+
+
+async def _compressible(settings: Settings, slot: int) -> dict[str, dict[str, int]]:
+    """Return the numbers of compressible accounts by the names of their kinds."""
+    tracked = sources(settings.light_pda_programs)
+    async with RpcPool.from_settings(settings, retry=_RETRY) as pool:
+        counts = await count_accounts(RpcClient(pool), tracked, slot=slot, paged=settings.helius_rpc)
+    names = {TOKEN: "ctoken", ASSOCIATED_TOKEN: "ata", MINT: "mint"}
+    for named in settings.light_pda_programs:
+        names[program_kind(bytes(named.program), named.discriminator)] = str(named.program)
+    return {name: numbers_of(counts.get(kind, TrackedCounts())) for kind, name in names.items()}
 
 
 async def _push(url: str, state: NetworkState) -> None:

@@ -122,11 +122,11 @@ class TokenAccountCloser(AccountCloser):
         return "ata" if account.is_associated else "ctoken"
 
     async def groups(self, accounts: Sequence[TokenAccount]) -> list[list[Located]]:
-        """Return groups of one compression authority each, which the instruction names."""
-        by_authority: dict[Pubkey, list[Located]] = defaultdict(list)
+        """Return groups of one compression authority each, which the instruction names, extended accounts apart."""
+        found: dict[tuple[Pubkey, bool], list[Located]] = defaultdict(list)
         for account in accounts:
-            by_authority[account.compression_authority].append(Located(account))
-        return list(by_authority.values())
+            found[account.compression_authority, account.is_extended].append(Located(account))
+        return list(found.values())
 
     def instructions(self, accounts: Sequence[Located], output_queue: Pubkey, epoch: int) -> list[Instruction]:
         """Return one instruction for all."""

@@ -19,12 +19,13 @@ TOKEN_ACCOUNT_TYPE = 2
 OWNER_OFFSET = 32
 
 _TOKEN = struct.Struct("<32s32s8xI32s")
-_EXTENSION = struct.Struct("<BBIB3xB")
+_EXTENSION = struct.Struct("<BBIB2xBB")
 RENT_BYTES = _EXTENSION.size + INFO_BYTES
 """Length of the slice that decides rent."""
 
 _PRESENT = 1
 _COMPRESSIBLE_TAG = 32
+_STATE_OFFSET, _FROZEN = 108, 2
 _ACCOUNT = "compressible token account"
 
 
@@ -33,6 +34,8 @@ class TokenAccount:
     """A compressible token account.
 
     ``compressed_owner`` owns the compressed account: the owner, or the account itself if its extension has that flag.
+    ``is_extended`` says that the compressed account has an extension: the programs accept only transactions in which
+    all or none of the accounts have one.
     """
 
     address: Pubkey
@@ -43,6 +46,7 @@ class TokenAccount:
     rent_sponsor: Pubkey
     rent: RentState
     is_associated: bool
+    is_extended: bool = False
 
 
 def decode_token_rent(data: bytes, size: int, lamports: int) -> tuple[bool, CompressionInfo] | None:
@@ -52,7 +56,7 @@ def decode_token_rent(data: bytes, size: int, lamports: int) -> tuple[bool, Comp
     """
     if len(data) < RENT_BYTES:
         return None
-    kind, option, extensions, tag, associated = _EXTENSION.unpack_from(data)
+    kind, option, extensions, tag, _, associated = _EXTENSION.unpack_from(data)
     if (kind, option, tag) != (TOKEN_ACCOUNT_TYPE, _PRESENT, _COMPRESSIBLE_TAG) or not extensions:
         return None
     info = decode_compression_info(data, _EXTENSION.size, account=_ACCOUNT, size=size, lamports=lamports)
@@ -66,6 +70,8 @@ def decode_token_account(account: Account) -> TokenAccount | None:
         return None
     is_associated, info = found
     mint, owner, has_delegate, delegate = _TOKEN.unpack_from(account.data)
+    _, _, extensions, _, compression_only, _ = _EXTENSION.unpack_from(account.data, RENT_OFFSET)
+    is_frozen = account.data[_STATE_OFFSET] == _FROZEN
     return TokenAccount(
         address=account.address,
         mint=Pubkey(mint),
@@ -75,4 +81,5 @@ def decode_token_account(account: Account) -> TokenAccount | None:
         rent_sponsor=info.rent_sponsor,
         rent=info.rent,
         is_associated=is_associated,
+        is_extended=bool(is_associated or has_delegate or compression_only or is_frozen or extensions > 1),
     )

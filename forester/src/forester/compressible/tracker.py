@@ -7,13 +7,14 @@ known before its rent runs out. The journal keeps the accounts, and a restart be
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.subscriptions import AccountChanged, Event, NotificationsLost, SlotSeen
 from forester.compressible.rent import rate_of_empty_account
+from forester.compressible.scan import account_parts, size_of
 from forester.compressible.sources import AccountSource
-from forester.errors import AnswerTooLong, MalformedAccount, RequestRefused
+from forester.errors import MalformedAccount
 from forester.journal.compressible import CompressibleStore, TrackedAccount
 from forester.units import LAMPORTS_PER_BYTE_YEAR
 from shared.logs import get_logger
@@ -21,21 +22,16 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 SCAN_EVERY_S = 3600.0
-_AFTER_GAP_S = 60.0
+_AFTER_GAP_S = 15.0
 """Pause between a gap and its scan: a connection that breaks again and again causes one scan."""
 
-_BETWEEN_SCANS_S = 600.0
-"""Minimum time between two scans: each reads all accounts."""
+_SHARE_OF_SCANS = 0.05
+"""Share of the time that scans after gaps may take: a large chain is read less often."""
 
 _STORE_S = 1.0
 _MOST_CHANGES = 100_000
 """Changes in memory; a burst of more is stored by the next scan."""
 
-_PARTS = 256
-_LARGEST_WHOLE = 64
-"""Accounts of one part, of 256, up to which all are read in one answer: more would be 10 MB."""
-
-_PAGE_PAUSE_S = 0.1
 _STORED_AT_ONCE = 2000
 """Rows of one transaction of the journal, for which other stores wait."""
 
@@ -65,6 +61,7 @@ class AccountTracker:
         self._per_byte = LAMPORTS_PER_BYTE_YEAR * _YEARS
         self._changes: dict[bytes, TrackedAccount] = {}
         self._gap = asyncio.Event()
+        self._scan_s = 0.0
 
     def notice(self, change: AccountChanged) -> None:
         """Record a change; accounts of other sources are ignored."""
@@ -104,7 +101,8 @@ class AccountTracker:
             except TimeoutError:
                 pass
             else:
-                await asyncio.sleep(max(_AFTER_GAP_S, last + _BETWEEN_SCANS_S - self._clock()))
+                next_at = last + self._scan_s / _SHARE_OF_SCANS
+                await asyncio.sleep(max(_AFTER_GAP_S, next_at - self._clock()))
             self._gap.clear()
             await self.scan()
 
@@ -113,56 +111,19 @@ class AccountTracker:
         began, slot = self._clock(), await self._rpc.slot()
         self._per_byte = rate_of_empty_account(await self._rpc.minimum_balance(0))
         accounts = 0
-        async for part in self._parts():
+        async for part in account_parts(self.source, self._rpc, paged=self._paged):
             accounts += await self._store_part(part, slot)
         gone = await self._store.finish_scan(self.source.kinds, slot)
-        seconds = round(self._clock() - began, 3)
-        _log.info("compressible_accounts_scanned", of=self.source.name, accounts=accounts, gone=gone, seconds=seconds)
-
-    async def _parts(self) -> AsyncIterator[list[Account]]:
-        """Yield all accounts in parts, which together take less memory than one answer."""
-        source = self.source
-        if self._paged:
-            try:
-                async for page in self._rpc.program_account_pages(
-                    source.program, memcmp=[source.memcmp], start=source.start, length=source.length
-                ):
-                    yield page
-                    await asyncio.sleep(_PAGE_PAUSE_S)
-                return
-            except RequestRefused as error:
-                hint = "read by getProgramAccounts; leave out --helius-rpc, or use a node of Helius"
-                _log.warning("account_pages_refused", error=error.detail, hint=hint)
-        first = await self._matching(0)
-        whole = await self._whole() if len(first) <= _LARGEST_WHOLE else None
-        if whole is not None:
-            yield whole
-            return
-        yield first
-        for byte in range(1, _PARTS):
-            yield await self._matching(byte)
-
-    async def _whole(self) -> list[Account] | None:
-        """Return all accounts; None if they are too many for one answer."""
-        try:
-            return await self._matching(None)
-        except AnswerTooLong:
-            return None
-
-    async def _matching(self, byte: int | None) -> list[Account]:
-        """Return the accounts that have a byte at the offset at which scans are split; None means any."""
-        source = self.source
-        split = [] if byte is None else [(source.split_at, bytes([byte]))]
-        return await self._rpc.program_accounts(
-            source.program, memcmp=[source.memcmp, *split], start=source.start, length=source.length, maximum=None
-        )
+        self._scan_s = self._clock() - began
+        numbers = {"accounts": accounts, "gone": gone, "seconds": round(self._scan_s, 3)}
+        _log.info("compressible_accounts_scanned", of=self.source.name, **numbers)
 
     async def _store_part(self, accounts: Sequence[Account], slot: int) -> int:
         """Store accounts that pay rent; return their number."""
         stored = 0
         for begin in range(0, len(accounts), _STORED_AT_ONCE):
             found = (
-                self._row(account, _size(account, self.source), slot)
+                self._row(account, size_of(account, self.source), slot)
                 for account in accounts[begin : begin + _STORED_AT_ONCE]
             )
             rows = [row for row in found if row is not None]
@@ -211,7 +172,3 @@ class ChangeListener:
     def _notice_gap(self) -> None:
         for tracker in self._trackers:
             tracker.notice_gap()
-
-
-def _size(account: Account, source: AccountSource) -> int:
-    return account.size if account.size is not None else source.start + len(account.data)

@@ -53,15 +53,15 @@ class CompressibleView:
             "total_tracked": total.tracked,
             "total_ready": total.ready,
             "total_waiting": total.waiting,
-            "ctoken": _numbers(tokens) | {"compressed": done("ctoken", "ata")},
-            "ata": _numbers(associated) | {"compressed": done("ata")},
-            "mint": _numbers(mints) | {"compressed": done("mint")},
+            "ctoken": numbers_of(tokens) | {"compressed": done("ctoken", "ata")},
+            "ata": numbers_of(associated) | {"compressed": done("ata")},
+            "mint": numbers_of(mints) | {"compressed": done("mint")},
         }
         if self._programs:
             content["pda_count"] = programs.tracked
-            content["pda"] = _numbers(programs) | {"compressed": done("pda")}
+            content["pda"] = numbers_of(programs) | {"compressed": done("pda")}
             content["pda_programs"] = [
-                {"program_id": str(program), **_numbers(_sum(self._of_program(program, counts)))}
+                {"program_id": str(program), **numbers_of(_sum(self._of_program(program, counts)))}
                 for program in sorted({item.program for item in self._programs}, key=str)
             ]
         return content | {"refresh_interval_secs": REFRESH_EVERY_S, "source": "tracker", "cached_at": int(at)}
@@ -96,7 +96,8 @@ def _sum(parts: Sequence[TrackedCounts]) -> TrackedCounts:
     return sum(parts, TrackedCounts())
 
 
-def _numbers(counts: TrackedCounts) -> dict[str, int]:
+def numbers_of(counts: TrackedCounts) -> dict[str, int]:
+    """Return counts as ``/compressible`` spells them."""
     numbers = {"tracked": counts.tracked, "ready": counts.ready, "waiting": counts.waiting}
     if counts.next_ready_slot is not None:
         numbers["next_ready_slot"] = counts.next_ready_slot

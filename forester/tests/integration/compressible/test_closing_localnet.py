@@ -280,3 +280,15 @@ async def test_program_accounts__whose_rent_has_run_out__are_closed_and_the_inde
     assert await world.kit.rpc.balance(SPONSOR) - before == held
     assert world.kit.metrics.accounts_compressed_count("pda") == 9
     assert world.kit.rpc.sent - sent == 1
+
+
+async def test_accounts__associated_and_others__are_closed_by_transactions_of_each_without_a_refusal(
+    world: World,
+) -> None:
+    due = [*await world.create(3, 2), *await world.create_associated(3, 2)]
+    await world.scan()
+    await world.go_to(2 * RENT_EPOCH_SLOTS)
+    sent = world.kit.rpc.sent
+    assert (await world.work()).elements == 6
+    assert await world.existing(due) == []
+    assert world.kit.rpc.sent - sent == 2

@@ -98,7 +98,9 @@ def simulated(kit: Kit, work: Instruction, account: Pubkey) -> tuple[Any, int]:
     message = Message.new_with_blockhash([set_compute_unit_limit(600_000), work], kit.pubkey, Hash.default())
     transaction = bytes(VersionedTransaction(message, [kit.key]))
     options = {
-        "encoding": "base64", "replaceRecentBlockhash": True, "commitment": "processed",
+        "encoding": "base64",
+        "replaceRecentBlockhash": True,
+        "commitment": "processed",
         "accounts": {"encoding": "base64", "addresses": [str(account)]},
     }
     value = kit.net.call("simulateTransaction", base64.b64encode(transaction).decode(), options)["value"]

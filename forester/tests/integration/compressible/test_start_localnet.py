@@ -185,3 +185,24 @@ def test_enable_compressible__without_a_subscription__names_the_option(
     result = CliRunner().invoke(cli, ["start", "--enable-compressible"])
     assert result.exit_code == 78
     assert "--ws-rpc-url" in result.output
+
+
+def test_status__compressible__prints_the_numbers_of_each_kind(net: Localnet, tmp_path: Path) -> None:
+    asyncio.run(create_accounts(net, tmp_path))
+    asyncio.run(create_program_accounts(net, tmp_path))
+    net.call("localnet_warp", 2 * RENT_EPOCH_SLOTS)
+    words = ["status", "--rpc-url", net.url, "--compressible", "--light-pda-program", NAME, "--helius-rpc"]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.output.splitlines() if line.startswith("Compressible accounts")]
+    assert lines == [
+        f"Compressible accounts, ctoken: {DUE + LATER} ({DUE} ready)",
+        "Compressible accounts, ata: 0 (0 ready)",
+        "Compressible accounts, mint: 0 (0 ready)",
+        f"Compressible accounts, {PROGRAM}: {DUE + LATER} ({DUE} ready)",
+    ]
+    told = CliRunner().invoke(cli, [*words, "--output", "json"], catch_exceptions=False).stdout
+    found = json.loads(told[told.index("{") :])["compressible"]
+    assert found["ctoken"] == {
+        **{"tracked": DUE + LATER, "ready": DUE, "waiting": LATER, "next_ready_slot": 5 * RENT_EPOCH_SLOTS}
+    }

@@ -15,6 +15,7 @@ from solders.pubkey import Pubkey
 from forester.chain.programs.addresses import COMPRESSED_TOKEN, REGISTRY
 from forester.chain.rpc_client import Account
 from forester.chain.subscriptions import AccountChanged, NotificationsLost, SlotSeen
+from forester.compressible import scan
 from forester.compressible import tracker as module
 from forester.compressible.rent import RENT_EPOCH_SLOTS
 from forester.compressible.sources import sources
@@ -175,7 +176,7 @@ class PagedNode(Node):
 async def test_scan__in_pages__has_all_accounts_also_if_the_node_refuses(
     store: CompressibleStore, monkeypatch: pytest.MonkeyPatch, *, refuses: bool
 ) -> None:
-    monkeypatch.setattr(module, "_PAGE_PAUSE_S", 0)
+    monkeypatch.setattr(scan, "_PAGE_PAUSE_S", 0)
     node = PagedNode([token_account(number) for number in range(1, 26)], refuses=refuses)
     await tracker_of(node, store, paged=True).scan()
     assert (await counts(store, 0)).tracked == 25
@@ -185,8 +186,7 @@ async def test_scan__in_pages__has_all_accounts_also_if_the_node_refuses(
 async def test_slot__whose_parent_was_not_reported__causes_a_scan(
     store: CompressibleStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_AFTER_GAP_S", "_BETWEEN_SCANS_S"):
-        monkeypatch.setattr(module, name, 0.01)
+    monkeypatch.setattr(module, "_AFTER_GAP_S", 0.01)
     node = Node([token_account(1)])
     tracker = tracker_of(node, store)
     await tracker.scan()
@@ -247,8 +247,7 @@ async def test_changes__noticed_between_scans__are_stored_together(store: Compre
 async def test_run__after_a_restart__scans_only_when_it_is_due_or_after_a_gap(
     store: CompressibleStore, monkeypatch: Any
 ) -> None:
-    for name in ("_AFTER_GAP_S", "_BETWEEN_SCANS_S"):
-        monkeypatch.setattr(module, name, 0.01)
+    monkeypatch.setattr(module, "_AFTER_GAP_S", 0.01)
     node = Node([token_account(1)])
     first = tracker_of(node, store)
     await first.scan()
