@@ -43,6 +43,8 @@ _LEAVES = 10
 """Compressed accounts that one instruction may create."""
 
 _PROOFS_AT_ONCE = 4
+_PROOF_UNITS = 150_000
+"""Compute units of the verification of a proof."""
 
 
 class DueAccount(Protocol):
@@ -81,6 +83,11 @@ class AccountCloser(ABC):
 
     def __init__(self, source: AccountSource) -> None:
         self.source = source
+
+    def compute_units(self, accounts: Sequence[Located]) -> int:
+        """Return the maximum compute units of a transaction that closes accounts."""
+        proofs = sum(item.location is not None and item.location.proof is not None for item in accounts)
+        return self.base_units + self.units * len(accounts) + _PROOF_UNITS * proofs
 
     async def prepare(self) -> None:  # noqa: B027 - most kinds need nothing
         """Read what all accounts of a round need. Raises ForesterError."""

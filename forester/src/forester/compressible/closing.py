@@ -136,14 +136,17 @@ class ClosingRounds:
     def _batches(self, closer: AccountCloser, group: Sequence[Located], epoch: int) -> Iterator[list[Located]]:
         """Split a group by the size and the compute units of a transaction."""
         queue = self._trees()[0].queue
-        largest = min(closer.largest, (_MAXIMUM_UNITS - closer.base_units) // closer.units)
         begin = 0
         while begin < len(group):
-            count = min(largest, len(group) - begin)
-            while count > 1 and not self._sender.fits(closer.instructions(group[begin : begin + count], queue, epoch)):
+            count = min(closer.largest, len(group) - begin)
+            while count > 1 and not self._fits(closer, group[begin : begin + count], queue, epoch):
                 count -= 1
             yield list(group[begin : begin + count])
             begin += count
+
+    def _fits(self, closer: AccountCloser, batch: Sequence[Located], queue: Pubkey, epoch: int) -> bool:
+        work = closer.instructions(batch, queue, epoch)
+        return closer.compute_units(batch) <= _MAXIMUM_UNITS and self._sender.fits(work)
 
     async def _close(self, closer: AccountCloser, batch: Sequence[Located], eligibility: EligibilityWindow) -> int:
         """Close accounts in one transaction, or one by one if it is refused; return the number of closed ones."""
@@ -173,7 +176,7 @@ class ClosingRounds:
             purpose=closer.purpose,
             subject=COMPRESSION_KEY,
             within_s=within_s,
-            unit_limit=closer.base_units + closer.units * len(batch),
+            unit_limit=closer.compute_units(batch),
             program_lamports=fees * len(work),
         )
 

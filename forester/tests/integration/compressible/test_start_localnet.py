@@ -204,5 +204,8 @@ def test_status__compressible__prints_the_numbers_of_each_kind(net: Localnet, tm
     told = CliRunner().invoke(cli, [*words, "--output", "json"], catch_exceptions=False).stdout
     found = json.loads(told[told.index("{") :])["compressible"]
     assert found["ctoken"] == {
-        **{"tracked": DUE + LATER, "ready": DUE, "waiting": LATER, "next_ready_slot": 5 * RENT_EPOCH_SLOTS}
+        "tracked": DUE + LATER,
+        "ready": DUE,
+        "waiting": LATER,
+        "next_ready_slot": 5 * RENT_EPOCH_SLOTS,
     }
