@@ -183,7 +183,7 @@ soak: native reference-batch-keys redis-server ## Send 10,000 good and broken re
 	@$(PYTHON_BIN) shared/bench/bench.py soak hostile
 	@$(PYTHON_BIN) shared/bench/bench.py soak queue
 
-forester-soak: native reference-fixtures ## Run three foresters with 100 kills, one forester with every fault, and one for a simulated day (45 minutes)
+forester-soak: native reference-fixtures ## Run three foresters with 100 kills, one forester with every fault, one for a simulated day, and two on compressible accounts (50 minutes)
 	@$(PYTHON_BIN) shared/bench/bench.py forester shared --kills 100 --epochs 8
 	@$(PYTHON_BIN) shared/bench/bench.py forester faults
 	@$(PYTHON_BIN) shared/bench/bench.py forester lies
