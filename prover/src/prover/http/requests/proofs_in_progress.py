@@ -23,7 +23,7 @@ _BUSY_PHASES = (Phase.WAITING, Phase.PROVING)
 
 
 class ProofInProgress:
-    """A proof in progress. Used in the event loop only; its thread reports phases through the loop."""
+    """A proof in progress. Used in the event loop only; its thread writes the phase and wakes the loop once."""
 
     def __init__(self, forget: Callable[["ProofInProgress"], None]) -> None:
         self.cancel = CancelFlag()
@@ -72,12 +72,14 @@ class ProofInProgress:
             raise ShuttingDown from error  # only a shutdown raises the flag while a client waits
 
     def _report(self, phase: Phase) -> None:
-        """Report a phase, from the thread."""
-        self._loop.call_soon_threadsafe(self._enter, phase)
-
-    def _enter(self, phase: Phase) -> None:
+        """Report a phase, from the thread. The loop waits for the first busy one only."""
+        is_first = phase in _BUSY_PHASES and self._phase not in _BUSY_PHASES
         self._phase = phase
-        if phase in _BUSY_PHASES and not self._key_ready.done():
+        if is_first:
+            self._loop.call_soon_threadsafe(self._note_key)
+
+    def _note_key(self) -> None:
+        if not self._key_ready.done():
             self._key_ready.set_result(None)
 
 
