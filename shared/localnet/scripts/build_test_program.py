@@ -46,16 +46,16 @@ def resolved(text: bytes) -> tuple[bytes, dict[int, str]]:
     return bytes(code), calls
 
 
-def main() -> None:
-    """Write the program as hexadecimal lines."""
+def built() -> str:
+    """Return the program as hexadecimal lines."""
     with tempfile.TemporaryDirectory() as folder:
         compiled, text = Path(folder) / "program.o", Path(folder) / "text"
         subprocess.run(["bpf-gcc", *FLAGS.split(), "-c", str(SOURCE), "-o", str(compiled)], check=True)
         subprocess.run(["bpf-objcopy", "-O", "binary", "-j", ".text", str(compiled), str(text)], check=True)
         program = elf(*resolved(text.read_bytes())).hex()
     lines = [program[begin : begin + 120] for begin in range(0, len(program), 120)]
-    OUTPUT.write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    main()
+    OUTPUT.write_text(built())
