@@ -78,6 +78,10 @@ def slots_from(first: int, *, then_close: bool = True) -> Script:
     return script
 
 
+def seen(slot: int) -> SlotSeen:
+    return SlotSeen(slot, slot - 1)
+
+
 async def first(count: int, url: str, wanted: list[subscriptions.Subscription], **options: Any) -> list[Event]:
     found: list[Event] = []
     async with (
@@ -94,13 +98,13 @@ async def first(count: int, url: str, wanted: list[subscriptions.Subscription], 
 async def test_events__connection_breaks__come_again_after_a_gap() -> None:
     async with node(slots_from(10), slots_from(20)) as url:
         found = await asyncio.wait_for(first(6, url, [subscriptions.slots()]), timeout=60)
-    assert found == [NotificationsLost(0), SlotSeen(10), SlotSeen(11), NotificationsLost(1), SlotSeen(20), SlotSeen(21)]
+    assert found == [NotificationsLost(0), seen(10), seen(11), NotificationsLost(1), seen(20), seen(21)]
 
 
 async def test_events__node_is_silent__is_left_after_the_idle_time() -> None:
     async with node(slots_from(10, then_close=False), slots_from(20)) as url:
         found = await asyncio.wait_for(first(5, url, [subscriptions.slots()], idle_s=0.2), timeout=60)
-    assert found[3:] == [NotificationsLost(1), SlotSeen(20)]
+    assert found[3:] == [NotificationsLost(1), seen(20)]
 
 
 @pytest.mark.parametrize("nonsense", ["no json", "[]", '{"params": {"subscription": 1000, "result": {"slot": "x"}}}'])
@@ -112,7 +116,7 @@ async def test_events__nonsense__is_a_break_and_no_crash(nonsense: str) -> None:
 
     async with node(lying, slots_from(20)) as url:
         found = await asyncio.wait_for(first(3, url, [subscriptions.slots()]), timeout=60)
-    assert found == [NotificationsLost(0), NotificationsLost(1), SlotSeen(20)]
+    assert found == [NotificationsLost(0), NotificationsLost(1), seen(20)]
 
 
 async def test_events__of_accounts_and_programs__carry_address_data_and_slot() -> None:
