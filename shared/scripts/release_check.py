@@ -26,7 +26,7 @@ WORKSPACE = Path(__file__).resolve().parents[2]
 KEYS = WORKSPACE / "keys-cache/reference/0.27.0/proving-keys"
 VECTORS = WORKSPACE / "prover/tests/vectors/prover"
 KEY, REQUEST = KEYS / "inclusion_32_1.key", VECTORS / "v2_inclusion_32_1.json"
-BACKENDS = {"x86_64": ("portable", "adx", "avx2", "avx512", "ifma"), "aarch64": ("portable",)}
+BACKENDS = {"x86_64": ("portable", "adx", "avx2", "avx512", "ifma"), "aarch64": ("portable", "aarch64")}
 """Backends that the kernel of a wheel has, by architecture; the CPU decides which one runs."""
 MAX_SLOWDOWN = 1.03
 _ROUNDS = 15
