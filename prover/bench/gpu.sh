@@ -60,6 +60,7 @@ wait_for() {
 stage_kernel() {
     local options=(cc -std=gnu11 -fPIC -I "$native/include" -I "$native/src" -I shared/native) level objects=() jobs=() source name
     read -ra level <<<"${GPU_KERNEL_OPTIONS:--O3 -DNDEBUG}"
+    options+=("-DG16_VERSION=\"$(sed -n 's/^version = "\(.*\)"/\1/p' prover/pyproject.toml)\"")
     options+=("${level[@]}")
     mkdir -p "$build/kernel"
     # backend <name> <options...>: takes minutes of one CPU.
