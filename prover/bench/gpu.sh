@@ -76,6 +76,8 @@ stage_kernel() {
         backend avx2 -mavx2 -mfma -mbmi2 -madx -frounding-math
         backend avx512 "${lanes[@]}"
         backend ifma "${lanes[@]}" -mavx512ifma
+    elif [ "$(uname -m)" = aarch64 ]; then
+        backend aarch64
     fi
     for source in "$native"/src/*.c "$native"/src/*/*.c; do
         name=${source#"$native"/src/}

@@ -26,7 +26,7 @@ def cmake_options() -> dict[str, list[str]]:
     return options
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="other CPUs have only the portable backend")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other CPUs have other backends")
 def test_kernel__compiled_by_gpu_sh__has_every_backend_with_its_options(tmp_path: Path) -> None:
     compiler, calls = tmp_path / "cc", tmp_path / "calls"
     compiler.write_text(
@@ -37,7 +37,7 @@ def test_kernel__compiled_by_gpu_sh__has_every_backend_with_its_options(tmp_path
     variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GPU_BUILD": str(tmp_path / "build")}
     subprocess.run([SCRIPT, "kernel"], check=True, env=os.environ | variables, timeout=60)
     compiled = [line.split() for line in calls.read_text().splitlines()]
-    known = set(re.findall(r"defined\(G16_COMPILE_(\w+)\)", BACKEND.read_text()))
+    known = set(re.findall(r"defined\(G16_COMPILE_(\w+)\)", BACKEND.read_text())) - {"AARCH64"}
     found = {}
     for words in compiled:
         for word in words:
