@@ -18,7 +18,9 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import re
+import runpy
 import statistics
 import subprocess
 import sys
@@ -48,6 +50,7 @@ from prover.observability.memory import memory_limit_bytes
 from shared.proof_wire import encode_request
 
 HISTORY = Path(__file__).parent / "history" / "compare.jsonl"
+FORCED_BACKEND = Path(__file__).parent / "forced_backend"
 CLIENTS = (4,)
 PARTS = ("latency", "throughput", "start", "setup")
 WARM_UP_ROUNDS = 1
@@ -273,12 +276,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--before", type=Path, metavar="PROVER", help="the prover command of another build, without the setup"
     )
+    parser.add_argument("--backend", help="of the kernel in our servers, e.g. avx2 (default: that of this CPU)")
     parser.add_argument("--history", type=Path, default=HISTORY, help="JSON-lines file to append to")
     add_preparation(parser)
 
 
+def force_backend(name: str) -> None:
+    """Make this process, and the servers that it starts, use one backend of the kernel."""
+    os.environ["BENCH_BACKEND"] = name
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(FORCED_BACKEND), *filter(None, [os.environ.get("PYTHONPATH")])])
+    runpy.run_path(str(FORCED_BACKEND / "sitecustomize.py"))
+
+
 def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
+    if options.backend:
+        force_backend(options.backend)
     binary = str(options.before.resolve() if options.before else reference_fixtures.prover_binary())
     facts, report, rows = machine_facts(), Report(), list[Row]()
     proves = {"latency", "throughput"} & set(options.only)
