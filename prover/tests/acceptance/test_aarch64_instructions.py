@@ -12,7 +12,7 @@ from prover.proving.request import read_envelope, read_task
 RELEASE = Emulated(SERVICE / "build/aarch64-o3/prove_file")
 KEY = SERVICE.parent / "keys-cache/reference/0.27.0/proving-keys/inclusion_32_1.key"
 LARGEST_PART = 0.7
-"""Measured: 0.67 with gcc 12 (prover/docs/performance.md, "aarch64")."""
+"""Measured: 0.67 with gcc 12 (prover/docs/explanation/measurements.md, "aarch64")."""
 
 
 def test_proof_of_inclusion__in_assembly__takes_two_thirds_of_the_compiled_instructions(tmp_path: Path) -> None:
