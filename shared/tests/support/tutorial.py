@@ -1,8 +1,9 @@
 """Tutorials as tests: the commands of a page run in one shell, and the output that the page shows must appear.
 
-In a block that begins with ```console, lines after ``$ `` are commands (with a backslash they continue), and the lines
-below a command are its output, in which ``…`` matches any text. ``<!-- not run: reason -->`` before a block keeps it
-from being run. The shell has a network of its own, so that ports are free and no other host can be reached.
+In a block that begins with ```console, lines after ``$ `` are commands, which a backslash or a here-document continues.
+The lines below a command are its output, in which ``…`` matches any text. ``<!-- not run: reason -->`` before a block
+keeps it from being run, ``<!-- long: reason -->`` leaves it to acceptance tests. The shell has a network of its own, so
+that ports are free and no other host can be reached.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from deployment_tools import promtool
 
 WORKSPACE = Path(__file__).resolve().parents[3]
 _BLOCK = re.compile(
-    r"(?:^<!-- not run: (?P<reason>[^\n]+) -->\n+)?^```console\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL
+    r"(?:^<!-- (?P<mark>not run|long): [^\n]+ -->\n+)?^```console\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL
 )
+_HERE_DOCUMENT = re.compile(r"<<'(?P<end>\w+)'$")
 _NETWORK = ("unshare", "--user", "--map-root-user", "--net")
 _LOOPBACK_UP = (
     "python3 -c 'import fcntl,socket,struct; "
@@ -39,12 +41,12 @@ class Step:
     output: tuple[str, ...]
 
 
-def steps(page: Path) -> list[Step]:
-    """Return the commands of a page that are to be run."""
+def steps(page: Path, *, long: bool = False) -> list[Step]:
+    """Return the commands of a page that are to be run, with ``long`` those of long blocks, too."""
     text = page.read_text()
     found: list[Step] = []
     for block in _BLOCK.finditer(text):
-        if block["reason"]:
+        if block["mark"] == "not run" or (block["mark"] == "long" and not long):
             continue
         first = text.count("\n", 0, block.start("text")) + 1
         found += _steps_of(block["text"], first)
@@ -54,8 +56,12 @@ def steps(page: Path) -> list[Step]:
 def _steps_of(block: str, first: int) -> Iterator[Step]:
     command: list[str] = []
     output: list[str] = []
-    at, continues = first, False
+    at, continues, end = first, False, ""
     for number, line in enumerate(block.splitlines(), start=first):
+        if end:
+            command.append(line)
+            end = "" if line == end else end
+            continue
         if continues:
             command.append(line)
         elif line.startswith("$ "):
@@ -66,6 +72,8 @@ def _steps_of(block: str, first: int) -> Iterator[Step]:
             output.append(line)
             continue
         continues = line.endswith("\\")
+        document = _HERE_DOCUMENT.search(line)
+        end = document["end"] if document else ""
     if command:
         yield Step(at, "\n".join(command), tuple(output))
 
@@ -77,11 +85,11 @@ class TutorialFailed(AssertionError):
 class Shell:
     """A shell that keeps its state between commands. Closing it ends what it started."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, variables: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
             [*_NETWORK, "bash", "--noprofile", "--norc"],
             cwd=WORKSPACE,
-            env={**_environment(), "HOME": str(home), "XDG_STATE_HOME": str(home / "state")},
+            env={**_environment(), **variables, "HOME": str(home), "XDG_STATE_HOME": str(home / "state")},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -128,11 +136,13 @@ def can_isolate() -> bool:
         return False
 
 
-def play(page: Path, home: Path, limit_s: float = 120) -> int:
+def play(
+    page: Path, home: Path, *, limit_s: float = 120, long: bool = False, variables: Mapping[str, str] | None = None
+) -> int:
     """Run all commands of a page; return their number. Raises TutorialFailed at the first that does not do as shown."""
-    shell = Shell(home)
+    shell = Shell(home, variables or {})
     try:
-        todo = steps(page)
+        todo = steps(page, long=long)
         for step in todo:
             printed, status = shell.run(step.command, limit_s)
             at = f"{page.name}:{step.line}: {step.command}\n{printed[-3000:]}"
