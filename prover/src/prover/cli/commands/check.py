@@ -10,12 +10,16 @@ import click
 
 from prover.cli.checks.keys import key_checks
 from prover.cli.checks.machine import Check, Status, check_address, machine_checks
+from prover.cli.checks.proof_times import measure_proofs
 from prover.cli.checks.queue import check_redis
+from prover.cli.checks.sizing import chart_values, sizing_notes, yaml_text
 from prover.cli.options.files import output_option
 from prover.cli.options.flag_words import FlagWords
+from prover.cli.options.sizing import Demand, sizing_option
 from prover.cli.options.start import start_options, start_settings
 from prover.cli.serving.server import fetch_of, required_circuits, selection_of
 from prover.http.access.api_keys import SHORT_DETAIL, SHORT_REMEDY, ApiKeys
+from prover.keys.catalogue.selection import CircuitSelection
 from prover.settings import Settings, unknown_variables
 
 
@@ -26,13 +30,16 @@ from prover.settings import Settings, unknown_variables
         "prover check --run-mode forester --keys-dir /var/lib/prover/keys",
         "prover check --preload-keys rpc --key-memory-gb 8",
         "prover check --device cuda",
+        "prover check --sizing inclusion=20 --sizing append=2 > values.yaml",
         "prover check --output json | jq '.checks[] | select(.status == \"failure\")'",
     ),
-    epilog="Exit codes: 0 no failure (there may be warnings), 1 a failure, 2 usage, 78 configuration.",
+    epilog="Exit codes: 0 no failure (there may be warnings), 1 a failure, 2 usage, 69 no key to measure, "
+    "78 configuration.",
 )
 @start_options
+@sizing_option
 @output_option
-def check(output: str, **options: Any) -> None:
+def check(output: str, sizing: tuple[Demand, ...], **options: Any) -> None:
     """Check machine requirements, limits, GPUs, keys, addresses and Redis; each problem comes with a hint.
 
     Takes the options and variables of `prover start`: pass those that you will start it with. Nothing is downloaded or
@@ -41,9 +48,15 @@ def check(output: str, **options: Any) -> None:
     Less than the recommended machine (16 CPUs, 32 GB of memory, 100 GB of disk) is a warning. Too little for the
     selected keys is a failure. Without --run-mode and --circuit the selected keys are the installed and the preloaded
     ones.
+
+    With --sizing nothing is checked: the times of proofs on this machine become values of the Helm chart, as YAML
+    (prover/docs/how-to/capacity.md).
     """
     settings = start_settings(options, os.environ)
     selection = selection_of(settings.keys)
+    if sizing:
+        _show_sizing(settings, selection, sizing, output)
+        return
     required = required_circuits(settings.keys, selection)
     fetch_of(settings.keys)  # raises for a malformed address
     access = [*_api_key_checks(settings), *_address_checks(settings)]
@@ -58,6 +71,20 @@ def check(output: str, **options: Any) -> None:
     _show(checks, output)
     if any(item.status is Status.FAILURE for item in checks):
         sys.exit(1)
+
+
+def _show_sizing(settings: Settings, selection: CircuitSelection, demands: tuple[Demand, ...], output: str) -> None:
+    """Print values of the chart; raises click.UsageError for options that contradict --sizing."""
+    if settings.policy != "cpu":
+        raise click.UsageError("--sizing measures proofs on the CPU; pass --device cpu")
+    if excluded := [circuit for demand in demands for circuit in demand.circuits if not selection.includes(circuit)]:
+        raise click.UsageError(f"--sizing: --run-mode or --circuit excludes {excluded[0]}; remove them")
+    threads, seconds = measure_proofs(settings, demands)
+    values = chart_values(demands, seconds, threads)
+    if output == "json":
+        click.echo(json.dumps(values, indent=2))
+    else:
+        click.echo(yaml_text(values, sizing_notes(demands, seconds, threads)), nl=False)
 
 
 def _api_key_checks(settings: Settings) -> list[Check]:
