@@ -84,7 +84,8 @@ def test_up__address_that_is_wrong__is_named(tmp_path: Path) -> None:
 def test_logs__transaction__is_printed_with_its_programs_logs(running: dict[str, Any]) -> None:
     target = str(Keypair().pubkey())
     process = subprocess.Popen(
-        [*COMMAND, "logs", target, "--url", running["rpcUrl"]],
+        # A shell in the background ignores SIGINT, and its children inherit that.
+        ["env", "--default-signal=INT", *COMMAND, "logs", target, "--url", running["rpcUrl"]],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
