@@ -5,12 +5,19 @@ from __future__ import annotations
 import argparse
 
 import soak_cluster
+import soak_fleet
 import soak_hostile
 import soak_http
 import soak_queue
 from subjects import add_subjects
 
-SUBJECTS = {"http": soak_http, "hostile": soak_hostile, "queue": soak_queue, "cluster": soak_cluster}
+SUBJECTS = {
+    "http": soak_http,
+    "hostile": soak_hostile,
+    "queue": soak_queue,
+    "cluster": soak_cluster,
+    "fleet": soak_fleet,
+}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -51,3 +51,14 @@ def test_queue__with_ten_times_the_jobs__costs_redis_the_same_per_request(
 ) -> None:
     words = ["--jobs", "400", "--clients", "16", "--polls", "200", "--intervals", "0"]
     assert "redis KiB per job" in run("queue", *words)
+
+
+def test_fleet__of_simulated_workers__ends_every_job_with_a_proof_while_clients_poll(redis_needed: None) -> None:
+    words = ["--workers", "6", "--processes", "2", "--proof-s", "0.2", "--jobs", "60"]
+    answer = run("soak", "fleet", *words, "--pollers", "8", "--rate", "20", "--idle", "0.5", "--patience", "120")
+    assert re.search(r"every job ends with a proof │ True │ 60 of 60", answer)
+    phases = dict(re.findall(r"^│ (idle|submissions|statuses) +│ [\d.]+ +│ (\d+) ", answer, flags=re.MULTILINE))
+    assert phases["idle"] == "0"
+    assert phases["submissions"] == "60"
+    # Six workers need two seconds for 60 proofs.
+    assert int(phases["statuses"]) >= 20
