@@ -19,7 +19,7 @@ async def check_same_cluster(first: RpcClient, second: RpcClient) -> str:
     """Return that two nodes are of one cluster; CheckFailed if they are not."""
     ours, theirs = await first.genesis_hash(), await second.genesis_hash()
     if ours != theirs:
-        raise CheckFailed(f"the fallback node is of another cluster (genesis {theirs}, not {ours})")
+        raise CheckFailed(f"the fallback node belongs to another cluster (genesis {theirs}, not {ours})")
     return await check_node(second)
 
 

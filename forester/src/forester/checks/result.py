@@ -35,7 +35,7 @@ _CODES: tuple[tuple[type[ForesterError], str], ...] = (
     (RateLimited, "rate_limited"),
     (EndpointError, "service_failed"),
 )
-"""Codes of errors, the first match counts. A missing account is of another cluster than the settings expect."""
+"""Codes of errors, the first match counts. A missing account means that the settings name another cluster."""
 
 
 class CheckFailed(ForesterError):

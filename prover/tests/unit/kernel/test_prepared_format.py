@@ -98,9 +98,6 @@ def refused(engine: Engine, data: bytes, match: str | None = None, kind: Any = R
         opened(engine, data)
 
 
-# ---- what a file holds -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("data", "value"), [(b"", 0xEF46DB3751D8E999), (b"a", 0xD24EC4F1A98C6E5B), (b"abc", 0x44BC2CF5AD770999)]
 )
