@@ -213,7 +213,7 @@ async def test_redis__whose_memory_is_full__gets_room_by_sweeps_cancelling_and_j
     overdue, cancelled, running = [
         (await queue.submit(Submission("append", "", f"{number}".encode()))).job_id for number in range(3)
     ]
-    queue.look.age(overdue, 601)
+    queue.look.age(overdue, 3601)
     queue.client.config_set("maxmemory", "1mb")
     assert await queue.sweep(SweepKind.STUCK, "a", 60) == 1
     assert (await queue.state(overdue))[0] is JobState.FAILED

@@ -154,7 +154,19 @@ def document() -> Json:
         },
     }
     plain: Json = msgspec.json.decode(msgspec.json.encode(composed))  # tuples become lists
+    _simplify_tuples(plain["components"]["schemas"])
     return plain
+
+
+def _simplify_tuples(schema: object) -> None:
+    """Describe tuples of one type as arrays of that type, which more tools read than a list of types."""
+    if isinstance(schema, dict):
+        first, *others = schema.get("prefixItems", [None])
+        if first is not None and all(each == first for each in others):
+            del schema["prefixItems"]
+            schema["items"] = first
+    for below in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        _simplify_tuples(below)
 
 
 def _require_circuit_type(schema: Json, kind: str) -> None:
