@@ -191,6 +191,9 @@ def test_status__compressible__prints_the_numbers_of_each_kind(net: Localnet, tm
     asyncio.run(create_accounts(net, tmp_path))
     asyncio.run(create_program_accounts(net, tmp_path))
     net.call("localnet_warp", 2 * RENT_EPOCH_SLOTS)
+    # The command reads at confirmed slots, of which the first after the warp follows within a slot.
+    while net.call("getSlot", {"commitment": "confirmed"}) < 2 * RENT_EPOCH_SLOTS:
+        time.sleep(0.05)
     words = ["status", "--rpc-url", net.url, "--compressible", "--light-pda-program", NAME, "--helius-rpc"]
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, result.output

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rendered_chart import require_tools
-
 BENCH = Path(__file__).resolve().parents[4] / "shared" / "bench" / "bench.py"
 
 
@@ -33,17 +31,6 @@ def test_queue__of_failing_workers_servers_redis_and_network__loses_no_job(
     )
     assert re.search(r"lost +│ 0 ", answer)
     assert re.search(r"faults injected +│ 9 ", answer)
-
-
-def test_cluster__bursts_from_zero_and_back__loses_no_job_and_ends_no_running_proof(
-    redis_needed: None, reference_keys_dir: Path
-) -> None:
-    require_tools()
-    words = ["--jobs", "40", "--bursts", "1", "--pause", "1", "--jobs-per-replica", "2", "--speed", "60"]
-    answer = run("soak", "cluster", *words, "--circuits", "v2_inclusion_32_1", "--patience", "300")
-    assert re.search(r"lost +│ 0 ", answer)
-    assert re.search(r"running proofs ended by scale-down +│ 0 ", answer)
-    assert re.search(r"pods killed +│ 2 ", answer)
 
 
 def test_queue__with_ten_times_the_jobs__costs_redis_the_same_per_request(
