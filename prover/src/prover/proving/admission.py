@@ -119,6 +119,12 @@ class Admission:
         with self._lock:
             return len(self._queue)
 
+    @property
+    def has_free_permit(self) -> bool:
+        """True if a proof would get a permit now, if its memory and its device are free too."""
+        with self._lock:
+            return self._free > 0 and not self._queue
+
     @contextmanager
     def permit(self, kind: CircuitKind, cancel: CancelFlag, demand: Demand | None = None) -> Iterator[Permit]:
         """Wait for a permit and hold it for the block.

@@ -4,6 +4,7 @@ import enum
 import time
 from collections.abc import Callable
 
+from prover.errors import WitnessRejected
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
@@ -45,10 +46,20 @@ class ProvingService:
     def prove(self, task: ProofTask, cancel: CancelFlag, on_phase: OnPhase = _ignore_phase) -> Proof:
         """Return a verified proof of a task; ``on_phase`` is called when a phase begins.
 
+        A request that has to wait for its key or a permit is checked first. Otherwise the witness solver decides, and
+        the checks only name the member that it refused.
         Raises WitnessRejected, KeyUnavailable, TryAgainLater, Cancelled, or SelfVerificationFailed.
         """
-        require_satisfiable(task)
+        if not (self._keys.is_loaded(task.circuit) and self._admission.has_free_permit):
+            require_satisfiable(task)
         on_phase(Phase.LOADING)
+        try:
+            return self._prove(task, cancel, on_phase)
+        except WitnessRejected:
+            require_satisfiable(task)
+            raise
+
+    def _prove(self, task: ProofTask, cancel: CancelFlag, on_phase: OnPhase) -> Proof:
         started = time.perf_counter()
         with self._keys.lease(task.circuit, cancel) as key, self._devices.target(key, cancel) as target:
             key_s = time.perf_counter() - started

@@ -5,18 +5,25 @@ from __future__ import annotations
 import io
 import json
 import random
+from pathlib import Path
 
 import pytest
-from golden_vectors import BATCH, PUBLISHED, SCALAR_MODULUS, RequestVector, provable_with
+from golden_vectors import BATCH, PUBLISHED, SCALAR_MODULUS, RequestVector, provable_with, vector_named
 from in_process_service import Serve, circuit
+from prometheus_client import CollectorRegistry
 
 from prover.cli.random_requests import RandomRequests
 from prover.errors import WitnessRejected
 from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine
 from prover.keys.store.key_store import KeyStore
+from prover.observability.metrics import Metrics
+from prover.proving import service
+from prover.proving.admission import Admission
 from prover.proving.assignment import Assignment
 from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.request import ProofTask, read_envelope, read_task
+from prover.proving.service import Phase, ProvingService
 from shared.proof_wire import encode_request
 
 FAULTS = 4
@@ -78,3 +85,37 @@ async def test_batch__of_production_size__is_refused_for_its_fault_before_its_ke
 @pytest.mark.sampled(4)
 def test_verdict__with_a_batch_key__is_that_of_its_solver(batch_keys: KeyStore, golden: RequestVector) -> None:
     assert_agreement(batch_keys, golden, 2)
+
+
+@pytest.mark.parametrize("permits", [1, 0])
+@pytest.mark.parametrize("loaded", [True, False])
+def test_prove__wrong_member__is_named_and_checked_before_the_solver_only_if_the_proof_would_wait(
+    keys_dir: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch, loaded: bool, permits: int
+) -> None:
+    metrics = Metrics(CollectorRegistry())
+    store = KeyStore(keys_dir, engine, metrics)
+    golden = vector_named("prover/v2_inclusion_32_1")
+    right, wrong = (read_task(read_envelope(body), known=None) for body in (golden.body, with_wrong_root(golden.body)))
+    if loaded:
+        store.get(right.circuit, CancelFlag())
+    checked: list[ProofTask] = []
+    monkeypatch.setattr(service, "require_satisfiable", lambda task: (checked.append(task), require_satisfiable(task)))
+    proving = ProvingService(store, Admission(permits, 0, metrics), metrics)
+    phases: list[Phase] = []
+    try:
+        with pytest.raises(WitnessRejected) as refusal:
+            proving.prove(wrong, CancelFlag(), phases.append)
+        assert refusal.value.path == "$.publicInputHash"
+        assert (Phase.PROVING in phases) == (loaded and bool(permits))
+        assert checked == [wrong]
+        if permits:
+            proving.prove(right, CancelFlag())
+            assert checked == ([wrong] if loaded else [wrong, right])
+    finally:
+        store.close()
+
+
+def with_wrong_root(body: bytes) -> bytes:
+    request = json.loads(body)
+    request["inputCompressedAccounts"][0]["root"] = "0x2a"
+    return json.dumps(request).encode()
