@@ -120,6 +120,10 @@ class Member:
                 found.append(json.loads(line))
         return found
 
+    def has_logged(self, name: str) -> bool:
+        """Return True if it logged an event since it was started."""
+        return any(event["event"] == name for event in self.events(of_all_starts=False))
+
     def jobs_begun(self) -> set[str]:
         """Return ids of the jobs that it began and did not end since it was started, by its log."""
         open_jobs: set[str] = set()

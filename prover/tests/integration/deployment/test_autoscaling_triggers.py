@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+import keda_scaler
 import pytest
-import redis
 from queue_inspection import Queue
 from redis_server import RedisServer
 from rendered_chart import rendered, require_tools
@@ -16,8 +15,6 @@ from prover.queue.jobs import Submission
 from prover.queue.limits import QueueLimits
 
 PATIENT = QueueLimits(lease_s=600)
-CARDINALITY = {"list": "llen", "none": "llen", "zset": "zcard", "set": "scard", "hash": "hlen"}
-"""The command by which KEDA's redis scaler counts a key of each type, since 2.0."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,16 +37,8 @@ def of_all_networks(*circuits: CircuitQueue) -> set[CircuitQueue]:
 
 def replicas(spec: dict[str, Any], server: RedisServer) -> int:
     """Return the replicas that KEDA and the autoscaler ask for."""
-    client: Any = redis.Redis.from_url(server.url)
-    counts: dict[str, int] = {}
-    for trigger in spec["triggers"]:
-        name = trigger["metadata"]["listName"]
-        counts[trigger["name"]] = getattr(client, CARDINALITY[client.type(name).decode()])(name)
-    client.close()
-    modifiers = spec["advanced"]["scalingModifiers"]
-    assert modifiers["metricType"] == "AverageValue"
-    wanted: float = eval(modifiers["formula"], {}, counts) / float(modifiers["target"])  # noqa: S307 - a sum of counts
-    return min(math.ceil(wanted), int(spec["maxReplicaCount"]))
+    with server.client() as client:
+        return keda_scaler.replicas(spec, keda_scaler.counts(client, spec))
 
 
 async def test_scaled_object__jobs_wait_run_and_end__asks_for_replicas_of_all_of_them(
