@@ -17,8 +17,8 @@ from deployment_tools import WORKSPACE, ToolsUnavailable, promtool
 
 SEVERITIES = {"critical", "warning"}
 HEADINGS = ("Meaning", "Diagnosis", "Remedy")
-_TARGET = {"job", "instance"}
-"""Labels that Prometheus adds to every series."""
+_TARGET = {"job", "instance", "namespace", "service"}
+"""Labels that Prometheus adds to every series; the last two from a ServiceMonitor."""
 _OTHERS: Mapping[str, set[str]] = {
     "up": set(),
     "ALERTS": {"alertname", "alertstate"},

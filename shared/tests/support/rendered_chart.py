@@ -170,6 +170,7 @@ def check_references(chart: Rendered, own: str) -> None:
     for budget in chart.of("PodDisruptionBudget"):
         [pod] = selected(chart, budget["spec"]["selector"]["matchLabels"])
         assert budget["spec"]["maxUnavailable"] == 1, "none would block the drain of a node"
+        assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow", "so would one that is not ready"
     for monitor in chart.of("ServiceMonitor"):
         wanted = monitor["spec"]["selector"]["matchLabels"]
         [service] = [found for found in chart.of("Service") if wanted.items() <= found["metadata"]["labels"].items()]

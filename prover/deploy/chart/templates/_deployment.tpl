@@ -14,12 +14,17 @@ spec:
   {{- if not .scaled }}
   replicas: {{ $values.replicas }}
   {{- end }}
+  # The keys may be downloaded first.
+  progressDeadlineSeconds: 3600
   strategy:
-    {{- if include "prover.rolls" $root }}
-    rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
-    {{- else }}
+    {{- if not (include "prover.rolls" $root) }}
     # The claim is for one node.
     type: Recreate
+    {{- else if and $values.gpu.count (not .serves) }}
+    # A new pod could wait for another GPU for ever. Meanwhile jobs wait in the queue.
+    rollingUpdate: {maxUnavailable: 1, maxSurge: 0}
+    {{- else }}
+    rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
     {{- end }}
   selector:
     matchLabels: {{- include "prover.selector" $root | nindent 6 }}

@@ -168,7 +168,10 @@ def test_chart__grace_and_updates__fit_the_drain_and_the_claim(chart: Rendered) 
         if claim["spec"]["accessModes"] == ["ReadWriteOnce"] and "our-claim" not in json.dumps(pod.spec):
             assert strategy == {"type": "Recreate"}
         elif "our-claim" not in json.dumps(pod.spec):
-            assert strategy == {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+            waits_for_gpu = "nvidia.com/gpu" in pod.main["resources"]["limits"]
+            added = {"maxUnavailable": 1, "maxSurge": 0} if waits_for_gpu else {"maxUnavailable": 0, "maxSurge": 1}
+            assert strategy == {"rollingUpdate": added}
+        assert pod.owner["spec"]["progressDeadlineSeconds"] >= 3600, "keys may be downloaded first"
 
 
 def test_probes__of_the_rendered_command_as_a_process__answer(reference_keys_dir: Path, tmp_path: Path) -> None:
