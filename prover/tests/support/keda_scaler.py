@@ -1,4 +1,4 @@
-"""How KEDA reads a ScaledObject: what its redis scaler counts, and the replicas that its formula asks for."""
+"""KEDA's reading of a ScaledObject: the counts of its redis scaler, and the replicas of its formula."""
 
 from __future__ import annotations
 
