@@ -8,7 +8,7 @@ from typing import Any, Final
 from prover.proving.assignment import read_numbers
 from shared.circuit_id import CircuitKind
 from shared.field import FIELD_BYTES
-from shared.proof_wire import decode_request, split_body
+from shared.proof_wire import split_body
 
 KEY_FILES: Final = {
     **{f"v1_inclusion_26_{n}": f"mainnet_inclusion_26_{n}.key" for n in range(1, 5)},
@@ -26,6 +26,6 @@ def circuit_inputs(request: dict[str, Any]) -> list[int]:
     kind = CircuitKind(request["circuitType"])
     version = 2 if "publicInputHash" in request else 1
     members = split_body(json.dumps(request).encode())
-    columns = read_numbers(decode_request(members, kind, version), version).columns
-    data = b"".join(row for _, rows in columns for row in rows)
+    _, numbers = read_numbers(members, kind, version)
+    data = b"".join(column.data for column in numbers.columns)
     return [int.from_bytes(data[start : start + FIELD_BYTES], "big") for start in range(0, len(data), FIELD_BYTES)]

@@ -17,8 +17,10 @@ from prover.errors import RequestRejected
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.prechecks.satisfiable import first_failure
 from prover.proving.request import read_envelope, read_task
-from shared.field import FIELD_BYTES
+from shared.circuit_inputs import inputs_of
+from shared.field import FIELD_BYTES, parse_scalar, scalar_bytes
 from shared.problem import encode_problem, problem
+from shared.proof_wire import Envelope, decode_request
 
 LONGEST_DETAIL = 1000
 SMALL = (
@@ -69,15 +71,30 @@ ODD_VALUES: tuple[Any, ...] = (
 def judge(body: bytes) -> RequestRejected | None:
     """Read a body as the server does and return why it was refused; anything but such an error gets out."""
     try:
-        task = read_task(read_envelope(body), PUBLISHED_CIRCUITS)
+        envelope = read_envelope(body)
+        task = read_task(envelope, PUBLISHED_CIRCUITS)
     except RequestRejected as refusal:
         _require_presentable(refusal)
         return refusal
     assert len(task.assignment.inputs) % FIELD_BYTES == 0
     assert task.assignment.inputs.startswith(task.assignment.public_inputs)
+    if task.circuit.kind.is_batch:
+        assert task.assignment.inputs == _inputs_by_decoder(envelope)
     failure = first_failure(task.circuit, task.assignment)
     assert failure is None or failure.path.startswith("$.")
     return None
+
+
+def _inputs_by_decoder(envelope: Envelope) -> bytes:
+    """Return the inputs of a batch by way of Python objects, which the native reader of numbers avoids."""
+    request = decode_request(envelope.members, envelope.kind)
+
+    def flat(value: Any) -> bytes:
+        if isinstance(value, tuple):
+            return b"".join(map(flat, value))
+        return scalar_bytes(value) if isinstance(value, int) else parse_scalar(value)[0]
+
+    return b"".join(flat(each.values_in(request)) for each in inputs_of(envelope.kind, 2))
 
 
 def _require_presentable(refusal: RequestRejected) -> None:

@@ -580,6 +580,7 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 /************************************************************/
 
 #include "json/compact.h"
+#include "json/elements.h"
 #include "poseidon/poseidon.h"
 
 /* Calls through the table, as functions, so that cffi releases the interpreter lock around them. */
@@ -597,48 +598,56 @@ static size_t poseidon_hash_chain(const poseidon_backend *backend, uint8_t *out,
 /************************************************************/
 
 static void *_cffi_types[] = {
-/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 37), // int()(uint8_t *, size_t, size_t *, uint8_t const *, size_t, char const *, size_t *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 41), // uint8_t *
-/*  2 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/*  3 */ _CFFI_OP(_CFFI_OP_POINTER, 2), // size_t *
-/*  4 */ _CFFI_OP(_CFFI_OP_POINTER, 41), // uint8_t const *
-/*  5 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/*  6 */ _CFFI_OP(_CFFI_OP_POINTER, 36), // char const *
-/*  7 */ _CFFI_OP(_CFFI_OP_NOOP, 3),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  9 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // poseidon_backend const *()(uint32_t)
-/* 10 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
-/* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 12 */ _CFFI_OP(_CFFI_OP_FUNCTION, 2), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, size_t)
-/* 13 */ _CFFI_OP(_CFFI_OP_POINTER, 38), // poseidon_backend const *
-/* 14 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 15 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 16 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 17 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 18 */ _CFFI_OP(_CFFI_OP_FUNCTION, 2), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 19 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 20 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 22 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 23 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 24 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION, 2), // size_t()(uint8_t *, uint8_t const *, size_t)
-/* 26 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 27 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 28 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION, 2), // size_t()(uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 31 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 32 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 33 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 34 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 36 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 37 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
-/* 38 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // poseidon_backend
-/* 39 */ _CFFI_OP(_CFFI_OP_POINTER, 25), // size_t(*)(uint8_t *, uint8_t const *, size_t)
-/* 40 */ _CFFI_OP(_CFFI_OP_POINTER, 30), // size_t(*)(uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 41 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 6), // _Bool()(uint8_t *, uint32_t *, size_t *, uint8_t const *, size_t, _Bool)
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 49), // uint8_t *
+/*  2 */ _CFFI_OP(_CFFI_OP_POINTER, 18), // uint32_t *
+/*  3 */ _CFFI_OP(_CFFI_OP_POINTER, 5), // size_t *
+/*  4 */ _CFFI_OP(_CFFI_OP_POINTER, 49), // uint8_t const *
+/*  5 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
+/*  6 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 1), // _Bool
+/*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 45), // int()(uint8_t *, size_t, size_t *, uint8_t const *, size_t, char const *, size_t *)
+/*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 10 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 11 */ _CFFI_OP(_CFFI_OP_NOOP, 3),
+/* 12 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 13 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 44), // char const *
+/* 15 */ _CFFI_OP(_CFFI_OP_NOOP, 3),
+/* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 17 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // poseidon_backend const *()(uint32_t)
+/* 18 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
+/* 19 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 20 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, size_t)
+/* 21 */ _CFFI_OP(_CFFI_OP_POINTER, 46), // poseidon_backend const *
+/* 22 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 23 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 24 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 27 */ _CFFI_OP(_CFFI_OP_NOOP, 21),
+/* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 29 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 30 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 31 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 32 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 33 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(uint8_t *, uint8_t const *, size_t)
+/* 34 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 35 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 36 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 37 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 38 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 40 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 41 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 42 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 43 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 44 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 45 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
+/* 46 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // poseidon_backend
+/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 33), // size_t(*)(uint8_t *, uint8_t const *, size_t)
+/* 48 */ _CFFI_OP(_CFFI_OP_POINTER, 38), // size_t(*)(uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 49 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
 };
 
 static int _cffi_d_json_compact(uint8_t * x0, size_t x1, size_t * x2, uint8_t const * x3, size_t x4, char const * x5, size_t * x6)
@@ -707,10 +716,10 @@ _cffi_f_json_compact(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(6), arg5, (char **)&x5);
+      _cffi_type(14), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (char const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(6), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -739,6 +748,93 @@ _cffi_f_json_compact(PyObject *self, PyObject *args)
 #  define _cffi_f_json_compact _cffi_d_json_compact
 #endif
 
+static _Bool _cffi_d_json_elements(uint8_t * x0, uint32_t * x1, size_t * x2, uint8_t const * x3, size_t x4, _Bool x5)
+{
+  return json_elements(x0, x1, x2, x3, x4, x5);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_json_elements(PyObject *self, PyObject *args)
+{
+  uint8_t * x0;
+  uint32_t * x1;
+  size_t * x2;
+  uint8_t const * x3;
+  size_t x4;
+  _Bool x5;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  _Bool result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+  PyObject *arg4;
+  PyObject *arg5;
+
+  if (!PyArg_UnpackTuple(args, "json_elements", 6, 6, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(1), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(1), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(2), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(2), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(3), arg2, (char **)&x2);
+  if (datasize != 0) {
+    x2 = ((size_t)datasize) <= 640 ? (size_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(3), arg2, (char **)&x2,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(4), arg3, (char **)&x3);
+  if (datasize != 0) {
+    x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(4), arg3, (char **)&x3,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x4 = _cffi_to_c_int(arg4, size_t);
+  if (x4 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  x5 = (_Bool)_cffi_to_c__Bool(arg5);
+  if (x5 == (_Bool)-1 && PyErr_Occurred())
+    return NULL;
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = json_elements(x0, x1, x2, x3, x4, x5); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c__Bool(result);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_json_elements _cffi_d_json_elements
+#endif
+
 static size_t _cffi_d_poseidon_hash_chain(poseidon_backend const * x0, uint8_t * x1, uint8_t const * x2, size_t x3)
 {
   return poseidon_hash_chain(x0, x1, x2, x3);
@@ -764,10 +860,10 @@ _cffi_f_poseidon_hash_chain(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(13), arg0, (char **)&x0);
+      _cffi_type(21), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (poseidon_backend const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(13), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(21), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -836,10 +932,10 @@ _cffi_f_poseidon_hash_many(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(13), arg0, (char **)&x0);
+      _cffi_type(21), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (poseidon_backend const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(13), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(21), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -908,12 +1004,26 @@ _cffi_f_poseidon_runnable(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(13));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(21));
   return pyresult;
 }
 #else
 #  define _cffi_f_poseidon_runnable _cffi_d_poseidon_runnable
 #endif
+
+static int _cffi_const_JSON_ELEMENT_LEAST_BYTES(unsigned long long *o)
+{
+  int n = (JSON_ELEMENT_LEAST_BYTES) <= 0;
+  *o = (unsigned long long)((JSON_ELEMENT_LEAST_BYTES) | 0);  /* check that JSON_ELEMENT_LEAST_BYTES is an integer */
+  return n;
+}
+
+static int _cffi_const_JSON_ROW_LEAST_BYTES(unsigned long long *o)
+{
+  int n = (JSON_ROW_LEAST_BYTES) <= 0;
+  *o = (unsigned long long)((JSON_ROW_LEAST_BYTES) | 0);  /* check that JSON_ROW_LEAST_BYTES is an integer */
+  return n;
+}
 
 _CFFI_UNUSED_FN
 static void _cffi_checkfld__poseidon_backend(poseidon_backend *p)
@@ -927,31 +1037,34 @@ static void _cffi_checkfld__poseidon_backend(poseidon_backend *p)
 struct _cffi_align__poseidon_backend { char x; poseidon_backend y; };
 
 static const struct _cffi_global_s _cffi_globals[] = {
-  { "json_compact", (void *)_cffi_f_json_compact, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 0), (void *)_cffi_d_json_compact },
-  { "poseidon_hash_chain", (void *)_cffi_f_poseidon_hash_chain, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 12), (void *)_cffi_d_poseidon_hash_chain },
-  { "poseidon_hash_many", (void *)_cffi_f_poseidon_hash_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 18), (void *)_cffi_d_poseidon_hash_many },
-  { "poseidon_runnable", (void *)_cffi_f_poseidon_runnable, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 9), (void *)_cffi_d_poseidon_runnable },
+  { "JSON_ELEMENT_LEAST_BYTES", (void *)_cffi_const_JSON_ELEMENT_LEAST_BYTES, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
+  { "JSON_ROW_LEAST_BYTES", (void *)_cffi_const_JSON_ROW_LEAST_BYTES, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
+  { "json_compact", (void *)_cffi_f_json_compact, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 8), (void *)_cffi_d_json_compact },
+  { "json_elements", (void *)_cffi_f_json_elements, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 0), (void *)_cffi_d_json_elements },
+  { "poseidon_hash_chain", (void *)_cffi_f_poseidon_hash_chain, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 20), (void *)_cffi_d_poseidon_hash_chain },
+  { "poseidon_hash_many", (void *)_cffi_f_poseidon_hash_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 26), (void *)_cffi_d_poseidon_hash_many },
+  { "poseidon_runnable", (void *)_cffi_f_poseidon_runnable, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 17), (void *)_cffi_d_poseidon_runnable },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(poseidon_backend, name),
             sizeof(((poseidon_backend *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 6) },
+            _CFFI_OP(_CFFI_OP_NOOP, 14) },
   { "hash_many", offsetof(poseidon_backend, hash_many),
                  sizeof(((poseidon_backend *)0)->hash_many),
-                 _CFFI_OP(_CFFI_OP_NOOP, 40) },
+                 _CFFI_OP(_CFFI_OP_NOOP, 48) },
   { "hash_chain", offsetof(poseidon_backend, hash_chain),
                   sizeof(((poseidon_backend *)0)->hash_chain),
-                  _CFFI_OP(_CFFI_OP_NOOP, 39) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 47) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "poseidon_backend", 38, _CFFI_F_CHECK_FIELDS,
+  { "poseidon_backend", 46, _CFFI_F_CHECK_FIELDS,
     sizeof(poseidon_backend), offsetof(struct _cffi_align__poseidon_backend, y), 0, 3 },
 };
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
-  { "poseidon_backend", 38 },
+  { "poseidon_backend", 46 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -961,12 +1074,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   NULL,  /* no enums */
   _cffi_typenames,
-  4,  /* num_globals */
+  7,  /* num_globals */
   1,  /* num_struct_unions */
   0,  /* num_enums */
   1,  /* num_typenames */
   NULL,  /* no includes */
-  42,  /* num_types */
+  50,  /* num_types */
   0,  /* flags */
 };
 

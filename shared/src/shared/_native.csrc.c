@@ -1,4 +1,5 @@
 #include "json/compact.h"
+#include "json/elements.h"
 #include "poseidon/poseidon.h"
 
 /* Calls through the table, as functions, so that cffi releases the interpreter lock around them. */

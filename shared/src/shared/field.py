@@ -6,7 +6,6 @@ lower-case ``0x``, an optional sign directly before the digits, any number of di
 """
 
 import re
-from collections.abc import Sequence
 
 SCALAR_MODULUS = 21888242871839275222246405745257275088548364400416034343698204186575808495617
 """r, the order of the groups; requests, witnesses and public inputs are numbers modulo r."""
@@ -63,22 +62,6 @@ def parse_scalar(text: str) -> tuple[bytes, bool]:
             return data, True
     value, canonical = _reduced(text)
     return value.to_bytes(FIELD_BYTES, "big"), canonical
-
-
-def parse_canonical(texts: Sequence[str]) -> bytes | None:
-    """Return wire strings as 32 big-endian bytes each; None unless all are ``0x``, 1 to 64 digits, and below r."""
-    digits = [
-        text[2:].zfill(_ELEMENT_DIGITS) for text in texts if text.startswith("0x") and 2 < len(text) <= _PADDED_LENGTH
-    ]
-    try:
-        data = bytes.fromhex("".join(digits))
-    except ValueError:
-        return None
-    # fromhex skips blanks; with the full length no text has any.
-    if len(data) != len(texts) * FIELD_BYTES:
-        return None
-    elements = (data[start : start + FIELD_BYTES] for start in range(0, len(data), FIELD_BYTES))
-    return data if all(element < _SCALAR_MODULUS_BYTES for element in elements) else None
 
 
 def _reduced(text: str) -> tuple[int, bool]:

@@ -6,11 +6,9 @@ from hypothesis import strategies as st
 
 from shared.field import (
     BASE_MODULUS,
-    FIELD_BYTES,
     SCALAR_MODULUS,
     InvalidNumber,
     format_number,
-    parse_canonical,
     parse_coordinate,
     parse_number,
     parse_scalar,
@@ -110,46 +108,3 @@ def test_scalar__of_thousands_of_characters_and_no_number__is_refused(text: str)
     with pytest.raises(InvalidNumber, match="invalid number: ") as caught:
         parse_scalar(text)
     assert len(str(caught.value)) < 120
-
-
-@given(st.lists(st.integers(0, SCALAR_MODULUS - 1)))
-def test_canonical_numbers__padded_or_not__are_their_bytes(values: list[int]) -> None:
-    data = [scalar_bytes(value) for value in values]
-    assert parse_canonical([format_number(element) for element in data]) == b"".join(data)
-    assert parse_canonical([f"{value:#x}" for value in values]) == b"".join(data)
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        "",
-        "0x",
-        "1",
-        "0x-1",
-        "0x+1",
-        "0x 1",
-        "0x1 ",
-        "0x 0 0",
-        "0x0x1",
-        "0X" + "0" * 64,
-        "00" + "0" * 64,
-        "0x" + "g" * 64,
-        "0x" + " 0" * 32,
-        "0x" + "0" * 62 + "  ",
-        "0x" + "0" * 66,
-        "0x" + "\u0660" * 64,
-        f"{SCALAR_MODULUS:#066x}",
-    ],
-)
-def test_canonical_numbers__one_of_them_odd__are_none(odd: str) -> None:
-    zero = "0x" + "0" * 64
-    assert parse_canonical([zero, odd, zero]) is None
-
-
-@given(st.lists(st.text("0x1fF+- g", max_size=68), max_size=3))
-def test_canonical_numbers__of_any_texts__are_those_of_single_numbers(texts: list[str]) -> None:
-    data = parse_canonical(texts)
-    if data is not None:
-        assert [parse_scalar(text) for text in texts] == [
-            (data[start : start + FIELD_BYTES], True) for start in range(0, len(data), FIELD_BYTES)
-        ]

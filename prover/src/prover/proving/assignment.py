@@ -8,21 +8,21 @@ constraints.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from prover.errors import MalformedRequest, ShapeMismatch
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.circuit_inputs import PUBLIC_INPUT_HASH, CircuitInput, inputs_of
-from shared.field import FIELD_BYTES, InvalidNumber, parse_canonical, parse_scalar, scalar_bytes
-from shared.proof_wire import (
-    BatchAppendRequest,
-    BatchUpdateRequest,
-    InclusionRequest,
-    NonInclusionRequest,
-    ProofRequest,
-)
+from shared.field import FIELD_BYTES, InvalidNumber, parse_scalar, scalar_bytes
+from shared.json_elements import Elements, read_elements
+from shared.proof_wire import InclusionRequest, Members, NonInclusionRequest, ProofRequest, decode_request
 
 _MAXIMUM_REPORTED_PATHS = 8
+_PARALLEL_ARRAYS: Final = {
+    CircuitKind.BATCH_APPEND: ("leaves", "oldLeaves"),
+    CircuitKind.BATCH_UPDATE: ("leaves", "oldLeaves", "txHashes"),
+}
+"""Arrays of batches that must be equally long."""
 
 
 @dataclass(frozen=True)
@@ -37,30 +37,36 @@ class Assignment:
     reduced: tuple[str, ...]
 
 
+class _Column(NamedTuple):
+    """Elements of one input, and the number in each row; a scalar and a vector have one row."""
+
+    input: CircuitInput
+    data: bytes
+    lengths: list[int]
+
+
 @dataclass
 class UncheckedAssignment:
-    """Values whose numbers are parsed and whose array lengths are not checked yet: the rows of each input.
+    """Values whose numbers are parsed and whose array lengths are not checked yet."""
 
-    A scalar and a vector have one row.
-    """
-
-    columns: list[tuple[CircuitInput, list[bytes]]] = field(default_factory=list)
+    columns: list[_Column] = field(default_factory=list)
     reduced: list[str] = field(default_factory=list)
 
     @property
     def public_inputs(self) -> bytes:
         """Values of the public inputs."""
-        return b"".join(row for each, rows in self.columns if each.is_public for row in rows)
+        return b"".join(column.data for column in self.columns if column.input.is_public)
 
     def assign(self, circuit: CircuitId) -> Assignment:
         """Check every array against the circuit and flatten; raises ShapeMismatch."""
-        for each, rows in self.columns:
-            _check_shape(each, rows, each.shape(circuit))
-        inputs = b"".join(row for _, rows in self.columns for row in rows)
+        for column in self.columns:
+            _check_shape(column, column.input.shape(circuit))
+        inputs = b"".join([column.data for column in self.columns])
         return Assignment(inputs, self.public_inputs, tuple(self.reduced))
 
-    def read(self, each: CircuitInput, given: Any) -> None:
-        """Read the numbers of an input as a request has them; raises MalformedRequest with the path of a wrong one."""
+    def read(self, each: CircuitInput, request: ProofRequest) -> None:
+        """Read the numbers of an input of a request; raises MalformedRequest with the path of a wrong one."""
+        given: Any = _public_input_hash(each, request) if each.name == PUBLIC_INPUT_HASH else each.values_in(request)
         match each.dimensions:
             case 0:
                 rows = [scalar_bytes(given) if each.is_index else self._number(given, each)]
@@ -68,14 +74,12 @@ class UncheckedAssignment:
                 rows = [self._row(each, given)]
             case _:
                 rows = [self._row(each, row, number) for number, row in enumerate(given)]
-        self.columns.append((each, rows))
+        self.columns.append(_Column(each, b"".join(rows), [len(row) // FIELD_BYTES for row in rows]))
 
     def _row(self, each: CircuitInput, given: Sequence[Any], *position: int) -> bytes:
         if each.is_index:
             return b"".join(map(scalar_bytes, given))
-        return parse_canonical(given) or b"".join(
-            [self._number(text, each, *position, number) for number, text in enumerate(given)]
-        )
+        return b"".join([self._number(text, each, *position, number) for number, text in enumerate(given)])
 
     def _number(self, text: str, each: CircuitInput, *position: int) -> bytes:
         try:
@@ -88,21 +92,42 @@ class UncheckedAssignment:
         return data
 
 
-def read_numbers(request: ProofRequest, version: int, *, public_only: bool = False) -> UncheckedAssignment:
-    """Read the numbers of a request for version 1 or 2 of its circuit; raises MalformedRequest."""
+def read_numbers(members: Members, kind: CircuitKind, version: int) -> tuple[ProofRequest, UncheckedAssignment]:
+    """Read the members of a request for version 1 or 2 of its circuit. Raises WireError or MalformedRequest.
+
+    Arrays of usually spelt numbers are read without an object per number; the returned request does not have them.
+    """
+    inputs = inputs_of(kind, version)
+    arrays = {each.member: elements for each in inputs if (elements := _elements(each, members)) is not None}
+    read = {member.partition("[")[0] for member in arrays}
+    request = decode_request({name: raw for name, raw in members.items() if name not in read}, kind, version)
     numbers = UncheckedAssignment()
-    for each in inputs_of(CircuitKind(request.circuit_type), version):
-        if each.is_public or not public_only:
-            is_hash = each.name == PUBLIC_INPUT_HASH
-            numbers.read(each, _public_input_hash(each, request) if is_hash else each.values_in(request))
-    match request:
-        case BatchAppendRequest():
-            _check_equal_lengths({"leaves": request.leaves, "oldLeaves": request.old_leaves})
-        case BatchUpdateRequest():
-            _check_equal_lengths(
-                {"leaves": request.leaves, "oldLeaves": request.old_leaves, "txHashes": request.tx_hashes}
-            )
-    return numbers
+    for each in inputs:
+        if each.member in arrays:
+            numbers.columns.append(_Column(each, *arrays[each.member]))
+        else:
+            numbers.read(each, request)
+    _check_equal_lengths(numbers.columns, _PARALLEL_ARRAYS.get(kind, ()))
+    return request, numbers
+
+
+def read_public_numbers(members: Members, kind: CircuitKind, version: int) -> bytes:
+    """Return the public inputs of a request, 32 bytes each. Raises WireError or MalformedRequest."""
+    inputs = [each for each in inputs_of(kind, version) if each.is_public]
+    public = {each.member.partition("[")[0] for each in inputs}
+    request = decode_request({name: raw for name, raw in members.items() if name in public}, kind, version)
+    numbers = UncheckedAssignment()
+    for each in inputs:
+        numbers.read(each, request)
+    return numbers.public_inputs
+
+
+def _elements(each: CircuitInput, members: Members) -> Elements | None:
+    """Return the elements of an input that is a member of its own with usually spelt numbers, None for others."""
+    name, dimensions, nested = each.member.partition("[")
+    if not dimensions or each.is_index or "." in nested or name not in members:
+        return None
+    return read_elements(members[name], nested=each.dimensions > 1)
 
 
 def _public_input_hash(each: CircuitInput, request: ProofRequest) -> str:
@@ -114,22 +139,25 @@ def _public_input_hash(each: CircuitInput, request: ProofRequest) -> str:
     return request.public_input_hash
 
 
-def _check_equal_lengths(arrays: dict[str, tuple[str, ...]]) -> None:
-    lengths = {name: len(array) for name, array in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name}={length}" for name, length in lengths.items())
+def _check_equal_lengths(columns: Sequence[_Column], names: Sequence[str]) -> None:
+    """Check that the vectors of these members are equally long."""
+    lengths = {column.input.member: sum(column.lengths) for column in columns}
+    compared = {name: lengths[f"{name}[]"] for name in names}
+    if len(set(compared.values())) > 1:
+        listed = ", ".join(f"{name}={length}" for name, length in compared.items())
         raise MalformedRequest(f"array length mismatch: {listed}", path="$")
 
 
-def _check_shape(each: CircuitInput, rows: Sequence[bytes], shape: tuple[int, ...]) -> None:
+def _check_shape(column: _Column, shape: tuple[int, ...]) -> None:
+    each, _, lengths = column
     match shape:
         case (size,):
-            _check_size(each, len(rows[0]) // FIELD_BYTES, size)
+            _check_size(each, lengths[0], size)
         case (size, height):
-            _check_size(each, len(rows), size)
-            for number, row in enumerate(rows):
-                if len(row) != height * FIELD_BYTES:
-                    path, length = each.path(number), len(row) // FIELD_BYTES
+            _check_size(each, len(lengths), size)
+            for number, length in enumerate(lengths):
+                if length != height:
+                    path = each.path(number)
                     raise ShapeMismatch(
                         f"wrong size of merkle proof for proof {number + 1}: {length}, expected: {height} at {path}",
                         path=path,

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from prover.errors import BodyTooLarge, CircuitNotPublished, CircuitUnknown, MalformedRequest
-from prover.proving.assignment import Assignment, read_numbers
+from prover.proving.assignment import Assignment, read_numbers, read_public_numbers
 from shared.circuit_id import CircuitId, CircuitKind
-from shared.circuit_inputs import inputs_of
 from shared.json_compact import JsonTooLong
 from shared.logs import get_logger
 from shared.proof_wire import (
@@ -20,7 +19,6 @@ from shared.proof_wire import (
     WireError,
     batch_circuit,
     compact_body,
-    decode_request,
 )
 
 _log = get_logger(__name__)
@@ -84,10 +82,9 @@ def read_task(envelope: Envelope, known: Container[CircuitId] | None) -> ProofTa
     if not envelope.kind.is_batch:
         _require_known(envelope.merkle_circuit(), known)
     try:
-        request = decode_request(envelope.members, envelope.kind, envelope.version)
+        request, values = read_numbers(envelope.members, envelope.kind, envelope.version)
     except WireError as error:
         raise MalformedRequest(str(error), path=error.path) from error
-    values = read_numbers(request, envelope.version)
     if isinstance(request, MerkleRequest):
         circuit = envelope.merkle_circuit()
     else:
@@ -104,12 +101,8 @@ def read_public_inputs(envelope: Envelope) -> bytes | None:
 
     None if they cannot be read; such a request has no proof.
     """
-    inputs = inputs_of(envelope.kind, envelope.version)
-    public = {each.member.partition("[")[0] for each in inputs if each.is_public}
-    members = {name: raw for name, raw in envelope.members.items() if name in public}
     try:
-        request = decode_request(members, envelope.kind, envelope.version)
-        return read_numbers(request, envelope.version, public_only=True).public_inputs
+        return read_public_numbers(envelope.members, envelope.kind, envelope.version)
     except (WireError, MalformedRequest):
         return None
 

@@ -54,12 +54,12 @@ class ProvingService:
             require_satisfiable(task)
         on_phase(Phase.LOADING)
         try:
-            return self._prove(task, cancel, on_phase)
+            return self._prove_when_permitted(task, cancel, on_phase)
         except WitnessRejected:
             require_satisfiable(task)
             raise
 
-    def _prove(self, task: ProofTask, cancel: CancelFlag, on_phase: OnPhase) -> Proof:
+    def _prove_when_permitted(self, task: ProofTask, cancel: CancelFlag, on_phase: OnPhase) -> Proof:
         started = time.perf_counter()
         with self._keys.lease(task.circuit, cancel) as key, self._devices.target(key, cancel) as target:
             key_s = time.perf_counter() - started

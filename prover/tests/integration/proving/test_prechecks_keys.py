@@ -99,7 +99,12 @@ def test_prove__wrong_member__is_named_and_checked_before_the_solver_only_if_the
     if loaded:
         store.get(right.circuit, CancelFlag())
     checked: list[ProofTask] = []
-    monkeypatch.setattr(service, "require_satisfiable", lambda task: (checked.append(task), require_satisfiable(task)))
+
+    def check(task: ProofTask) -> None:
+        checked.append(task)
+        require_satisfiable(task)
+
+    monkeypatch.setattr(service, "require_satisfiable", check)
     proving = ProvingService(store, Admission(permits, 0, metrics), metrics)
     phases: list[Phase] = []
     try:

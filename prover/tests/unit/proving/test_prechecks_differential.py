@@ -22,6 +22,7 @@ from prover.proving.prechecks.satisfiable import first_failure
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.circuit_inputs import NamedValues
 from shared.poseidon import hash2, hash3
+from shared.proof_wire import encode_request, split_body
 from shared.witness_inputs import chain, chain2, update_input_hash
 
 pytestmark = pytest.mark.unchecked
@@ -71,7 +72,8 @@ def system(hooks: Hooks, circuit: CircuitId) -> ConstraintSystem:
 def valid_inputs(circuit: CircuitId, seed: int = 0) -> tuple[int, ...]:
     """Return the input vector of a random request."""
     request = RandomRequests(f"differential {seed}").make(circuit)
-    data = read_numbers(request, circuit.version).assign(circuit).inputs
+    _, numbers = read_numbers(split_body(encode_request(request)), circuit.kind, circuit.version)
+    data = numbers.assign(circuit).inputs
     return tuple(int.from_bytes(data[at : at + 32], "big") for at in range(0, len(data), 32))
 
 
