@@ -27,7 +27,7 @@ import reference_batch_keys
 import reference_fixtures
 from bench_report import Report
 from golden_vectors import BATCH, PUBLISHED
-from in_process_service import circuit, open_store, scalars
+from in_process_service import circuit, scalars
 from independent_groth16 import IndependentKey, holds
 from queue_fleet import PROVER, Member, moment, running_fleet
 from queue_jobs import QUARANTINED, Client, Job, made_jobs
@@ -36,8 +36,8 @@ from redis_server import free_port, running_redis
 from tcp_proxy import running_proxy
 
 from prover.errors import ProofFailed
-from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
+from prover.keys.files.verifying_keys import VerifyingKeys
 from prover.proving.proof_encoding import read_proof
 
 WORKERS = 3
@@ -172,9 +172,9 @@ def false_proofs(jobs: list[Job], keys_dir: Path, independently: int) -> list[st
     """Verify all proofs, and the first few also by the independent implementation."""
     wrong = []
     with Engine() as engine:
-        store = open_store(keys_dir, engine)
+        keys = VerifyingKeys(keys_dir, engine)
         for number, job in enumerate(jobs):
-            key = store.get(circuit(job.vector.circuit), CancelFlag()).verifying_key
+            [key] = keys.find(circuit(job.vector.circuit))
             proof = job.proof or {}
             try:
                 key.verify(read_proof(json.dumps(proof).encode()), scalars(job.vector.public_inputs))
@@ -182,7 +182,6 @@ def false_proofs(jobs: list[Job], keys_dir: Path, independently: int) -> list[st
                 wrong.append(f"{job.vector.name}: {error.detail}")
             if number < independently and not holds(IndependentKey.read(key.write()), proof, job.vector.public_inputs):
                 wrong.append(f"{job.vector.name}: the proof does not verify")
-        store.close()
     return wrong
 
 
