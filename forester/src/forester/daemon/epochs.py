@@ -207,6 +207,7 @@ class EpochKeeper:
         self._runners: dict[int, EpochRunner] = {}
         self.config: ProtocolConfig | None = None
         parts.metrics.epoch_registered.set_function(self._registered)
+        parts.metrics.epoch_reported.set_function(self._reported)
 
     @property
     def states(self) -> dict[int, EpochState]:
@@ -215,6 +216,9 @@ class EpochKeeper:
 
     def _registered(self) -> float:
         return max((epoch for epoch, runner in self._runners.items() if runner.registered), default=0)
+
+    def _reported(self) -> float:
+        return max((epoch for epoch, state in self.states.items() if state is EpochState.DONE), default=0)
 
     def wake(self) -> None:
         """Record that epochs or the protocol configuration may have changed."""

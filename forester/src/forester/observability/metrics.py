@@ -59,6 +59,11 @@ class Metrics:
         self.epoch_registered = Gauge(
             "forester_epoch_registered", "Latest epoch registered for", registry=self.registry
         )
+        self.epoch_reported = Gauge(
+            "forester_epoch_reported",
+            "Latest epoch whose work was reported, 0 for none since the start",
+            registry=self.registry,
+        )
         self.indexer_seconds = Histogram(
             "forester_indexer_response_time_seconds",
             "Seconds of proof requests to the indexer",

@@ -332,7 +332,9 @@ async def test_keeper__epochs_overlap__lives_them_side_by_side_and_takes_over_ne
     assert keeper.config == world.config
     assert world.read == {1, 2}
     assert forester.live.phases.report_work.length == 50, "schedules are made again"
+    assert b"forester_epoch_reported 0.0" in parts.metrics.exposition()
     await world.go(2310)
     assert keeper.states[1] is EpochState.DONE
+    assert b"forester_epoch_reported 1.0" in parts.metrics.exposition()
     assert await supervisor.stop(60)
     assert forester.shares.at(1500) is None

@@ -8,6 +8,7 @@ import http.client
 import json
 import re
 import subprocess
+import tarfile
 import time
 from collections.abc import Mapping
 from itertools import product
@@ -18,7 +19,7 @@ import click
 import pytest
 import yaml  # type: ignore[import-untyped]
 from container_files import WORKSPACE, Container, compose, environment, here, stages
-from deployment_tools import RenderingFailed
+from deployment_tools import CHARTS, RenderingFailed, package_chart
 from redis_server import free_port, missing
 from render_manifests import write_manifests
 from rendered_chart import (
@@ -328,6 +329,15 @@ def test_monitoring__objects__have_the_rules_with_links_and_the_dashboard() -> N
     dashboard = chart.named("ConfigMap", "prover-dashboard")
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert dashboard["data"] == {"prover.json": (folder / "dashboards/prover.json").read_text()}
+
+
+@pytest.mark.parametrize("service", CHARTS)
+def test_package__of_a_chart__has_presets_rules_and_dashboard_and_no_tests(service: str, tmp_path: Path) -> None:
+    with tarfile.open(package_chart(service, tmp_path, "1.2.3")) as archive:
+        files = {name.removeprefix(f"{service}/") for name in archive.getnames()}
+    assert {path.name for path in presets(service)} | {"monitoring/alerts.yaml", "values.schema.json"} <= files
+    assert f"monitoring/dashboards/{service}.json" in files
+    assert "monitoring/alerts_test.yaml" not in files
 
 
 def test_manifests__written__are_what_the_presets_render(tmp_path: Path) -> None:
