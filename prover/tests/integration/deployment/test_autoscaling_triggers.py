@@ -7,7 +7,7 @@ from typing import Any
 import keda_scaler
 import pytest
 from queue_inspection import Queue
-from redis_server import RedisServer
+from redis_server import RedisServer, StartRedis
 from rendered_chart import rendered, require_tools
 
 from prover.queue.circuit_queues import CircuitQueue, Network
@@ -61,6 +61,19 @@ async def test_scaled_object__jobs_wait_run_and_end__asks_for_replicas_of_all_of
         assert replicas(spec, redis_database) == 0
     finally:
         await queue.end()
+
+
+def test_scaled_object__user_of_redis_with_the_rights_of_the_values__counts(redis_start: StartRedis) -> None:
+    server = redis_start("--user", "scaler", "on", ">secret", "~{zkc-prover}:*", "+eval", "+type", "+llen", "+zcard")
+    spec = scaled_object()
+    with server.client() as client:
+        client.zadd(spec["triggers"][0]["metadata"]["listName"], {"job": 1})
+    values = {"redis.existingSecret": "redis", "redis.address": "redis:6379", "autoscaling.enabled": True}
+    chart = rendered("prover", values, {"workers": {"pool": {}}, "redis.username": "scaler"})
+    triggers = chart.named("ScaledObject", "prover-pool")["spec"]["triggers"]
+    assert {trigger["metadata"]["username"] for trigger in triggers} == {"scaler"}
+    with server.client(username="scaler", password="secret") as client:
+        assert sum(keda_scaler.counts(client, spec).values()) == 1
 
 
 def test_scaled_object__pool_of_some_circuits__counts_their_queues_alone() -> None:
