@@ -19,6 +19,7 @@ from forester.api.dashboard_routes import ROUTES as PAGE_ROUTES
 from forester.api.metrics_json import PrometheusSource
 from forester.api.routes import MONITORING, ROUTES, Monitoring, as_json
 from forester.errors import SettingsInvalid
+from forester.loop_pauses import Pacer
 from forester.settings import Settings
 from shared.logs import get_logger
 
@@ -28,6 +29,11 @@ MAXIMUM_CONNECTIONS = 384
 """Enough for 200 viewers of the page and for probes; leaves the process the descriptors that its work needs.
 
 One more connection closes the oldest."""
+
+_ANSWERS_AT_ONCE = 20
+"""Answers in one iteration of the event loop: some two milliseconds."""
+
+_PACER = web.AppKey("pacer", Pacer)
 
 _IDLE_S = 30.0
 """Seconds for a first header, and for the next request of a connection."""
@@ -45,6 +51,7 @@ def create_app(state: Monitoring) -> web.Application:
     """Compose the application."""
     app = web.Application(middlewares=[_answers])
     app[MONITORING] = state
+    app[_PACER] = Pacer(_ANSWERS_AT_ONCE)
     routes = dict(ROUTES)
     if state.dashboard is not None:
         app[DASHBOARD] = state.dashboard
@@ -149,6 +156,7 @@ async def _answers(request: web.Request, handler: _Handler) -> web.StreamRespons
         response.headers["Access-Control-Allow-Methods"] = _METHODS
         response.headers["Access-Control-Allow-Headers"] = "Content-Type"
     else:
+        await request.app[_PACER].wait()
         try:
             response = await handler(request)
         except web.HTTPNotFound:

@@ -1,5 +1,6 @@
 """The methods of an RPC node that the forester uses, with typed results."""
 
+import asyncio
 import base64
 import binascii
 from collections.abc import AsyncIterator, Sequence
@@ -20,6 +21,7 @@ from forester.units import LAMPORTS_PER_BYTE_YEAR
 
 ACCOUNTS_PER_CALL = 100
 STATUSES_PER_CALL = 256
+_LONG_TEXT = 1 << 17
 _PROGRAM_ACCOUNTS_TIMEOUT_S = 30.0
 _PREFLIGHT_FAILED = -32002
 
@@ -204,16 +206,17 @@ class RpcClient:
         """Return accounts in the order of ``addresses``; a slice of their data if ``length`` is given."""
         found: list[Account | None] = []
         for index in range(0, len(addresses), ACCOUNTS_PER_CALL):
-            part = addresses[index : index + ACCOUNTS_PER_CALL]
+            part = [str(address) for address in addresses[index : index + ACCOUNTS_PER_CALL]]
             answer = await self._pool.call(
                 "getMultipleAccounts",
-                [[str(address) for address in part], self._options(start, length)],
+                [part, self._options(start, length)],
                 _Value[list[WireAccount | None]],
             )
             if len(answer.value) != len(part):
                 raise MalformedAnswer(f"{len(answer.value)} accounts instead of {len(part)}")
-            pairs = zip(part, answer.value, strict=True)
-            found.extend(None if wire is None else account_of(address, wire) for address, wire in pairs)
+            pairs = [(text, wire) for text, wire in zip(part, answer.value, strict=True) if wire is not None]
+            present = iter(await _accounts_of(pairs))
+            found += [None if wire is None else next(present) for wire in answer.value]
         return found
 
     async def program_accounts(
@@ -243,7 +246,7 @@ class RpcClient:
             raise MalformedAnswer(
                 f"getProgramAccounts of {program} returned {len(answer)} accounts, more than {maximum}"
             )
-        return [account_of(pubkey_of(item.pubkey), item.account) for item in answer]
+        return await _accounts_of([(item.pubkey, item.account) for item in answer])
 
     async def program_account_pages(
         self, program: Pubkey, *, memcmp: Sequence[tuple[int, bytes]], start: int, length: int
@@ -258,7 +261,7 @@ class RpcClient:
                 _AccountPage,
                 timeout_s=_PROGRAM_ACCOUNTS_TIMEOUT_S,
             )
-            yield [account_of(pubkey_of(item.pubkey), item.account) for item in page.accounts]
+            yield await _accounts_of([(item.pubkey, item.account) for item in page.accounts])
             key = page.pagination_key
             if not key or not page.accounts:
                 return
@@ -370,6 +373,16 @@ def memcmp_filters(memcmp: Sequence[tuple[int, bytes]]) -> list[dict[str, Any]]:
         {"memcmp": {"offset": offset, "bytes": base64.b64encode(value).decode(), "encoding": "base64"}}
         for offset, value in memcmp
     ]
+
+
+async def _accounts_of(wires: Sequence[tuple[str, WireAccount]]) -> list[Account]:
+    """Return accounts by their addresses; long or many ones are decoded in a thread, so that they hold no loop."""
+
+    def decode() -> list[Account]:
+        return [account_of(pubkey_of(text), wire) for text, wire in wires]
+
+    is_long = len(wires) > ACCOUNTS_PER_CALL or sum(len(wire.data[0]) for _, wire in wires) > _LONG_TEXT
+    return await asyncio.to_thread(decode) if is_long else decode()
 
 
 def account_of(address: Pubkey, wire: WireAccount) -> Account:

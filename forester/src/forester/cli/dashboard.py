@@ -16,6 +16,7 @@ from forester.chain.rpc_pool import RpcPool
 from forester.cli.options import setting_options
 from forester.daemon.supervisor import Supervisor
 from forester.dashboard.source import DashboardSource
+from forester.loop_pauses import limit_pauses
 from forester.network_status.snapshot import SnapshotKeeper, reading
 from forester.network_status.state import NetworkState
 from forester.observability.health import HealthBoard
@@ -89,6 +90,7 @@ async def _run(settings: Settings) -> None:
             supervisor.start("network", lambda: source.identify(client))
             if merged is not None:
                 supervisor.start("upstreams", merged.run)
+            limit_pauses()
             await shutdown.wait()
             probes.draining = True
             await supervisor.stop(0.0)

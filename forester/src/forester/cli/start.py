@@ -19,6 +19,7 @@ from forester.daemon.services import journal_path, open_services
 from forester.daemon.waiting import first_of
 from forester.environment import variables
 from forester.errors import SettingsInvalid
+from forester.loop_pauses import limit_pauses
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.probes import Probes
@@ -76,6 +77,7 @@ async def _run(settings: Settings) -> None:
         await first_of(_checked(settings, watcher.probes), shutdown.wait())
         daemon = Daemon(services, board, watcher.worked, watcher.probes, watcher.compressible)
         watcher.choose(lambda tree: tree.address in daemon.trees)
+        limit_pauses()
         await daemon.run(shutdown)
     _log.info("stopped")
 

@@ -3,6 +3,7 @@
 The account has 1.4 MB. A caller that requests work when none is known does so because the queue may have changed.
 """
 
+import asyncio
 import random
 from collections.abc import Container, Iterable
 
@@ -43,7 +44,8 @@ class PendingQueue:
         # The answer may lack a change that is reported while it is under way.
         self._changed = False
         try:
-            cells = list(pending_cells(await self._data(), self._start))
+            data = await self._data()
+            cells = await asyncio.to_thread(lambda: list(pending_cells(data, self._start)))
         except BaseException:
             self._changed = True
             raise
