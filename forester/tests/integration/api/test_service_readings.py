@@ -1,0 +1,191 @@
+"""Readings of indexers and provers for the dashboard: lag, queue of a real prover, and services that lie or fail."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import redis_server
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from dashboard_views import activity, inputs
+from scripted_node import serving
+from service_process import running_service
+from start_options import NOWHERE, Network, chosen
+
+from forester.api.service_readings import ServiceReadings
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RpcPool
+from forester.dashboard.own_activity import own_activity
+from forester.dashboard.page import Renderer
+from forester.dashboard.view import view_of
+from forester.observability.health import HealthBoard
+from forester.observability.metrics import Metrics
+from forester.observability.probes import Probes
+from forester.observability.service_records import INDEXER, PROVER, ServiceRecord, ServiceRecords
+
+SLOT = 5000
+KEY = "a-key-of-sixteen-characters"
+VECTORS = Path(__file__).resolve().parents[4] / "prover" / "tests" / "vectors" / "prover"
+BATCHES = sorted(VECTORS.glob("batch_*_10.json"))
+
+
+async def read(records: ServiceRecords, *words: str, times: int = 1) -> None:
+    """Read the services that a command line names, next to a node at SLOT."""
+    node = Network(height=SLOT)
+    trace = records.trace(INDEXER, PROVER)
+    async with (
+        serving(node),
+        RpcPool([node.url]) as pool,
+        aiohttp.ClientSession(trace_configs=[trace]) as observed,
+        aiohttp.ClientSession() as silent,
+    ):
+        readings = ServiceReadings(chosen(*words), RpcClient(pool), records)
+        for _ in range(times):
+            await readings.read(observed, silent)
+
+
+def added(records: ServiceRecords, role: str, url: str) -> ServiceRecord:
+    record = records.add(role, url)
+    assert record is not None
+    return record
+
+
+@contextlib.asynccontextmanager
+async def served(answer: Callable[[web.Request], Any]) -> AsyncIterator[str]:
+    async def handle(request: web.Request) -> web.Response:
+        found = answer(request)
+        return await found if asyncio.iscoroutine(found) else found
+
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", handle)
+    async with TestServer(app) as server:
+        yield str(server.make_url("/")).rstrip("/")
+
+
+def indexer_at(slot: int) -> Callable[[web.Request], Any]:
+    async def answer(request: web.Request) -> web.Response:
+        asked = json.loads(await request.read())
+        return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "result": slot})
+
+    return answer
+
+
+@pytest.mark.parametrize(("slot", "lag"), [(SLOT - 40, 40), (SLOT, 0), (SLOT + 3, 0)])
+async def test_readings__indexer__is_as_many_slots_behind_as_the_node_is_ahead(slot: int, lag: int) -> None:
+    records = ServiceRecords()
+    async with served(indexer_at(slot)) as url:
+        record = added(records, INDEXER, url)
+        await read(records, "--indexer-url", url, "--processor-mode", "v1")
+    assert (record.lag_slots, record.failures, len(record.seconds)) == (lag, 0, 1)
+
+
+async def test_readings__indexer_that_goes_away__has_no_lag_and_an_error() -> None:
+    records = ServiceRecords()
+    record = added(records, INDEXER, NOWHERE)
+    record.lag_slots = 7
+    await read(records, "--indexer-url", NOWHERE, "--processor-mode", "v1", times=2)
+    assert (record.lag_slots, record.failures) == (None, 2)
+    assert record.error
+
+
+@pytest.mark.parametrize(
+    ("stats", "queued"),
+    [
+        (web.Response(text='{"total_pending": 12}'), 12),
+        (web.Response(text='{"total_pending": -1}'), 0),
+        (web.Response(text='{"total_pending": "many"}'), None),
+        (web.Response(text="not JSON"), None),
+        (web.Response(text='{"total_pending": 1}' + " " * (1 << 16)), 1),
+        (web.Response(text=" " * (1 << 16) + '{"total_pending": 1}'), None),
+        (web.Response(status=404), None),
+        (web.Response(status=500), None),
+    ],
+)
+async def test_readings__any_answer_about_the_queue__is_a_number_or_none_and_no_failure(
+    stats: web.Response, queued: int | None
+) -> None:
+    keys = []
+
+    def answer(request: web.Request) -> web.Response:
+        keys.append(request.headers.get("X-API-Key"))
+        return stats if request.path == "/queue/stats" else web.json_response({"status": "ok"})
+
+    records = ServiceRecords()
+    async with served(answer) as url:
+        record = added(records, PROVER, url)
+        record.queued = 99
+        await read(records, "--prover-url", url, "--prover-api-key", KEY)
+    assert (record.queued, record.failures) == (queued, 0)
+    assert keys == [KEY, KEY]
+
+
+async def test_readings__redirect__is_not_followed() -> None:
+    def answer(request: web.Request) -> web.Response:
+        if request.path == "/queue/stats":
+            return web.Response(status=302, headers={"Location": "/elsewhere"})
+        return web.json_response({"status": "ok", "total_pending": 5})
+
+    records = ServiceRecords()
+    async with served(answer) as url:
+        record = added(records, PROVER, url)
+        await read(records, "--prover-url", url)
+    assert record.queued is None
+
+
+async def test_readings__service_that_never_answers__delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forester.api.service_readings._LIMIT_S", 0.2)
+    released = asyncio.Event()
+
+    async def hang(_: web.Request) -> web.Response:
+        await released.wait()
+        return web.Response()
+
+    records = ServiceRecords()
+    async with served(hang) as stalled, served(indexer_at(SLOT - 1)) as url:
+        prover, indexer = added(records, PROVER, stalled), added(records, INDEXER, url)
+        async with asyncio.timeout(10):
+            await read(records, "--indexer-url", url, "--prover-url", stalled)
+        released.set()
+    assert (prover.queued, indexer.lag_slots) == (None, 1)
+
+
+async def test_readings__real_prover_with_waiting_jobs__is_the_queue_that_the_page_shows(tmp_path: Path) -> None:
+    if missing := redis_server.missing():
+        (pytest.fail if os.environ.get("ZKC_REQUIRE_REFERENCE") == "1" else pytest.skip)(missing)
+    metrics = Metrics()
+    with redis_server.running_redis(tmp_path) as redis:
+        words = ("--keys-dir", str(tmp_path), "--no-workers", "--redis-url", redis.url, "--json-logging")
+        addresses = ("--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
+        with running_service(tmp_path / "log", *words, *addresses, PROVER_API_KEY=KEY) as prover:
+            url = f"http://127.0.0.1:{prover.api_port}"
+            record = added(metrics.services, PROVER, url)
+            found = []
+            async with aiohttp.ClientSession(headers={"X-API-Key": KEY}) as session:
+                for body in (None, *(path.read_bytes() for path in BATCHES)):
+                    if body is not None:
+                        async with session.post(url + "/prove", data=body) as response:
+                            assert response.status == 202, await response.text()
+                    await read(metrics.services, "--prover-url", url, "--prover-api-key", KEY)
+                    found.append(record.queued)
+            assert len(BATCHES) == 3
+            assert found == [0, 1, 2, 3]
+            assert shown(metrics) == "3 waiting"
+            await read(metrics.services, "--prover-url", url, "--prover-api-key", "another-key-of-16")
+            assert record.queued is None
+    assert record.failures == 0
+
+
+def shown(metrics: Metrics) -> str:
+    """Return the text of the prover's queue in the panel of services."""
+    own = own_activity("payer", metrics, HealthBoard(), Probes(), trees={}, budget=None, history=None)
+    view = view_of(inputs(activities=[activity(services=own.services)]))
+    panel = json.loads(Renderer().live(view).body)["panels"]["services"]
+    return str(panel.split("<dt>queue</dt><dd>")[1].split("</dd>")[0])
