@@ -32,7 +32,7 @@ class Tree:
 
 
 TREES = (
-    Tree("shared/native", ("simd", "field", "poseidon", "json")),
+    Tree("shared/native", ("simd", "field", "poseidon", "merkle", "json")),
     Tree(
         "prover/native/src",
         ("base", "field", "curve", "msm", "ntt", "r1cs", "gnark", "key", "fold", "groth16", "gpu"),

@@ -581,6 +581,7 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 
 #include "json/compact.h"
 #include "json/elements.h"
+#include "merkle/updates.h"
 #include "poseidon/poseidon.h"
 
 /* Calls through the table, as functions, so that cffi releases the interpreter lock around them. */
@@ -599,55 +600,64 @@ static size_t poseidon_hash_chain(const poseidon_backend *backend, uint8_t *out,
 
 static void *_cffi_types[] = {
 /*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 6), // _Bool()(uint8_t *, uint32_t *, size_t *, uint8_t const *, size_t, _Bool)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 49), // uint8_t *
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 58), // uint8_t *
 /*  2 */ _CFFI_OP(_CFFI_OP_POINTER, 18), // uint32_t *
 /*  3 */ _CFFI_OP(_CFFI_OP_POINTER, 5), // size_t *
-/*  4 */ _CFFI_OP(_CFFI_OP_POINTER, 49), // uint8_t const *
+/*  4 */ _CFFI_OP(_CFFI_OP_POINTER, 58), // uint8_t const *
 /*  5 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
 /*  6 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 1), // _Bool
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 45), // int()(uint8_t *, size_t, size_t *, uint8_t const *, size_t, char const *, size_t *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 51), // int()(uint8_t *, size_t, size_t *, uint8_t const *, size_t, char const *, size_t *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 11 */ _CFFI_OP(_CFFI_OP_NOOP, 3),
 /* 12 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
 /* 13 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 44), // char const *
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 50), // char const *
 /* 15 */ _CFFI_OP(_CFFI_OP_NOOP, 3),
 /* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 17 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // poseidon_backend const *()(uint32_t)
 /* 18 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
 /* 19 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 20 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, size_t)
-/* 21 */ _CFFI_OP(_CFFI_OP_POINTER, 46), // poseidon_backend const *
-/* 22 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 23 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 24 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 20 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, merkle_updates const *, uint32_t, uint32_t)
+/* 21 */ _CFFI_OP(_CFFI_OP_POINTER, 53), // poseidon_backend const *
+/* 22 */ _CFFI_OP(_CFFI_OP_POINTER, 52), // merkle_updates const *
+/* 23 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 24 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
 /* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, size_t)
 /* 27 */ _CFFI_OP(_CFFI_OP_NOOP, 21),
 /* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 29 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 30 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 31 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 32 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 33 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(uint8_t *, uint8_t const *, size_t)
+/* 30 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 31 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 32 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 21),
 /* 34 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 35 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 36 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 37 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 38 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 40 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 41 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 36 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 37 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 38 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 39 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(uint8_t *, uint8_t const *, size_t)
+/* 40 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 41 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
 /* 42 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 43 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 44 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 45 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
-/* 46 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // poseidon_backend
-/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 33), // size_t(*)(uint8_t *, uint8_t const *, size_t)
-/* 48 */ _CFFI_OP(_CFFI_OP_POINTER, 38), // size_t(*)(uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 49 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 44 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 45 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 46 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 47 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 48 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 49 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 50 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 51 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
+/* 52 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // merkle_updates
+/* 53 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // poseidon_backend
+/* 54 */ _CFFI_OP(_CFFI_OP_POINTER, 39), // size_t(*)(uint8_t *, uint8_t const *, size_t)
+/* 55 */ _CFFI_OP(_CFFI_OP_POINTER, 44), // size_t(*)(uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 56 */ _CFFI_OP(_CFFI_OP_POINTER, 57), // uint64_t const *
+/* 57 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24), // uint64_t
+/* 58 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
 };
 
 static int _cffi_d_json_compact(uint8_t * x0, size_t x1, size_t * x2, uint8_t const * x3, size_t x4, char const * x5, size_t * x6)
@@ -833,6 +843,71 @@ _cffi_f_json_elements(PyObject *self, PyObject *args)
 }
 #else
 #  define _cffi_f_json_elements _cffi_d_json_elements
+#endif
+
+static size_t _cffi_d_merkle_check_updates(poseidon_backend const * x0, merkle_updates const * x1, uint32_t x2, uint32_t x3)
+{
+  return merkle_check_updates(x0, x1, x2, x3);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_merkle_check_updates(PyObject *self, PyObject *args)
+{
+  poseidon_backend const * x0;
+  merkle_updates const * x1;
+  uint32_t x2;
+  uint32_t x3;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  size_t result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+
+  if (!PyArg_UnpackTuple(args, "merkle_check_updates", 4, 4, &arg0, &arg1, &arg2, &arg3))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(21), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (poseidon_backend const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(21), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(22), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (merkle_updates const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(22), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x2 = _cffi_to_c_int(arg2, uint32_t);
+  if (x2 == (uint32_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  x3 = _cffi_to_c_int(arg3, uint32_t);
+  if (x3 == (uint32_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = merkle_check_updates(x0, x1, x2, x3); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, size_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_merkle_check_updates _cffi_d_merkle_check_updates
 #endif
 
 static size_t _cffi_d_poseidon_hash_chain(poseidon_backend const * x0, uint8_t * x1, uint8_t const * x2, size_t x3)
@@ -1025,6 +1100,29 @@ static int _cffi_const_JSON_ROW_LEAST_BYTES(unsigned long long *o)
   return n;
 }
 
+static int _cffi_const_MERKLE_MOST_HEIGHT(unsigned long long *o)
+{
+  int n = (MERKLE_MOST_HEIGHT) <= 0;
+  *o = (unsigned long long)((MERKLE_MOST_HEIGHT) | 0);  /* check that MERKLE_MOST_HEIGHT is an integer */
+  return n;
+}
+
+_CFFI_UNUSED_FN
+static void _cffi_checkfld__merkle_updates(merkle_updates *p)
+{
+  /* only to generate compile-time warnings or errors */
+  (void)p;
+  (void)((p->height) | 0);  /* check that 'merkle_updates.height' is an integer */
+  (void)((p->count) | 0);  /* check that 'merkle_updates.count' is an integer */
+  { uint64_t const * *tmp = &p->indices; (void)tmp; }
+  { uint8_t const * *tmp = &p->olds; (void)tmp; }
+  { uint8_t const * *tmp = &p->news; (void)tmp; }
+  { uint8_t const * *tmp = &p->siblings; (void)tmp; }
+  { uint8_t const * *tmp = &p->old_root; (void)tmp; }
+  { uint8_t const * *tmp = &p->new_root; (void)tmp; }
+}
+struct _cffi_align__merkle_updates { char x; merkle_updates y; };
+
 _CFFI_UNUSED_FN
 static void _cffi_checkfld__poseidon_backend(poseidon_backend *p)
 {
@@ -1039,32 +1137,61 @@ struct _cffi_align__poseidon_backend { char x; poseidon_backend y; };
 static const struct _cffi_global_s _cffi_globals[] = {
   { "JSON_ELEMENT_LEAST_BYTES", (void *)_cffi_const_JSON_ELEMENT_LEAST_BYTES, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
   { "JSON_ROW_LEAST_BYTES", (void *)_cffi_const_JSON_ROW_LEAST_BYTES, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
+  { "MERKLE_MOST_HEIGHT", (void *)_cffi_const_MERKLE_MOST_HEIGHT, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
   { "json_compact", (void *)_cffi_f_json_compact, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 8), (void *)_cffi_d_json_compact },
   { "json_elements", (void *)_cffi_f_json_elements, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 0), (void *)_cffi_d_json_elements },
-  { "poseidon_hash_chain", (void *)_cffi_f_poseidon_hash_chain, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 20), (void *)_cffi_d_poseidon_hash_chain },
-  { "poseidon_hash_many", (void *)_cffi_f_poseidon_hash_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 26), (void *)_cffi_d_poseidon_hash_many },
+  { "merkle_check_updates", (void *)_cffi_f_merkle_check_updates, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 20), (void *)_cffi_d_merkle_check_updates },
+  { "poseidon_hash_chain", (void *)_cffi_f_poseidon_hash_chain, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 26), (void *)_cffi_d_poseidon_hash_chain },
+  { "poseidon_hash_many", (void *)_cffi_f_poseidon_hash_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 32), (void *)_cffi_d_poseidon_hash_many },
   { "poseidon_runnable", (void *)_cffi_f_poseidon_runnable, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 17), (void *)_cffi_d_poseidon_runnable },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
+  { "height", offsetof(merkle_updates, height),
+              sizeof(((merkle_updates *)0)->height),
+              _CFFI_OP(_CFFI_OP_NOOP, 18) },
+  { "count", offsetof(merkle_updates, count),
+             sizeof(((merkle_updates *)0)->count),
+             _CFFI_OP(_CFFI_OP_NOOP, 18) },
+  { "indices", offsetof(merkle_updates, indices),
+               sizeof(((merkle_updates *)0)->indices),
+               _CFFI_OP(_CFFI_OP_NOOP, 56) },
+  { "olds", offsetof(merkle_updates, olds),
+            sizeof(((merkle_updates *)0)->olds),
+            _CFFI_OP(_CFFI_OP_NOOP, 4) },
+  { "news", offsetof(merkle_updates, news),
+            sizeof(((merkle_updates *)0)->news),
+            _CFFI_OP(_CFFI_OP_NOOP, 4) },
+  { "siblings", offsetof(merkle_updates, siblings),
+                sizeof(((merkle_updates *)0)->siblings),
+                _CFFI_OP(_CFFI_OP_NOOP, 4) },
+  { "old_root", offsetof(merkle_updates, old_root),
+                sizeof(((merkle_updates *)0)->old_root),
+                _CFFI_OP(_CFFI_OP_NOOP, 4) },
+  { "new_root", offsetof(merkle_updates, new_root),
+                sizeof(((merkle_updates *)0)->new_root),
+                _CFFI_OP(_CFFI_OP_NOOP, 4) },
   { "name", offsetof(poseidon_backend, name),
             sizeof(((poseidon_backend *)0)->name),
             _CFFI_OP(_CFFI_OP_NOOP, 14) },
   { "hash_many", offsetof(poseidon_backend, hash_many),
                  sizeof(((poseidon_backend *)0)->hash_many),
-                 _CFFI_OP(_CFFI_OP_NOOP, 48) },
+                 _CFFI_OP(_CFFI_OP_NOOP, 55) },
   { "hash_chain", offsetof(poseidon_backend, hash_chain),
                   sizeof(((poseidon_backend *)0)->hash_chain),
-                  _CFFI_OP(_CFFI_OP_NOOP, 47) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 54) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "poseidon_backend", 46, _CFFI_F_CHECK_FIELDS,
-    sizeof(poseidon_backend), offsetof(struct _cffi_align__poseidon_backend, y), 0, 3 },
+  { "merkle_updates", 52, _CFFI_F_CHECK_FIELDS,
+    sizeof(merkle_updates), offsetof(struct _cffi_align__merkle_updates, y), 0, 8 },
+  { "poseidon_backend", 53, _CFFI_F_CHECK_FIELDS,
+    sizeof(poseidon_backend), offsetof(struct _cffi_align__poseidon_backend, y), 8, 3 },
 };
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
-  { "poseidon_backend", 46 },
+  { "merkle_updates", 52 },
+  { "poseidon_backend", 53 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -1074,12 +1201,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   NULL,  /* no enums */
   _cffi_typenames,
-  7,  /* num_globals */
-  1,  /* num_struct_unions */
+  9,  /* num_globals */
+  2,  /* num_struct_unions */
   0,  /* num_enums */
-  1,  /* num_typenames */
+  2,  /* num_typenames */
   NULL,  /* no includes */
-  50,  /* num_types */
+  59,  /* num_types */
   0,  /* flags */
 };
 

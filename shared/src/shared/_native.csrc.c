@@ -1,5 +1,6 @@
 #include "json/compact.h"
 #include "json/elements.h"
+#include "merkle/updates.h"
 #include "poseidon/poseidon.h"
 
 /* Calls through the table, as functions, so that cffi releases the interpreter lock around them. */

@@ -19,10 +19,27 @@ class Checks:
     """Checks of a request's input values. The order in which they are made does not matter."""
 
     def __init__(self, circuit: CircuitId, inputs: bytes) -> None:
-        elements = [inputs[start : start + FIELD_BYTES] for start in range(0, len(inputs), FIELD_BYTES)]
-        self.inputs = NamedValues(circuit, elements)
+        self._data = inputs
+        self._places = NamedValues(circuit, list(range(len(inputs) // FIELD_BYTES)))
         self._order = inputs_of(circuit.kind, circuit.version)
         self._failures: list[tuple[int, tuple[int, ...], str]] = []
+
+    def __contains__(self, name: str) -> bool:
+        """Return True if the circuit has an input of this name."""
+        return name in self._places
+
+    def scalar(self, name: str) -> bytes:
+        """Return the value of a scalar."""
+        return self._element(self._places.scalar(name))
+
+    def vector(self, name: str) -> list[bytes]:
+        """Return the elements of a vector."""
+        return list(map(self._element, self._places.vector(name)))
+
+    def rows(self, name: str) -> list[bytes]:
+        """Return the rows of a matrix, their elements one after the other."""
+        rows = self._places.matrix(name)
+        return [self._data[row[0] * FIELD_BYTES : (row[-1] + 1) * FIELD_BYTES] if row else b"" for row in rows]
 
     def require(self, name: str, *row: int, holds: bool, reason: str) -> None:
         """Record a failure of the named input, or of a row of it, unless the check ``holds``."""
@@ -37,6 +54,9 @@ class Checks:
             return None
         position, row, reason = min(self._failures)
         return Failure(self._order[position].path(*row), reason)
+
+    def _element(self, place: int) -> bytes:
+        return self._data[place * FIELD_BYTES : (place + 1) * FIELD_BYTES]
 
 
 def number(element: bytes) -> int:

@@ -36,40 +36,40 @@ def check_combined(checks: Checks) -> None:
 
 def _check_hash(checks: Checks, claim: Callable[[], bytes]) -> None:
     """Check the public input of version 2; version 1 has the claims themselves."""
-    if PUBLIC_INPUT_HASH in checks.inputs:
-        stated = checks.inputs.scalar(PUBLIC_INPUT_HASH)
+    if PUBLIC_INPUT_HASH in checks:
+        stated = checks.scalar(PUBLIC_INPUT_HASH)
         checks.require(PUBLIC_INPUT_HASH, holds=claim() == stated, reason=WRONG_HASH)
 
 
 def _claim(checks: Checks, part: str, subjects: str) -> bytes:
-    return chain2(checks.inputs.vector(part + "Roots"), checks.inputs.vector(part + subjects))
+    return chain2(checks.vector(part + "Roots"), checks.vector(part + subjects))
 
 
 def _check_included(checks: Checks, part: str) -> None:
-    _check_paths(checks, part, checks.inputs.vector(part + "Leaves"))
+    _check_paths(checks, part, checks.vector(part + "Leaves"))
 
 
 def _check_absent(checks: Checks, part: str) -> None:
-    inputs, lower, higher = checks.inputs, part + "LeafLowerRangeValues", part + "LeafHigherRangeValues"
-    lows, values, highs = inputs.vector(lower), inputs.vector(part + "Values"), inputs.vector(higher)
+    lower, higher = part + "LeafLowerRangeValues", part + "LeafHigherRangeValues"
+    lows, values, highs = checks.vector(lower), checks.vector(part + "Values"), checks.vector(higher)
     for row, (low, value, high) in enumerate(zip(lows, values, highs, strict=True)):
         checks.require(lower, row, holds=is_less(low, value), reason="the value is not above the element before it")
         checks.require(higher, row, holds=is_less(value, high), reason="the value is not below the element after it")
     nexts = part + NEXT_INDICES
-    _check_paths(checks, part, hash_rows(lows, *([inputs.vector(nexts)] if nexts in inputs else []), highs))
+    _check_paths(checks, part, hash_rows(lows, *([checks.vector(nexts)] if nexts in checks else []), highs))
 
 
 def _check_paths(checks: Checks, part: str, leaves: list[bytes]) -> None:
     """Check that leaves are under their roots."""
     name = part + "InPathElements"
     reached = roots(leaves, paths_at(checks, part + "InPathIndices", name))
-    for row, (found, root) in enumerate(zip(reached, checks.inputs.vector(part + "Roots"), strict=True)):
+    for row, (found, root) in enumerate(zip(reached, checks.vector(part + "Roots"), strict=True)):
         checks.require(name, row, holds=found == root, reason=WRONG_PATH)
 
 
 def paths_at(checks: Checks, indices: str, proofs: str) -> list[Path]:
     """Return the paths that two inputs have, and check that their indices are inside the tree."""
-    paths = list(map(Path, map(number, checks.inputs.vector(indices)), checks.inputs.matrix(proofs)))
+    paths = list(map(Path, map(number, checks.vector(indices)), checks.rows(proofs)))
     for row, path in enumerate(paths):
         checks.require(indices, row, holds=path.is_inside, reason=INDEX_OUT_OF_RANGE)
     return paths

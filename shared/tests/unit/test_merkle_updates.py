@@ -1,0 +1,109 @@
+"""Checks of leaf updates, compared with the roots of whole paths."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.field import FIELD_BYTES
+from shared.merkle_tree import MerkleTree
+from shared.merkle_updates import LeafUpdates
+from shared.poseidon import hash2
+
+
+def element(choose: random.Random) -> bytes:
+    return choose.randrange(1 << 250).to_bytes(FIELD_BYTES, "big")
+
+
+def updates_of(choose: random.Random, height: int, indices: list[int]) -> LeafUpdates:
+    """Return valid updates of a tree that is half full."""
+    tree = MerkleTree(height)
+    tree.append([element(choose) for _ in range(1 << height - 1)])
+    old_root = tree.root
+    news = [element(choose) for _ in indices]
+    written = tree.set_proved(zip(indices, news, strict=True))
+    return LeafUpdates(
+        indices,
+        b"".join(write.old for write in written),
+        b"".join(news),
+        b"".join(sibling for write in written for sibling in write.path),
+        old_root,
+        tree.root,
+    )
+
+
+def root_over(leaf: bytes, index: int, path: list[bytes]) -> bytes:
+    for level, sibling in enumerate(path):
+        leaf = hash2(sibling, leaf) if index >> level & 1 else hash2(leaf, sibling)
+    return leaf
+
+
+def expected(updates: LeafUpdates) -> int:
+    """Return the first failure by the definition: whole paths, one after the other."""
+    count = len(updates.indices)
+    height = len(updates.siblings) // FIELD_BYTES // count
+    root = updates.old_root
+    for update, index in enumerate(updates.indices):
+        siblings = [
+            updates.siblings[place * FIELD_BYTES :][:FIELD_BYTES]
+            for place in range(update * height, (update + 1) * height)
+        ]
+        old, new = (leaves[update * FIELD_BYTES :][:FIELD_BYTES] for leaves in (updates.olds, updates.news))
+        if root_over(old, index, siblings) != root:
+            return update
+        root = root_over(new, index, siblings)
+    return count + (root == updates.new_root)
+
+
+@settings(deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 6), st.data())
+def test_first_failure__of_updates_with_a_few_faults__is_that_of_whole_paths(
+    choose: random.Random, height: int, data: st.DataObject
+) -> None:
+    indices = data.draw(st.lists(st.integers(0, (1 << height) - 1), min_size=1, max_size=24))
+    updates = updates_of(choose, height, indices)
+    assert updates.first_failure() == expected(updates) == len(indices) + 1
+    for name in data.draw(st.lists(st.sampled_from(["olds", "news", "siblings", "old_root", "new_root"]), max_size=2)):
+        given_bytes = getattr(updates, name)
+        at = choose.randrange(len(given_bytes) // FIELD_BYTES) * FIELD_BYTES
+        other = choose.choice([element(choose), given_bytes[:FIELD_BYTES], bytes(FIELD_BYTES)])
+        updates = replace(updates, **{name: given_bytes[:at] + other + given_bytes[at + FIELD_BYTES :]})
+    if data.draw(st.booleans()):
+        moved = data.draw(st.permutations(indices))
+        updates = replace(updates, indices=moved)
+    found = updates.first_failure()
+    assert found == expected(updates)
+    parts = data.draw(st.integers(1, 5))
+    assert min(updates.first_failure(part, parts) for part in range(parts)) == found
+
+
+@pytest.mark.parametrize("height", [1, 32, 40, 64])
+def test_first_failure__of_one_update__is_found_at_every_level(height: int) -> None:
+    choose = random.Random(height)
+    path = [element(choose) for _ in range(height)]
+    index, old, new = choose.randrange(1 << height), element(choose), element(choose)
+    roots = root_over(old, index, path), root_over(new, index, path)
+    good = LeafUpdates([index], old, new, b"".join(path), *roots)
+    assert good.first_failure() == 2
+    assert replace(good, indices=[index | 1 << height]).first_failure() == 2
+    for level in range(height):
+        wrong = b"".join([*path[:level], element(choose), *path[level + 1 :]])
+        assert replace(good, siblings=wrong).first_failure() == 0
+        assert replace(good, indices=[index ^ 1 << level]).first_failure() == 0
+    assert replace(good, new_root=old).first_failure() == 1
+
+
+def test_first_failure__lengths_that_do_not_match__are_refused() -> None:
+    zero = bytes(FIELD_BYTES)
+    for updates in (
+        LeafUpdates([], b"", b"", b"", zero, zero),
+        LeafUpdates([0], zero, zero, zero * 65, zero, zero),
+        LeafUpdates([0, 1], zero * 2, zero * 2, zero * 3, zero, zero),
+        LeafUpdates([0], zero, zero * 2, zero, zero, zero),
+    ):
+        with pytest.raises(ValueError, match=r"siblings each|old and a new leaf"):
+            updates.first_failure()
