@@ -45,12 +45,14 @@ async def drive(cluster: Cluster, server: str, jobs: list[Job], options: argpars
         client = Client(session, [server], time.monotonic() + options.patience)
         for number, mine in enumerate(shares):
             cluster.highest, stopped, began = 0, len(cluster.stopped), time.time()
+            cluster.more_follow = True
             await send(cluster, client, mine, rng, options)
             ended = time.time()
             while len(cluster.pods) > 1:
                 [job] = made_jobs(1, options.seed + len(jobs), 0, [options.last])
                 jobs.append(job)
                 await client.see_through(job)
+            cluster.more_follow = False
             await cluster.until_none()
             first = min(job.ended_at for job in mine if job.proof is not None) - began
             through = [proving_at_stop(pod.events(of_all_starts=False)) for pod in cluster.stopped[stopped:]]

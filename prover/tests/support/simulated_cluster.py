@@ -67,6 +67,8 @@ class Cluster:
     """Exit statuses of the stopped pods that had become workers."""
     killed: int = 0
     highest: int = 0
+    more_follow: bool = False
+    """True while jobs are sent: a scale-down waits until a pod proves, because that is a worse moment for it."""
     _started: int = 0
     _wanted: list[tuple[float, int]] = field(default_factory=list)
     _stops: list[asyncio.Task[int]] = field(default_factory=list)
@@ -132,8 +134,8 @@ class Cluster:
         if surplus < 1 or now - self._last_stop < policy["periodSeconds"] / self.speed:
             return
         busy = self._busy()
-        if wanted and not busy:
-            return  # a proof begins soon: a worse moment for a stop
+        if not busy and (wanted or self.more_follow):
+            return
         self._last_stop = now
         for pod in (busy or self.pods)[-min(policy["value"], surplus) :]:
             self._stop(pod)

@@ -41,7 +41,7 @@ def test_cluster__bursts_from_zero_and_back__loses_no_job_and_ends_no_running_pr
     require_tools()
     circuits = ["--circuits", "v2_inclusion_32_1,batch_update_32_10", "--last", "batch_update_32_10"]
     words = ["--jobs", "12", "--cycles", "1", "--bursts", "2", "--pause", "1", "--replicas", "2", "--independent", "1"]
-    answer = run("soak", "cluster", *circuits, *words, "--jobs-per-replica", "2", "--speed", "120", "--patience", "250")
+    answer = run("soak", "cluster", *circuits, *words, "--jobs-per-replica", "2", "--speed", "80", "--patience", "250")
     assert re.search(r"lost +│ 0 ", answer)
     assert re.search(r"pods stopped while they proved +│ 1 ", answer)
     assert re.search(r"running proofs ended by scale-down +│ 0 ", answer)
