@@ -63,7 +63,7 @@ class Stage:
     skipped: set[int] = field(default_factory=set)
     """Epochs that a jump of the clock left no time for."""
     awaited: int | None = None
-    """An epoch for which we must be registered before all is well again."""
+    """An epoch for which the forester must be registered before it has recovered."""
 
     def registration_of(self, epoch: int) -> Pubkey:
         """Return the address of the forester's account of an epoch."""
@@ -85,7 +85,7 @@ class Stage:
             await asyncio.sleep(_POLL_S)
         raise TimeoutError("no registration phase was found open")
 
-    def well(self) -> None:
+    def end_faults(self) -> None:
         """End every fault."""
         for each in self.proxies.values():
             each.behave()

@@ -80,14 +80,12 @@ class FaultRun:
         rows = []
         for case in cases:
             row = await self._shown(case)
-            log_line(
-                f"{case.name}: well after {row.recovery_s} s, {row.rpc} calls of the node; missed: {row.missed or '-'}"
-            )
+            log_line(f"{case.name}: recovered after {row.recovery_s} s, {row.rpc} calls; missed: {row.missed or '-'}")
             rows.append(row)
             _ = member.pid  # the process that was started
         report.tables["faults"] = [asdict(row) for row in rows]
         missed = {row.fault: row.missed for row in rows if row.missed}
-        report.require("every fault ends well", not missed, missed or f"{len(rows)} faults")
+        report.require("the forester recovers from every fault", not missed, missed or f"{len(rows)} faults")
         different = await network.differing_roots()
         report.require("roots of the chain are the indexer's", not different, different)
         state = await network.state()
@@ -108,7 +106,7 @@ class FaultRun:
                     await stage.network.seed(counts)
                 await asyncio.sleep(max(0.0, half * held_s / 2 - (time.time() - shown)))
         finally:
-            await asyncio.to_thread(stage.well)
+            await asyncio.to_thread(stage.end_faults)
         ended, limit_s = time.time(), case.recover_s * self._options.patience
         if await self._recovers(limit_s):
             row.recovery_s = round(time.time() - (ended if held_s else shown), 1)
@@ -120,7 +118,7 @@ class FaultRun:
         row.resident_mib = round(ProcessFigures(stage.member.pid).resident_bytes / MIB, 1)
         crashes = self._read_log(row, logged)
         missed = {
-            f"not well within {limit_s:g} s": row.recovery_s is None,
+            f"not recovered within {limit_s:g} s": row.recovery_s is None,
             f"{row.made_again} proofs made twice": row.made_again and not case.name.startswith("prover"),
             f"{row.refused} transactions refused": row.refused and case.name.startswith("indexer"),
             f"{row.lines_per_minute} lines a minute": row.lines_per_minute > MOST_LINES_PER_MINUTE,
@@ -179,7 +177,7 @@ async def staged(
         try:
             yield stage
         finally:
-            await asyncio.to_thread(stage.well)
+            await asyncio.to_thread(stage.end_faults)
             if stage.member.process is not None:
                 stage.member.process.kill()
                 stage.member.process.wait(60)

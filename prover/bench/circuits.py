@@ -97,7 +97,7 @@ def supported_backends() -> Iterator[Backend]:
 
 
 def backends(options: argparse.Namespace, report: Report) -> Rows:  # noqa: ARG001 - the signature of a part
-    """Measure one proof on one thread by each backend; the CPU time is the minimum, stages are of that run."""
+    """Measure one proof on one thread by each backend; minimum of the CPU time, and stages of that run."""
     rows = []
     for cases, keys in sources(options):
         for circuit, name in cases.items():

@@ -202,7 +202,7 @@ def uses_the_library(item: pytest.Item) -> bool:
 
 
 def shown_by_another(item: pytest.Item) -> bool:
-    """Return whether a test is of a backend whose code that with AVX-512 has, too, and runs here.
+    """Return whether a test covers a backend whose code the AVX-512 backend shares, and which runs here.
 
     All scalar code of the one with ADX; of the one with AVX2 all but the vectors, which sums and transforms show.
     """

@@ -48,7 +48,7 @@ def mint_data(mint: Pubkey, *, is_account: bool = True, last_claimed: int = 5) -
 
 
 def program_data(discriminator: bytes, *, last_claimed: int = 5, state: int = 1, content: bytes = bytes(40)) -> bytes:
-    """Return an account of another program: its discriminator, its compression info, and its content."""
+    """Return another program's account: its discriminator, its compression info, and its content."""
     info = struct.pack("<QIHBBHHBBH", last_claimed, 0, 1, state, 0, 128, 11_000, 1, 2, 12_416)
     return discriminator + info + content
 

@@ -49,7 +49,7 @@ class RoundSimulation:
         self._requests: dict[Link, StoredProof] = {}
 
     def round(self) -> None:
-        """Run one round, or a part of it if the process is killed; the next one is then of another process."""
+        """Run one round, or a part of it if the process is killed; another process then runs the next one."""
         try:
             self._round(sends=self.calm or self.chance.random() < 0.7)
         except _Killed:

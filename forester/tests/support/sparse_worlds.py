@@ -37,7 +37,7 @@ STATE_HEIGHT, ADDRESS_HEIGHT = 32, 40
 
 @dataclass(frozen=True)
 class World:
-    """The head of a tree, and the answer of an indexer that is of the same root."""
+    """The head of a tree, and an indexer's answer for the same root."""
 
     head: TreeHead
     answer: bytes

@@ -1,7 +1,7 @@
-/* fuzz_json_compact.c - texts that are meant to be JSON, from bytes that nobody vouches for.
+/* fuzz_json_compact.c - the compaction of JSON, on arbitrary bytes.
  *
- * The first byte of an input says how much room there is. What is written must fit, be no longer than the text and stay
- * as it is when it is read again.
+ * The first byte of an input is the size of the output buffer. The output must fit, must not be longer than the text,
+ * and must not change when it is compacted again.
  */
 #include <stdlib.h>
 #include <string.h>

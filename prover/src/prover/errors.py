@@ -160,7 +160,7 @@ class UnsupportedKey(KeyUnavailable):
 
 
 class MisnamedKey(KeyUnavailable):
-    """The name of the key file is that of another circuit than the file holds."""
+    """The key file holds another circuit than its name says."""
 
 
 class CircuitDisabled(ProverError, code="circuit_disabled", status=503, retryable=False, exit_code=69):

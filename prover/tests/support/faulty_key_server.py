@@ -107,7 +107,7 @@ def held(go_on: threading.Event) -> Fault:
     """Serve the file well, but not before the event is set."""
 
     async def answer(request: web.Request, data: bytes) -> web.StreamResponse:
-        while not go_on.is_set():  # noqa: ASYNC110 - the event is of another thread
+        while not go_on.is_set():  # noqa: ASYNC110 - the event belongs to another thread
             await asyncio.sleep(0.02)
         return await serve_range(request, data)
 

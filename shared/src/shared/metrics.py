@@ -11,7 +11,7 @@ from prometheus_client import (
 
 def new_registry() -> CollectorRegistry:
     """Return a registry with metrics of the process, the interpreter and its garbage collector."""
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times double the series and are of no use
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times double the series and help nobody
     registry = CollectorRegistry(auto_describe=True)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)

@@ -1,4 +1,4 @@
-"""Foresters of other processes as the dashboard shows them; no I/O."""
+"""Foresters that other processes run, as the dashboard shows them; no I/O."""
 
 from collections.abc import Sequence
 

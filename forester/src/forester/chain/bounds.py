@@ -50,7 +50,7 @@ NEVER = 2**64 - 1
 """A slot that has not come, or a threshold that is never reached."""
 
 _REMEDY = (
-    "no deployed program writes this: the RPC node is faulty, dishonest, or of another network; "
+    "no deployed program writes this: the RPC node is faulty, dishonest, or on another network; "
     "correct --rpc-url or --fallback-rpc-url"
 )
 

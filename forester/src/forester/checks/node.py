@@ -16,7 +16,7 @@ async def check_node(client: RpcClient) -> str:
 
 
 async def check_same_cluster(first: RpcClient, second: RpcClient) -> str:
-    """Return that two nodes are of one cluster; CheckFailed if they are not."""
+    """Return that two nodes serve the same cluster; CheckFailed if they do not."""
     ours, theirs = await first.genesis_hash(), await second.genesis_hash()
     if ours != theirs:
         raise CheckFailed(f"the fallback node belongs to another cluster (genesis {theirs}, not {ours})")

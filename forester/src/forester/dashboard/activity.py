@@ -117,7 +117,7 @@ class ActivityDocument(msgspec.Struct, frozen=True):
 
 
 def read_activity(content: dict[str, Any]) -> ActivityDocument:
-    """Return the document of another forester; MalformedAnswer names the member that is wrong."""
+    """Return another forester's document; MalformedAnswer names the member that is wrong."""
     try:
         return msgspec.convert(content, ActivityDocument)
     except msgspec.ValidationError as error:

@@ -75,7 +75,7 @@ class CompressibleStore:
         """Rows that fit without counting those that exist, which takes long: a lower bound."""
 
     async def put(self, accounts: Iterable[TrackedAccount]) -> int:
-        """Store accounts unless their row is of a later slot; return the number for which there is no room."""
+        """Store accounts unless their row has a later slot; return the number for which there is no room."""
         rows = [
             (item.address, item.kind, item.ready_slot, item.reward, item.seen_slot, item.claimed_epoch, item.rent)
             for item in accounts

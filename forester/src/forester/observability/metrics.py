@@ -103,7 +103,7 @@ class Metrics:
         )
         self.key_used_elsewhere = Counter(
             "forester_key_used_elsewhere_total",
-            "Reads of the chain that found work of another process with our key",
+            "Reads of the chain that found another process that works with our key",
             registry=self.registry,
         )
         self.snapshot_age = Gauge(

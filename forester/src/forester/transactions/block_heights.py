@@ -10,8 +10,8 @@ _KEPT = 64
 class BlockHeights:
     """The latest reported heights.
 
-    A node that is behind knows no status of later transactions: only one that is at least as far as a height can show
-    that a transaction which expired at that height has not landed.
+    A node that is behind does not know the status of later transactions. "No status" therefore means that a transaction
+    has not landed only if the node had reached the height at which the transaction expired.
     """
 
     def __init__(self) -> None:

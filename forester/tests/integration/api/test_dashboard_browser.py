@@ -6,9 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
-import math
 import os
-import random
 import socket
 import sys
 import time
@@ -21,6 +19,7 @@ import aiohttp
 import pytest
 from browser import Visit, browsing, chromium, visiting
 from compressible_accounts import create_account, set_mint
+from day_of_samples import recorded
 from localnet_forester import forester_on
 from localnet_process import WORKSPACE, Localnet, running_localnet
 from playwright.async_api import Browser
@@ -35,7 +34,7 @@ from forester.chain.rpc_pool import RpcPool
 from forester.compressible.rent import RENT_EPOCH_SLOTS
 from forester.dashboard import texts
 from forester.journal.database import Journal
-from forester.journal.samples import KEPT_MINUTES, MINUTE_S, Sample, SampleStore
+from forester.journal.samples import MINUTE_S, SampleStore
 from forester.network_status.reader import read_network
 from forester.network_status.state import NetworkState
 from forester.units import LAMPORTS_PER_SOL
@@ -44,9 +43,6 @@ SEED = {"compress": 25, "spend": 12, "addresses": 22, "v1_compress": 5, "v1_spen
 DUE, LATER = 2, 3
 DEADLINE_S = 120
 FAULT_SHOWS_S = 5.0
-HIGHEST = 4321
-"""Largest backlog in the samples of the day before the start."""
-
 LIGHT_SLOT, REGISTRATION, ACTIVE, REPORT = 50, 200, 600, 200
 """Lengths of an epoch in slots of a tenth of a second."""
 
@@ -72,6 +68,8 @@ class Running:
     valve: TcpValve
     process: asyncio.subprocess.Process
     log: Path
+    highest: int
+    """Largest backlog in the samples of the day before the start."""
 
     async def get(self, path: str) -> dict[str, Any]:
         async with aiohttp.ClientSession() as session, session.get(self.url + path) as response:
@@ -118,19 +116,15 @@ async def share_an_epoch(net: Localnet, folder: Path) -> None:
         assert outcome.error is None, outcome
 
 
-async def write_samples(path: Path) -> None:
-    """Fill a journal with the samples of a day, whose backlog is HIGHEST at noon."""
-    now = int(time.time() // MINUTE_S)
+async def write_samples(path: Path) -> int:
+    """Fill a journal with the samples of a recorded day; return their largest backlog."""
+    samples = recorded(int(time.time() // MINUTE_S) - 1)
     journal = await Journal.open(path)
     async with journal:
         store = SampleStore(journal)
-        noise = random.Random(7)
-        for at in range(KEPT_MINUTES, 0, -5):
-            day = math.sin(math.pi * at / KEPT_MINUTES) ** 2
-            proofs = int(4 + 9 * day + 3 * noise.random())
-            backlog = HIGHEST if at == KEPT_MINUTES // 2 else int(300 + 3200 * day**3 + 240 * noise.random())
-            lamports = 999_999_900_000 + at * 45_000
-            await store.add(Sample(now - at, backlog, proofs, 10 * proofs, lamports))
+        for sample in samples:
+            await store.add(sample)
+    return max(sample.backlog or 0 for sample in samples)
 
 
 @contextlib.asynccontextmanager
@@ -138,7 +132,7 @@ async def running(folder: Path) -> AsyncIterator[Running]:
     with running_localnet("--slot-ms", "100") as net:
         await create_accounts(net, folder / "accounts")
         await asyncio.to_thread(net.call, "localnet_seed", SEED)
-        await write_samples(folder / "journal.sqlite")
+        highest = await write_samples(folder / "journal.sqlite")
         await share_an_epoch(net, folder / "other")
         port, log = free_port(), folder / "log"
         async with TcpValve(URL(net.url).port or 0) as valve:
@@ -161,7 +155,7 @@ async def running(folder: Path) -> AsyncIterator[Running]:
                     stderr=told,
                 )
             try:
-                yield Running(net, f"http://127.0.0.1:{port}", valve, process, log)
+                yield Running(net, f"http://127.0.0.1:{port}", valve, process, log, highest)
             except BaseException:
                 sys.stderr.write(log.read_text()[-2_000:])
                 raise
@@ -244,7 +238,7 @@ async def check_against_sources(forester: Running, visit: Visit) -> None:
     assert status["total_pending_items"] == sum(sum(item.pending.values()) for item in chain.trees)
     backlog = page.locator('[data-curve="Backlog"]')
     assert await backlog.locator(".value").inner_text() == texts.number(status["total_pending_items"])
-    assert f"maximum {HIGHEST}" in str(await backlog.locator("svg").get_attribute("aria-label"))
+    assert f"maximum {forester.highest}" in str(await backlog.locator("svg").get_attribute("aria-label"))
 
     signatures = sorted({item["signature"] for item in activity["batches"]})
     found = forester.net.call("getSignatureStatuses", signatures, {"searchTransactionHistory": True})["value"]

@@ -194,7 +194,7 @@ async def test_pages__many_viewers_at_once__share_one_rendering() -> None:
     assert len(made) == 1
     assert len({id(item) for item in documents}) == 1
     await asyncio.gather(*(pages.page(Choice()) for _ in range(50)))
-    assert len(made) == 1, "page and panels are of the same moment"
+    assert len(made) == 1, "page and panels show the same moment"
     clock[0] += 0.9
     await pages.live()
     assert len(made) == 1

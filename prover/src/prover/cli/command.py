@@ -54,7 +54,7 @@ class Group(LazyGroup):
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            # Errors of other files name the file, or were explained by the code that writes it.
+            # Errors about other files name the file, or were explained by the code that writes it.
             if error.errno not in _OUTPUT_FAILURES or error.filename is not None:
                 raise
             _drop_output()

@@ -18,7 +18,7 @@ DIGEST_BYTES = 32
 class PreparedInfo:
     """Header of a prepared file: its size, and size and SHA-256 of the key file that it was made from.
 
-    ``point_format`` is the value of a PointFormat, or one of another version.
+    ``point_format`` is the value of a PointFormat, or a value that another version defines.
     """
 
     version: int

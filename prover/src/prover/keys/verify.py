@@ -146,13 +146,13 @@ def _checksum_list(folder: Path) -> Expectations:
 def _verify_prepared_files(
     prepared_files: list[Path], source: Path, sha256: bytes, cancel: CancelFlag
 ) -> tuple[str | None, list[str]]:
-    """Return the first fault, and a note on each file of another version, which only that version can check."""
+    """Return the first fault, and a note on each file that another version wrote, and only that version can check."""
     notes: list[str] = []
     for prepared_file in prepared_files:
         try:
             prepared_keys.verify(prepared_file, source, sha256, cancel)
         except UnsupportedKey:
-            notes.append(f"{prepared_file.name} is of another version and was not checked")
+            notes.append(f"{prepared_file.name} was written by another version and not checked")
         except KeyUnavailable as error:
             return f"{error.detail}; remove it, or run `prover keys prepare --force`", notes
     return None, notes

@@ -79,7 +79,7 @@ def paused(keep: int, reached: threading.Event, go_on: threading.Event) -> Fault
         await response.prepare(request)
         await response.write(data[:keep])
         reached.set()
-        while not go_on.is_set():  # noqa: ASYNC110 - the event is of another thread
+        while not go_on.is_set():  # noqa: ASYNC110 - the event belongs to another thread
             await asyncio.sleep(0.01)
         await response.write(data[keep:])
         return response

@@ -61,7 +61,7 @@ async def test_jobs_of_networks__with_an_earlier_release_next_to_this_one__end_a
     now, before = Queue(redis_database, limits), EarlierRelease(redis_database, limits)
     jobs = [(await now.submit(request(number))).job_id for number in range(4)]
     shared = (await before.submit(request(0, None))).job_id
-    assert shared not in jobs, "equal bytes of another network are another job"
+    assert shared not in jobs, "equal bytes for another network are another job"
     assert (await now.submit(request(0, None))).job_id == shared
 
     async def earlier_life() -> None:

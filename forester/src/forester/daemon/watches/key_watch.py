@@ -96,7 +96,7 @@ class KeyWatch:
         return False
 
     async def _stranger(self) -> Signature | None:
-        """Return a transaction of another process's work since the last check; None if there is none."""
+        """Return a transaction that another process sent since the last check; None if there is none."""
         own, use = await self._sender.own_signatures(), self._use
         seen = await self._rpc.signatures_for(self._sender.payer, limit=LIMIT, until=use.until)
         strangers = [item.signature for item in use.strangers(seen, own)]

@@ -1,6 +1,6 @@
 """Reader of a V2 tree with its output queue: a slice shows waiting work, the whole account has the hash chains.
 
-Both accounts come in one call, so that they are of one moment.
+Both accounts come in one call, so that both show the same moment.
 """
 
 import asyncio

@@ -105,7 +105,7 @@ def stage_state(
     """Prepare up to ``max_batches`` batches of a state tree, None if there are none; raises StagingRefused.
 
     ``first`` are the kinds of the batches for which proofs exist: the order begins with them, so that they fit.
-    The snapshot must be of the head's root.
+    The snapshot must have the head's root.
     """
     _require_root(queue.initial_root, head)
     appends = append_batches(queue.output_queue, head, max_batches)

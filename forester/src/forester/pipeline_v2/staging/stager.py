@@ -70,7 +70,7 @@ class Stager:
         return Staged(head, staging)
 
     async def _read(self, max_batches: int) -> tuple[TreeHead, Snapshot | None]:
-        """Read the chain, then the indexer, until both are of one root; no snapshot if no batch is complete.
+        """Read the chain, then the indexer, until both have the same root; no snapshot if no batch is complete.
 
         The program refuses a proof from any other root. Nothing stays staged from one call to the next, so there is no
         third root to compare.

@@ -72,7 +72,7 @@ class AddressStrategy:
         snapshot: Snapshot,
         head: TreeHead,
         max_batches: int,
-        first: Sequence[CircuitKind] = (),  # noqa: ARG002 - all batches are of one kind
+        first: Sequence[CircuitKind] = (),  # noqa: ARG002 - all batches have the same kind
     ) -> Staging | None:
         """Prepare insertions."""
         if not isinstance(snapshot, AddressQueue):

@@ -55,7 +55,8 @@ def import_setup(
 ) -> None:
     """Assemble a key file from a proving key, a verifying key and a constraint system.
 
-    The result is loaded and every point is checked before the file appears. Parts of another circuit are refused.
+    The result is loaded and every point is checked before the file appears. Parts that belong
+    to another circuit are refused.
     """
     circuit = circuit_from(kind, legacy, **sizes)
     require_free_outputs(force, output=output, vkey_output=vkey_output)

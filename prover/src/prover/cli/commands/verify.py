@@ -52,7 +52,7 @@ class PublicInput(click.ParamType[tuple[bytes, ...]]):
     help="Public input in hexadecimal. Repeatable, or comma-separated; version 1: roots, then leaves or values.",
 )
 @expected_circuit_option(
-    "Fail unless the proving key is of this circuit. Ignored for a verifying key, which does not name one."
+    "Fail unless the proving key proves this circuit. Ignored for a verifying key, which does not name one."
 )
 @output_option
 @click.pass_context

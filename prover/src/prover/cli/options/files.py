@@ -33,16 +33,16 @@ def _circuit_names(_: click.Context, __: click.Parameter, value: tuple[str, ...]
 
 
 def expected_circuit_option(what: str) -> Callable[[Function], Function]:
-    """Add ``--circuit`` for commands that know their circuit without it: it is compared with that one."""
+    """Add ``--circuit`` to a command that knows its circuit anyway, and compares the two."""
     return click.option(
         "--circuit", "circuits", multiple=True, metavar="NAME", callback=_circuit_names, help=f"{what} Repeatable."
     )
 
 
 def is_named(circuit: CircuitId, name: str) -> bool:
-    """Return whether a name of ``--circuit`` is that of a circuit or of its group.
+    """Return whether a name of ``--circuit`` names a circuit, or a group that contains it.
 
-    Circuits of sizes that nobody published are in each group of their kind.
+    A circuit of an unpublished size is in each group of its kind.
     """
     group = group_named(name)
     if group is None:

@@ -251,7 +251,7 @@ class _Download:
     def _store_list(self, text: str, known: Expectations) -> None:
         """Write the list into the folder, where `prover keys verify` and a start use it without the network.
 
-        Present keys of an earlier list keep their lines. Otherwise a start would refuse good keys of another release,
+        Present keys of an earlier list keep their lines. Otherwise a start would refuse good keys from another release,
         or accept bad ones that only the earlier list names.
         """
         kept = _lines_to_keep(self._folder, known, self._cancel)
@@ -347,7 +347,7 @@ class _Download:
     async def _lock(self, partial: PartialFile) -> None:
         if not partial.acquire():
             _log.info("download_waiting", file=partial.target.name, detail="another process is downloading it")
-            while not partial.acquire():  # noqa: ASYNC110 - no event reports the lock of another process
+            while not partial.acquire():  # noqa: ASYNC110 - no event reports that another process releases its lock
                 await asyncio.sleep(_LOCK_POLL_S)
         if not partial.is_kept:
             detail = "the file system has no locks: other processes may download it too, and no part of it is kept"

@@ -79,7 +79,7 @@ def installed_keys(directory: Path) -> Mapping[CircuitId, Path]:
 
 
 def check_name(key: LoadedKey, circuit: CircuitId, path: Path) -> None:
-    """Raise UnsupportedKey or MisnamedKey unless a key is of the circuit in its file name."""
+    """Raise UnsupportedKey or MisnamedKey unless a key proves the circuit in its file name."""
     held = circuit_of(key.info)
     if held is None:
         raise UnsupportedKey(f"key file {path.name} holds a circuit that this prover does not know")

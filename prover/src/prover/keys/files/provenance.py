@@ -86,7 +86,7 @@ def record_of(key: Path, checkpoint: Callable[[], None] | None = None) -> KeyRec
 
 
 def recorded_digest(key: Path) -> bytes | None:
-    """Return the digest in the record next to a key, even of another file; None if there is none."""
+    """Return the digest in the record next to a key, even if it describes another file; None if there is none."""
     record = _read_record(record_path(key))
     try:
         return None if record is None else bytes.fromhex(record.sha256)

@@ -43,7 +43,7 @@ def open_checkpoint(path: Path, key: LoadedKey, source_sha256: bytes) -> Iterato
     size = fold_checkpoint_bytes(key)
     try:
         for foreign in set(_checkpoints_of(path)) - {own}:
-            _remove(foreign, "it is of another release of the key")
+            _remove(foreign, "it belongs to another release of the key")
         view = _resume(own, key, source_sha256, size) or _create(own, size)
     except OSError as error:
         _log.warning("fold_checkpoint_not_saved", file=str(own), error=str(error), detail="a stopped run restarts")

@@ -113,6 +113,6 @@ class PreparedKeys:
         except (Cancelled, KernelMisused):  # the key or the store was closed meanwhile
             return
         except (ProverError, OSError) as error:
-            # Other faults are of the folder, not of this key; a full disk may have room for smaller or later keys.
+            # Other faults affect the folder, not this key; a full disk may have room for smaller or later keys.
             self._refused = isinstance(error, SettingsInvalid) and not isinstance(error, DiskFull)
             _log.warning("key_not_prepared", source=str(source), error=str(error), remedy=_REMEDY)

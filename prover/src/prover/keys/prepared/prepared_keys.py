@@ -184,9 +184,9 @@ def prepare_loaded(
 ) -> bool:
     """Write the prepared key, without tables, of a key that load_with_origin returned; return whether it was written.
 
-    As no user requested it, nothing is written to a nearly full disk, nor over the file of another user or version,
-    which would replace ours in the same way at every start. It does not wait for another process that prepares the
-    key: folding takes hours. Raises KernelMisused when the key is closed.
+    As no user requested it, nothing is written to a nearly full disk, nor over a file of another user
+    or version, which would replace ours in the same way at every start. It does not wait for another process that
+    prepares the key: folding takes hours. Raises KernelMisused when the key is closed.
     """
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)

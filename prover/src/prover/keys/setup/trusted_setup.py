@@ -95,7 +95,7 @@ def assemble_key(
     """Join the proving key, verifying key and constraint system of a ceremony into a key file.
 
     The result is loaded and checked as a whole before it gets its name. Raises SettingsInvalid, MalformedKey,
-    UnsupportedKey, MisnamedKey when the parts are of another circuit, OutOfMemory or Cancelled.
+    UnsupportedKey, MisnamedKey when the parts belong to another circuit, OutOfMemory or Cancelled.
     """
     outputs.require_free()
     header = b"".join(word.to_bytes(4, "big") for word in header_of(circuit))

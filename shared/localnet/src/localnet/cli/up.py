@@ -41,7 +41,7 @@ _EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--indexer-db",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Database of the indexer, continued if it is of the same chain; without it, a temporary one.",
+    help="Database of the indexer, continued if it belongs to the same chain; without it, a temporary one.",
 )
 @click.option(
     "--slot-ms",
@@ -104,7 +104,7 @@ _EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=_EXISTING_FILE,
     multiple=True,
     metavar="FILE",
-    help="Accounts of another cluster to load: a saved answer to getProgramAccounts in base64; repeatable.",
+    help="Accounts to load from another cluster: a saved answer to getProgramAccounts in base64; repeatable.",
 )
 @click.option(
     "--key-file",

@@ -46,7 +46,7 @@ async def running_indexer(
 ) -> AsyncIterator[RunningIndexer]:
     """Index a chain and serve the index, which is up to date when the block begins.
 
-    ``path`` is the database, continued if it is of this chain; without it, a temporary one is used.
+    ``path`` is the database, continued if it belongs to this chain; without it, a temporary one is used.
     ``port`` 0 uses any free one. Raise OSError if the port is in use.
     """
     async with contextlib.AsyncExitStack() as stack:

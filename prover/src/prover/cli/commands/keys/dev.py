@@ -86,7 +86,7 @@ def _record_in_place(path: Path, circuit: CircuitId) -> KeyRecord | None:
 
 
 def _require_usable(engine: Engine, path: Path, circuit: CircuitId) -> None:
-    """Raise SettingsInvalid unless a key from elsewhere is of the circuit that its name claims."""
+    """Raise SettingsInvalid unless a key from elsewhere proves the circuit that its name claims."""
     remedy = "it was not made here; remove it or choose another --keys-dir"
     try:
         held = run_cancellable(lambda cancel: _circuit_in(engine, path, cancel))

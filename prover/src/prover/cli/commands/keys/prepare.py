@@ -175,6 +175,6 @@ def _selected(keys_dir: Path, selection: CircuitSelection) -> dict[Path, Circuit
 
 
 def _check(circuit: CircuitId | None, path: Path, key: LoadedKey) -> None:
-    """Raise UnsupportedKey or MisnamedKey unless a key found by its name is of the circuit in that name."""
+    """Raise UnsupportedKey or MisnamedKey unless a key found by its name proves the circuit in that name."""
     if circuit is not None:
         check_name(key, circuit, path)

@@ -68,7 +68,7 @@ class _Page(Generic[Queued]):
 
 
 def get_queue_elements(snapshot: Snapshot, params: QueueElements) -> Json:
-    """Answer getQueueElements. All parts of an answer are of one moment and for one root."""
+    """Answer getQueueElements. All parts of an answer show one moment and one root."""
     if params.output_queue is None and params.input_queue is None and params.address_queue is None:
         raise validation("At least one queue must be requested")
     for part in (params.output_queue, params.input_queue):

@@ -57,11 +57,11 @@ def may_make_trees(block: Block) -> bool:
     return any(
         instruction.program == ACCOUNT_COMPRESSION
         and instruction.data[:8] != INSERT_INTO_QUEUES
-        and (not behind or behind[0].program != NOOP)
+        and (following is None or following.program != NOOP)
         for transaction in block.transactions
         if transaction.error is None
         for group in transaction.groups
-        for instruction, behind in ((one, group[place + 1 : place + 2]) for place, one in enumerate(group))
+        for instruction, following in zip(group, (*group[1:], None), strict=True)
     )
 
 

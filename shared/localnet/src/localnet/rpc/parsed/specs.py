@@ -13,7 +13,7 @@ Json = dict[str, Any]
 class Spec:
     """One instruction of a program.
 
-    ``accounts`` are names in order. A name that ends with ``?`` is of an optional account, omitted if it is missing;
+    ``accounts`` are names in order. A name that ends with ``?`` names an optional account, omitted if it is missing;
     one that ends with ``!`` is then null. ``signer`` names the authority that follows them: alone, and as a multisig,
     whose signers follow. ``rest`` names the list of all further accounts.
     """

@@ -45,7 +45,7 @@ def mint_display(data: bytes, now: int) -> Display:
 
 
 def parse_token_account(data: bytes, display: Display | None) -> dict[str, Any]:
-    """Return a token account, mint or multisig; ``display`` is of a token account's mint, None if that is missing."""
+    """Return a token account, mint or multisig; ``display`` describes a token account's mint, or is None."""
     if layout.holds_tokens(data):
         if display is None:
             raise Unparseable
