@@ -65,8 +65,7 @@ async def record(net: Localnet, folder: Path) -> list[Sample]:
             await watcher.state.snapshots.refresh()
             await asyncio.sleep(max(0.0, due - time.time()))
             await sampler.sample()
-        last = int(began // MINUTE_S) + KEPT_MINUTES
-        samples = await store.recent(last + POINTS)
+        samples = await store.recent(int(began // MINUTE_S) + KEPT_MINUTES + STEP_MINUTES)
         shutdown.request(StopReason.SIGNAL)
         await running
     return samples
