@@ -241,9 +241,11 @@ static size_t bench_most_digits(uint32_t max_log2) {
         bench_additions = 0;                                                                                                   \
         const double start = bench_now_ns();                                                                                   \
         msm_recode(b->digits, &plan, b->scalars, unit, count, 0, count);                                                       \
-        for (uint32_t w = 0; w < plan.windows; w++)                                                                            \
-            group##_msm_window_part(&windows[w], &s, msm_window_buckets(&plan, w), 0, 1, b->bases, count,                      \
-                                    msm_digits(b->digits, count, w, 0), msm_digits(b->digits, count, w, 1));                   \
+        for (uint32_t w = 0; w < plan.windows; w++) {                                                                          \
+            const group##_msm_unsorted window = {                                                                              \
+                b->bases, {msm_digits(b->digits, count, w, 0), msm_digits(b->digits, count, w, 1)}, count};                    \
+            group##_msm_part(&windows[w], &s, msm_window_buckets(&plan, w), 0, 1, NULL, &window);                              \
+        }                                                                                                                      \
         group##_msm_join_windows(&sum, windows, 1, &plan);                                                                     \
         const double all = bench_now_ns() - start;                                                                             \
         printf("{\"name\": \"msm_" #group "_%" PRIu32 "\", \"ms\": %.3f, \"ns_per_point\": %.0f, \"additions\": %" PRIu64      \

@@ -78,10 +78,10 @@ static void bench_place_sorted(msm_sorted *sorted, arena *room, const msm_table_
             in.groups = 1;                                                                                                     \
             msm_sort_window(&t->sorted, 0, msm_table_buckets(&t->shape), &in);                                                 \
             for (uint32_t part = 0; part < BENCH_TABLE_PARTS; part++) {                                                        \
-                msm_run run = msm_run_of(&t->sorted, 0, part * plan.buckets, 0, 1, NULL, 0);                                   \
+                msm_run run = msm_run_of(t->table, &t->sorted, 0, part * plan.buckets, 0, 1, NULL, 0);                         \
                 run.width = count;                                                                                             \
                 run.number_bits = t->log2;                                                                                     \
-                group##_msm_table_part(&sums[set * BENCH_TABLE_PARTS + part], &s, &plan, t->table, &run, 1);                   \
+                group##_msm_table_part(&sums[set * BENCH_TABLE_PARTS + part], &s, &plan, &run, 1);                             \
             }                                                                                                                  \
         }                                                                                                                      \
         group##_msm_table_join(&sum, sums, &t->shape, BENCH_TABLE_PARTS);                                                      \

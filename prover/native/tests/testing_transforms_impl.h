@@ -83,8 +83,8 @@ int32_t T(t_msm_g1)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
     g1_msm_scratch_lay_out(&scratch, arena_over(memory), &plan, count);
     for (uint32_t i = 0; i < plan.windows * pieces; i++) {
         const uint32_t w = i / pieces;
-        g1_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, bases, count,
-                     msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1));
+        const g1_msm_unsorted window = {bases, {msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1)}, count};
+        g1_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, NULL, &window);
     }
     g1_msm_join_windows(&sum, sums, pieces, &plan);
     g1_affine affine;
@@ -116,8 +116,8 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
     g2_msm_scratch_lay_out(&scratch, arena_over(memory), &plan, count);
     for (uint32_t i = 0; i < plan.windows * pieces; i++) {
         const uint32_t w = i / pieces;
-        g2_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, bases, count,
-                     msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1));
+        const g2_msm_unsorted window = {bases, {msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1)}, count};
+        g2_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, NULL, &window);
     }
     g2_msm_join_windows(&sum, sums, pieces, &plan);
     g2_affine affine;
@@ -175,12 +175,12 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
                 msm_run runs[2];                                                                                           \
                 group##_msm_scratch scratch;                                                                               \
                 for (uint32_t list = 0; list < 2; list++) {                                                                \
-                    runs[list] = msm_run_of(&sorted[list], 0, part * plan.buckets, 0, 1, NULL, list ? counts[0] : 0);      \
+                    runs[list] = msm_run_of(table, &sorted[list], 0, part * plan.buckets, 0, 1, NULL, list ? counts[0] : 0);\
                     runs[list].width = count;                                                                              \
                     runs[list].number_bits = msm_table_number_bits(count);                                                 \
                 }                                                                                                          \
                 group##_msm_scratch_lay_out(&scratch, arena_over(memory), &plan, 0);                                         \
-                group##_msm_table_part(&sums[set * parts + part], &scratch, &plan, table, runs, 2);                        \
+                group##_msm_table_part(&sums[set * parts + part], &scratch, &plan, runs, 2);                               \
             }                                                                                                              \
         }                                                                                                                  \
         group##_xyzz sum;                                                                                                  \

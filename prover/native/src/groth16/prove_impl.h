@@ -9,7 +9,7 @@
  * which needs no Bs1 and so no multiplication over B in G1.
  *
  * The witness is solved first. One job of tasks computes the rest: digits of w, quotient, digits of h, and a task per
- * multi-scalar multiplication and window. A, B, B1 and K share the digits of w and their sort by bucket. With three or more
+ * multi-scalar multiplication and window. A, B, B1 and K share the digits of w and their sort by bucket; K and Z share buckets. With three or more
  * threads the quotient (groth16/quotient_cut_impl.h) and windows (msm_cut_for()) are divided between them; the result does not
  * depend on that.
  * With a folded key (key/fold_shape.h) K covers all wires, and the sum of h_j Z_j is replaced by one over products of A and B at
@@ -50,15 +50,11 @@ static void prove_join(prove_state *p, prove_base *base) {
         g2_msm_table_join(&base->bs, s->table_b2, &pk->tables, p->parts);
         g1_msm_table_join(&base->krs, s->table_kz, &pk->tables, p->parts);
     } else {
-        g1_xyzz t;
-        g1_msm_join_windows(&base->ar, s->a, msm_cut_pieces(&s->cut_a), &p->w_plan);
-        g2_msm_join_windows(&base->bs, s->b2, msm_cut_pieces(&s->cut_b2), &p->w_plan);
-        g1_msm_join_windows(&base->krs, s->k, msm_cut_pieces(&s->cut_k), &p->w_plan);
-        g1_msm_join_windows(&t, s->z, msm_cut_pieces(&s->cut_z), &p->h_plan);
-        g1_xyzz_add(&base->krs, &base->krs, &t);
-        os_random_wipe(&t, sizeof t);
+        g1_msm_join_windows(&base->ar, s->a, msm_cut_pieces(&s->cut_a), &p->plan);
+        g2_msm_join_windows(&base->bs, s->b2, msm_cut_pieces(&s->cut_b2), &p->plan);
+        g1_msm_join_windows(&base->krs, s->kz, msm_cut_pieces(&s->cut_kz), &p->plan);
     }
-    if (p->method == G16_BLINDING_CLASSICAL) g1_msm_join_windows(&base->bs1, s->b1, msm_cut_pieces(&s->cut_b1), &p->w_plan);
+    if (p->method == G16_BLINDING_CLASSICAL) g1_msm_join_windows(&base->bs1, s->b1, msm_cut_pieces(&s->cut_b1), &p->plan);
 }
 
 /* Solves the witness into the state's arrays; a, b and c are not yet padded to the domain. */

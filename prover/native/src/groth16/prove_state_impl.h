@@ -27,8 +27,8 @@ enum {
 #define PROVE_PARTS_PER_THREAD 4
 #define PROVE_MIN_PARTS 2
 #define PROVE_MAX_PARTS 32
-/* The `wait` of msm_cut_for(): threads without tasks of one list continue with those of another, except for the last list, which
- * waits for the quotient. */
+/* The `wait` of msm_cut_for(): threads without tasks of one list continue with those of another, except for K and Z, which wait for
+ * the quotient. */
 #define PROVE_WAIT 0.125
 #define PROVE_WAIT_LAST 1.0
 /* Maximum number of entries of the task list. */
@@ -36,8 +36,8 @@ enum {
 
 /* The cuts of windows, and the sums of their pieces or of parts of bucket sets; one block of memory that is wiped at the end. */
 typedef struct prove_sums {
-    msm_cut cut_a, cut_b1, cut_k, cut_z, cut_b2;
-    g1_xyzz *a, *b1, *k, *z;
+    msm_cut cut_a, cut_b1, cut_kz, cut_b2;
+    g1_xyzz *a, *b1, *kz;
     g2_xyzz *b2;
     g1_msm_table_sum *table_a, *table_kz;
     g2_msm_table_sum *table_b2;
@@ -55,7 +55,7 @@ typedef struct prove_state {
     g16_blinding method;
     const g16_cancel *cancel;
     uint64_t *stage_ns; /* G16_STAGE_COUNT, or NULL */
-    msm_plan w_plan, h_plan;
+    msm_plan plan; /* of all sums without tables, and of B1 */
     uint32_t w_chunk, w_chunks, h_chunk, h_chunks;
     uint64_t h_unit[4];
     uint32_t parts;      /* parts of a bucket set, with tables */
@@ -86,10 +86,13 @@ static inline size_t prove_h_count(const struct g16_key *key) {
     return key_is_folded(&key->pk) ? key->pk.fold_t_count : key->pk.z_count;
 }
 
-/* Returns the number of bases in the lists that share the digits of w; a base in G2 counts twice. */
-static inline size_t prove_w_count(const struct g16_key *key) {
-    const proving_key *pk = &key->pk;
-    return ((size_t)pk->a_count + (key_is_folded(pk) ? pk->fold_k_count : pk->k_count) + 2 * (size_t)pk->b_count) / 4;
+static inline size_t prove_k_count(const struct g16_key *key) {
+    return key_is_folded(&key->pk) ? key->pk.fold_k_count : key->pk.k_count;
+}
+
+/* Returns the average number of bases of a bucket set: of A, of K with Z, and of B in G2, which counts twice. */
+static inline size_t prove_bases(const struct g16_key *key) {
+    return (key->pk.a_count + prove_k_count(key) + prove_h_count(key) + 2 * (size_t)key->pk.b_count) / 4;
 }
 
 static void prove_chunks(uint32_t *chunk, uint32_t *chunks, size_t count) {
@@ -144,20 +147,18 @@ static msm_cut prove_lay_out_cut(size_t *sums, const msm_plan *plan, size_t coun
 static void prove_lay_out_sums(prove_state *p, arena *a, uint32_t threads, uint32_t share) {
     const proving_key *pk = &p->key->pk;
     const int tables = prove_has_tables(p->key);
-    const size_t k_count = key_is_folded(pk) ? pk->fold_k_count : pk->k_count, start = a->used;
+    const size_t start = a->used, kz_count = prove_k_count(p->key) + prove_h_count(p->key);
     const size_t table_sums = tables ? (size_t)pk->tables.sets * p->parts : 0;
     prove_sums *s = &p->sums;
-    size_t n_a, n_b1, n_k, n_z, n_b2;
-    s->cut_a = prove_lay_out_cut(&n_a, &p->w_plan, pk->a_count, threads, share, PROVE_WAIT, 1);
-    s->cut_b1 = prove_lay_out_cut(&n_b1, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT, 1);
-    s->cut_k = prove_lay_out_cut(&n_k, &p->w_plan, k_count, threads, share, PROVE_WAIT, 1);
-    s->cut_z = prove_lay_out_cut(&n_z, &p->h_plan, prove_h_count(p->key), threads, share, PROVE_WAIT_LAST, 0);
-    s->cut_b2 = prove_lay_out_cut(&n_b2, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT, 1);
-    if (tables) n_a = n_k = n_z = n_b2 = 0;
+    size_t n_a, n_b1, n_kz, n_b2;
+    s->cut_a = prove_lay_out_cut(&n_a, &p->plan, pk->a_count, threads, share, PROVE_WAIT, 1);
+    s->cut_b1 = prove_lay_out_cut(&n_b1, &p->plan, pk->b_count, threads, share, PROVE_WAIT, 1);
+    s->cut_kz = prove_lay_out_cut(&n_kz, &p->plan, kz_count, threads, share, PROVE_WAIT_LAST, 0);
+    s->cut_b2 = prove_lay_out_cut(&n_b2, &p->plan, pk->b_count, threads, share, PROVE_WAIT, 1);
+    if (tables) n_a = n_kz = n_b2 = 0;
     s->a = arena_take(a, n_a * sizeof *s->a);
     s->b1 = arena_take(a, n_b1 * sizeof *s->b1);
-    s->k = arena_take(a, n_k * sizeof *s->k);
-    s->z = arena_take(a, n_z * sizeof *s->z);
+    s->kz = arena_take(a, n_kz * sizeof *s->kz);
     s->b2 = arena_take(a, n_b2 * sizeof *s->b2);
     s->table_a = arena_take(a, table_sums * sizeof *s->table_a);
     s->table_kz = arena_take(a, table_sums * sizeof *s->table_kz);
@@ -170,31 +171,30 @@ static void prove_lay_out_sums(prove_state *p, arena *a, uint32_t threads, uint3
 static size_t prove_lay_out(prove_state *p, arena a, uint32_t threads, uint32_t share) {
     const struct g16_key *key = p->key;
     const size_t wires = key->cs.wires, n = (size_t)1 << key->pk.domain_log2, h_count = prove_h_count(key);
-    p->w_plan = msm_plan_for(prove_w_count(key));
-    p->h_plan = msm_plan_for(h_count);
+    p->plan = msm_plan_for(prove_bases(key));
     prove_chunks(&p->w_chunk, &p->w_chunks, wires);
     prove_chunks(&p->h_chunk, &p->h_chunks, h_count);
     /* The wires are not read after all their digits are computed, and entries are sorted only then. */
     arena sorted = a;
     p->wires = arena_take(&a, wires * sizeof(fr));
-    msm_lay_out_sorted(&p->sorted_w, &sorted, 2 * (size_t)p->w_plan.windows, wire_groups_positions(&key->groups), key->groups.count,
-                     p->w_plan.buckets);
+    msm_lay_out_sorted(&p->sorted_w, &sorted, 2 * (size_t)p->plan.windows, wire_groups_positions(&key->groups), key->groups.count,
+                     p->plan.buckets);
     a.used = prove_max(a.used, sorted.used);
     p->a = arena_take(&a, 3 * n * sizeof(fr));
     p->b = p->a ? p->a + n : NULL;
     p->c = p->a ? p->b + n : NULL;
-    p->w_digits = arena_take(&a, msm_digits_bytes(&p->w_plan, wires));
+    p->w_digits = arena_take(&a, msm_digits_bytes(&p->plan, wires));
     /* With tables only B1 uses these digits and their sums. */
-    p->worker_bytes = g1_msm_scratch_bytes(&p->w_plan, 0);
+    p->worker_bytes = g1_msm_scratch_bytes(&p->plan, 0);
     if (prove_has_tables(key)) {
         p->h_digits = NULL;
         prove_lay_out_tables(p, &a, threads);
     } else {
-        p->h_digits = prove_take_h_digits(p, &a, msm_digits_bytes(&p->h_plan, h_count));
-        p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->w_plan, 0));
+        p->h_digits = prove_take_h_digits(p, &a, msm_digits_bytes(&p->plan, h_count));
+        p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->plan, 0));
         /* A worker sorts the entries of one range; with fewer threads there may be fewer ranges. */
-        const msm_cut least = msm_cut_least(&p->h_plan, h_count, 0);
-        p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->h_plan, msm_cut_range(&least, h_count)));
+        const msm_cut least = msm_cut_least(&p->plan, prove_k_count(key) + h_count, 0);
+        p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->plan, msm_cut_range(&least, h_count)));
     }
     prove_lay_out_sums(p, &a, threads, share);
     p->worker_memory = arena_take(&a, p->worker_bytes * threads);

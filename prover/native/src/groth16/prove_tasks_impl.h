@@ -16,7 +16,7 @@ static void prove_task_recode_w(void *argument, uint32_t index, uint32_t worker)
         msm_table_recode(p->w_table_digits, &p->key->pk.tables, p->wires, unit, count, first, last);
     }
     if (!prove_has_tables(p->key) || p->method == G16_BLINDING_CLASSICAL) {
-        msm_recode(p->w_digits, &p->w_plan, p->wires, unit, count, first, last);
+        msm_recode(p->w_digits, &p->plan, p->wires, unit, count, first, last);
     }
     prove_add_time(p, G16_STAGE_MSM_SORT, start);
 }
@@ -30,7 +30,7 @@ static void prove_task_recode_h(void *argument, uint32_t index, uint32_t worker)
     if (prove_has_tables(p->key)) {
         msm_table_recode(p->h_table_digits, &p->key->pk.tables, p->h, p->h_unit, count, first, last);
     } else {
-        msm_recode(p->h_digits, &p->h_plan, p->h, p->h_unit, count, first, last);
+        msm_recode(p->h_digits, &p->plan, p->h, p->h_unit, count, first, last);
     }
     prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
@@ -55,7 +55,7 @@ static void prove_task_sort_w(void *argument, uint32_t index, uint32_t worker) {
     in.digits = msm_digits(p->w_digits, p->key->cs.wires, window, index % 2);
     in.shifts = 1;
     in = prove_grouped(p, in);
-    msm_sort_window(&p->sorted_w, index, msm_window_buckets(&p->w_plan, window), &in);
+    msm_sort_window(&p->sorted_w, index, msm_window_buckets(&p->plan, window), &in);
     prove_add_time(p, G16_STAGE_MSM_SORT, start);
 }
 
@@ -83,41 +83,39 @@ static void prove_task_sort_h_table(void *argument, uint32_t set, uint32_t worke
 }
 
 /* Describes the entries of a list in a window, from bucket `skipped` + 1 on. Returns the number of runs, at most WIRE_RUNS_MAX. */
-static uint32_t prove_runs(msm_run *runs, const prove_state *p, const msm_sorted *sorted, size_t window, uint32_t skipped, wire_list list) {
+static uint32_t prove_runs(msm_run *runs, const prove_state *p, const void *bases, const msm_sorted *sorted, size_t window,
+                           uint32_t skipped, wire_list list) {
     const wire_groups *groups = &p->key->groups;
     for (uint32_t r = 0; r < groups->runs_count[list]; r++) {
         const wire_run *run = &groups->runs[list][r];
-        runs[r] = msm_run_of(sorted, window, skipped, run->first, run->end, groups->places[list], run->place);
+        runs[r] = msm_run_of(bases, sorted, window, skipped, run->first, run->end, groups->places[list], run->place);
     }
     return groups->runs_count[list];
 }
 
 /* ---- sums of windows: task index sums part index % parts of window index / parts -------------------- */
 
-/* The runs of both halves of a window. */
-typedef struct prove_halves {
-    msm_run runs[2][WIRE_RUNS_MAX];
-    uint32_t count, window, buckets, part;
-} prove_halves;
+/* Part `part` of a window, which has `buckets` buckets in all parts, and its sorted entries of a list. */
+typedef struct prove_part {
+    msm_halves sorted;
+    uint32_t window, part, buckets;
+} prove_part;
 
-static void prove_find_halves(prove_halves *halves, const prove_state *p, const msm_cut *cut, uint32_t index, wire_list list) {
-    halves->window = index / cut->parts;
-    halves->part = index % cut->parts;
-    halves->buckets = msm_window_buckets(&p->w_plan, halves->window);
-    const uint32_t skipped = halves->buckets / cut->parts * halves->part;
+static prove_part prove_part_of(const prove_state *p, uint32_t window, uint32_t part, uint32_t parts, const void *bases, wire_list list) {
+    prove_part found = {.window = window, .part = part, .buckets = msm_window_buckets(&p->plan, window)};
+    const uint32_t skipped = found.buckets / parts * part;
     for (uint32_t half = 0; half < 2; half++) {
-        halves->count = prove_runs(halves->runs[half], p, &p->sorted_w, 2 * (size_t)halves->window + half, skipped, list);
+        found.sorted.count = prove_runs(found.sorted.runs[half], p, bases, &p->sorted_w, 2 * (size_t)window + half, skipped, list);
     }
+    return found;
 }
 
 static void prove_window_g1(prove_state *p, g1_xyzz *out, const g1_affine *bases, const msm_cut *cut, wire_list list, uint32_t index,
                             uint32_t worker) {
-    prove_halves halves;
+    const prove_part part = prove_part_of(p, index / cut->parts, index % cut->parts, cut->parts, bases, list);
     g1_msm_scratch scratch;
-    g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->w_plan, 0);
-    prove_find_halves(&halves, p, cut, index, list);
-    const msm_run *const runs[2] = {halves.runs[0], halves.runs[1]};
-    g1_msm_sorted_part(&out[index], &scratch, halves.buckets, halves.part, cut->parts, bases, runs, halves.count);
+    g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->plan, 0);
+    g1_msm_part(&out[index], &scratch, part.buckets, part.part, cut->parts, &part.sorted, NULL);
 }
 
 static void prove_task_a(void *argument, uint32_t index, uint32_t worker) {
@@ -134,46 +132,43 @@ static void prove_task_b1(void *argument, uint32_t index, uint32_t worker) {
     prove_add_time(p, G16_STAGE_MSM_B1, start);
 }
 
-static void prove_task_k(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
-    const g1_affine *bases = p->folded ? p->key->pk.fold_k : p->key->pk.k;
-    prove_window_g1(p, p->sums.k, bases, &p->sums.cut_k, WIRE_LIST_K, index, worker);
-    prove_add_time(p, G16_STAGE_MSM_K, start);
-}
-
 static void prove_task_b2(void *argument, uint32_t index, uint32_t worker) {
     prove_state *p = argument;
     const uint64_t start = prove_now_ns();
-    const msm_cut *cut = &p->sums.cut_b2;
-    prove_halves halves;
+    const uint32_t parts = p->sums.cut_b2.parts;
+    const prove_part part = prove_part_of(p, index / parts, index % parts, parts, p->key->pk.b2, WIRE_LIST_B);
     g2_msm_scratch scratch;
-    g2_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->w_plan, 0);
-    prove_find_halves(&halves, p, cut, index, WIRE_LIST_B);
-    const msm_run *const runs[2] = {halves.runs[0], halves.runs[1]};
-    g2_msm_sorted_part(&p->sums.b2[index], &scratch, halves.buckets, halves.part, cut->parts, p->key->pk.b2, runs, halves.count);
+    g2_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->plan, 0);
+    g2_msm_part(&p->sums.b2[index], &scratch, part.buckets, part.part, parts, &part.sorted, NULL);
     prove_add_time(p, G16_STAGE_MSM_B2, start);
 }
 
-/* Task `index` sums one piece of one window of the quotient; only this sum uses those digits. */
-static void prove_task_z(void *argument, uint32_t index, uint32_t worker) {
+/* Task `index` sums one piece of one window over K and Z, which share buckets. Only this sum uses the digits of the quotient, so
+ * it sorts them itself. */
+static void prove_task_kz(void *argument, uint32_t index, uint32_t worker) {
     prove_state *p = argument;
     const uint64_t start = prove_now_ns();
-    const uint32_t count = (uint32_t)prove_h_count(p->key), pieces = msm_cut_pieces(&p->sums.cut_z), window = index / pieces;
+    const proving_key *pk = &p->key->pk;
+    const msm_cut *cut = &p->sums.cut_kz;
+    const uint32_t count = (uint32_t)prove_h_count(p->key), pieces = msm_cut_pieces(cut), window = index / pieces, piece = index % pieces;
+    const prove_part part =
+        prove_part_of(p, window, piece % cut->parts, cut->parts, p->folded ? pk->fold_k : pk->k, WIRE_LIST_K);
+    const g1_msm_unsorted quotient = {p->folded ? pk->fold_t : pk->z,
+                                      {msm_digits(p->h_digits, count, window, 0), msm_digits(p->h_digits, count, window, 1)},
+                                      count};
     g1_msm_scratch scratch;
-    g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->h_plan,
-                            msm_cut_range(&p->sums.cut_z, count));
-    g1_msm_piece(&p->sums.z[index], &scratch, msm_window_buckets(&p->h_plan, window), &p->sums.cut_z, index % pieces,
-                 p->folded ? p->key->pk.fold_t : p->key->pk.z, count, msm_digits(p->h_digits, count, window, 0),
-                 msm_digits(p->h_digits, count, window, 1));
-    prove_add_time(p, G16_STAGE_MSM_Z, start);
+    g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->plan,
+                            msm_cut_range(cut, count));
+    g1_msm_piece(&p->sums.kz[index], &scratch, part.buckets, cut, piece, &part.sorted, &quotient);
+    prove_add_time(p, G16_STAGE_MSM_K, start);
 }
 
 /* ---- sums with tables: task index sums part index % parts of set index / parts ----------------------- */
 
 /* The runs of a list whose table has `width` bases. */
-static uint32_t prove_table_runs(msm_run *runs, const prove_state *p, uint32_t index, wire_list list, size_t width) {
-    const uint32_t count = prove_runs(runs, p, &p->sorted_w_table, index / p->parts, index % p->parts * p->parts_plan.buckets, list);
+static uint32_t prove_table_runs(msm_run *runs, const prove_state *p, const void *table, uint32_t index, wire_list list,
+                                 size_t width) {
+    const uint32_t count = prove_runs(runs, p, table, &p->sorted_w_table, index / p->parts, index % p->parts * p->parts_plan.buckets, list);
     for (uint32_t r = 0; r < count; r++) {
         runs[r].width = width;
         runs[r].number_bits = msm_table_number_bits(p->key->cs.wires);
@@ -181,19 +176,19 @@ static uint32_t prove_table_runs(msm_run *runs, const prove_state *p, uint32_t i
     return count;
 }
 
-static void prove_part_g1(prove_state *p, g1_msm_table_sum *sums, const g1_affine *table, const msm_run *runs, uint32_t runs_count,
-                          uint32_t index, uint32_t worker) {
+static void prove_part_g1(prove_state *p, g1_msm_table_sum *sums, const msm_run *runs, uint32_t runs_count, uint32_t index,
+                          uint32_t worker) {
     g1_msm_scratch scratch;
     g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->parts_plan, 0);
-    g1_msm_table_part(&sums[index], &scratch, &p->parts_plan, table, runs, runs_count);
+    g1_msm_table_part(&sums[index], &scratch, &p->parts_plan, runs, runs_count);
 }
 
 static void prove_task_part_a(void *argument, uint32_t index, uint32_t worker) {
     prove_state *p = argument;
     const uint64_t start = prove_now_ns();
     msm_run runs[WIRE_RUNS_MAX];
-    const uint32_t count = prove_table_runs(runs, p, index, WIRE_LIST_A, p->key->pk.a_count);
-    prove_part_g1(p, p->sums.table_a, p->key->pk.table_a, runs, count, index, worker);
+    const uint32_t count = prove_table_runs(runs, p, p->key->pk.table_a, index, WIRE_LIST_A, p->key->pk.a_count);
+    prove_part_g1(p, p->sums.table_a, runs, count, index, worker);
     prove_add_time(p, G16_STAGE_MSM_A, start);
 }
 
@@ -202,13 +197,13 @@ static void prove_task_part_kz(void *argument, uint32_t index, uint32_t worker) 
     const uint64_t start = prove_now_ns();
     const size_t h_count = prove_h_count(p->key), width = key_table_counts(&p->key->pk, 0).kz;
     msm_run runs[WIRE_RUNS_MAX + 1];
-    const uint32_t count = prove_table_runs(runs, p, index, WIRE_LIST_K, width);
+    const uint32_t count = prove_table_runs(runs, p, p->key->pk.table_kz, index, WIRE_LIST_K, width);
     msm_run *quotient = &runs[count];
-    *quotient = msm_run_of(&p->sorted_h_table, index / p->parts, index % p->parts * p->parts_plan.buckets, 0, 1, NULL,
+    *quotient = msm_run_of(p->key->pk.table_kz, &p->sorted_h_table, index / p->parts, index % p->parts * p->parts_plan.buckets, 0, 1, NULL,
                            (uint32_t)(width - h_count));
     quotient->width = width;
     quotient->number_bits = msm_table_number_bits(h_count);
-    prove_part_g1(p, p->sums.table_kz, p->key->pk.table_kz, runs, count + 1, index, worker);
+    prove_part_g1(p, p->sums.table_kz, runs, count + 1, index, worker);
     prove_add_time(p, G16_STAGE_MSM_K, start);
 }
 
@@ -216,10 +211,10 @@ static void prove_task_part_b2(void *argument, uint32_t index, uint32_t worker) 
     prove_state *p = argument;
     const uint64_t start = prove_now_ns();
     msm_run runs[WIRE_RUNS_MAX];
-    const uint32_t count = prove_table_runs(runs, p, index, WIRE_LIST_B, p->key->pk.b_count);
+    const uint32_t count = prove_table_runs(runs, p, p->key->pk.table_b2, index, WIRE_LIST_B, p->key->pk.b_count);
     g2_msm_scratch scratch;
     g2_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->parts_plan, 0);
-    g2_msm_table_part(&p->sums.table_b2[index], &scratch, &p->parts_plan, p->key->pk.table_b2, runs, count);
+    g2_msm_table_part(&p->sums.table_b2[index], &scratch, &p->parts_plan, runs, count);
     prove_add_time(p, G16_STAGE_MSM_B2, start);
 }
 
@@ -236,12 +231,13 @@ static thread_pool_task *prove_list_table_tasks(thread_pool_task *next, prove_st
 }
 
 static thread_pool_task *prove_push_sort_w(thread_pool_task *next, prove_state *p) {
-    return prove_push(next, p, prove_task_sort_w, 2 * p->w_plan.windows, PROVE_GROUP_SORT_W, THREAD_POOL_AFTER(PROVE_GROUP_RECODE_W));
+    return prove_push(next, p, prove_task_sort_w, 2 * p->plan.windows, PROVE_GROUP_SORT_W, THREAD_POOL_AFTER(PROVE_GROUP_RECODE_W));
 }
 
-/* The quotient comes early because the last multiplication waits for it; G2 is next because its tasks are the longest. */
+/* The quotient comes early because the sum over K and Z waits for it. The tasks of A are the shortest and come last, so that threads
+ * finish at about the same time. */
 static uint32_t prove_list_tasks(prove_state *p) {
-    const uint32_t sorted = THREAD_POOL_AFTER(PROVE_GROUP_SORT_W), windows = p->w_plan.windows;
+    const uint32_t sorted = THREAD_POOL_AFTER(PROVE_GROUP_SORT_W), windows = p->plan.windows;
     const int tables = prove_has_tables(p->key), classical = p->method == G16_BLINDING_CLASSICAL;
     const prove_sums *s = &p->sums;
     thread_pool_task *next = p->tasks;
@@ -254,14 +250,11 @@ static uint32_t prove_list_tasks(prove_state *p) {
         next = prove_list_table_tasks(next, p);
     } else {
         next = prove_push(next, p, prove_task_b2, windows * s->cut_b2.parts, PROVE_GROUP_MSM, sorted);
-        next = prove_push(next, p, prove_task_k, windows * s->cut_k.parts, PROVE_GROUP_MSM, sorted);
+        next = prove_push(next, p, prove_task_kz, windows * msm_cut_pieces(&s->cut_kz), PROVE_GROUP_MSM,
+                          sorted | THREAD_POOL_AFTER(PROVE_GROUP_RECODE_H));
         next = prove_push(next, p, prove_task_a, windows * s->cut_a.parts, PROVE_GROUP_MSM, sorted);
     }
     if (classical) next = prove_push(next, p, prove_task_b1, windows * s->cut_b1.parts, PROVE_GROUP_MSM, sorted);
-    if (!tables) {
-        next = prove_push(next, p, prove_task_z, p->h_plan.windows * msm_cut_pieces(&s->cut_z), PROVE_GROUP_MSM,
-                          THREAD_POOL_AFTER(PROVE_GROUP_RECODE_H));
-    }
     return (uint32_t)(next - p->tasks);
 }
 

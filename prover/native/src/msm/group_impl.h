@@ -126,9 +126,9 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32
 #define MSM_RUN_SHIFTS 2
 
 static inline __attribute__((always_inline)) void C(msm_append_run_kind)(C(msm_operand) *restrict operands, uint32_t *restrict owners,
-                                                                  const AFFINE *bases, const msm_run *run,
-                                                                  const uint32_t *restrict entries, uint32_t count, uint32_t owner,
-                                                                  const int kind) {
+                                                                  const msm_run *run, const uint32_t *restrict entries,
+                                                                  uint32_t count, uint32_t owner, const int kind) {
+    const AFFINE *const bases = run->bases;
     const uint32_t *const places = run->places;
     const uint32_t bits = run->number_bits, first = run->place;
     const size_t width = run->width;
@@ -145,20 +145,20 @@ static inline __attribute__((always_inline)) void C(msm_append_run_kind)(C(msm_o
 }
 
 /* Appends `count` entries of a run, from operand number `used` on, with the given owner. */
-static inline void C(msm_append_run)(C(msm_scratch) *s, uint32_t used, const AFFINE *bases, const msm_run *run, const uint32_t *entries,
-                              uint32_t count, uint32_t owner) {
+static inline void C(msm_append_run)(C(msm_scratch) *s, uint32_t used, const msm_run *run, const uint32_t *entries, uint32_t count,
+                              uint32_t owner) {
     C(msm_operand) *operands = s->operands + used;
     uint32_t *owners = s->owners + used;
     if (run->width) {
         if (run->places) {
-            C(msm_append_run_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_PLACES | MSM_RUN_SHIFTS);
+            C(msm_append_run_kind)(operands, owners, run, entries, count, owner, MSM_RUN_PLACES | MSM_RUN_SHIFTS);
         } else {
-            C(msm_append_run_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_SHIFTS);
+            C(msm_append_run_kind)(operands, owners, run, entries, count, owner, MSM_RUN_SHIFTS);
         }
     } else if (run->places) {
-        C(msm_append_run_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_PLACES);
+        C(msm_append_run_kind)(operands, owners, run, entries, count, owner, MSM_RUN_PLACES);
     } else {
-        C(msm_append_run_kind)(operands, owners, bases, run, entries, count, owner, 0);
+        C(msm_append_run_kind)(operands, owners, run, entries, count, owner, 0);
     }
 }
 
@@ -166,18 +166,21 @@ static inline void C(msm_append_run)(C(msm_scratch) *s, uint32_t used, const AFF
 #undef MSM_RUN_SHIFTS
 
 /* buckets[b] = sum of the entries of bucket b in all runs, for 1 <= b <= count. Empty buckets become infinity. */
-static void C(msm_sum_runs)(C(msm_scratch) *s, AFFINE *buckets, uint32_t count, const AFFINE *bases, const msm_run *runs,
-                            uint32_t runs_count) {
+static void C(msm_sum_runs)(C(msm_scratch) *s, AFFINE *buckets, uint32_t count, const msm_run *runs, uint32_t runs_count) {
     uint32_t used = 0;
     memset(buckets, 0, (count + 1) * sizeof *buckets);
     for (uint32_t b = 1; b <= count; b++) {
         for (uint32_t r = 0; r < runs_count; r++) {
             const msm_run *run = &runs[r];
-            uint32_t at = run->firsts[b - 1];
-            const uint32_t end = run->ends[b - 1];
+            uint32_t at = run->firsts[b - 1], end = run->ends[b - 1];
+            if (run->shares > 1) {
+                const uint64_t length = end - at;
+                end = at + (uint32_t)(length * (run->share + 1) / run->shares);
+                at += (uint32_t)(length * run->share / run->shares);
+            }
             while (at < end) {
                 const uint32_t size = end - at < MSM_SLAB - used ? end - at : MSM_SLAB - used;
-                C(msm_append_run)(s, used, bases, run, run->entries + at, size, b);
+                C(msm_append_run)(s, used, run, run->entries + at, size, b);
                 used += size;
                 at += size;
                 if (used < MSM_SLAB) continue;
@@ -220,16 +223,22 @@ static inline __attribute__((always_inline)) void C(msm_sort)(C(msm_scratch) *s,
     starts[0] = 0;
 }
 
-/* sums[b] = sum of the bases with digit first + b minus those with digit -(first + b). Empty buckets become infinity. */
-static void C(msm_fill_buckets)(C(msm_scratch) *s, AFFINE *sums, uint32_t first, uint32_t buckets, int whole,
-                                const AFFINE *bases, uint32_t count, const int16_t *digits) {
+/* Bases with digits of both halves that are not sorted: sums of one window. */
+typedef struct C(msm_unsorted) {
+    const AFFINE *bases;
+    const int16_t *digits[2];
+    uint32_t count;
+} C(msm_unsorted);
+
+/* Sorts the digits of one half, those of buckets first + 1 .. first + buckets; the run is valid until the next call. */
+static msm_run C(msm_sort_half)(C(msm_scratch) *s, const C(msm_unsorted) *unsorted, int half, uint32_t first, uint32_t buckets,
+                                int whole) {
     if (whole) {
-        C(msm_sort)(s, 0, buckets, count, digits, 1);
+        C(msm_sort)(s, 0, buckets, unsorted->count, unsorted->digits[half], 1);
     } else {
-        C(msm_sort)(s, first, buckets, count, digits, 0);
+        C(msm_sort)(s, first, buckets, unsorted->count, unsorted->digits[half], 0);
     }
-    const msm_run run = {s->entries, s->starts, s->starts + 1, NULL, 0, 0, 0};
-    C(msm_sum_runs)(s, sums, buckets, bases, &run, 1);
+    return (msm_run){unsorted->bases, s->entries, s->starts, s->starts + 1, NULL, 0, 0, 0, 0, 1};
 }
 
 /* sum += factor * point */
@@ -261,34 +270,35 @@ static void C(msm_join_halves)(XYZZ *out, C(msm_scratch) *s, uint32_t first, uin
     if (first) C(msm_add_multiple)(out, &plain, first);
 }
 
-/* out = sum over i of digits0[i] * bases[i] + digits1[i] * phi(bases[i]), restricted to part `part` of `parts` of the window's
- * buckets: part * buckets / parts < |d| <= (part + 1) * buckets / parts. |digits| <= buckets; bases are in the stored
- * representation. */
-static void C(msm_window_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t part, uint32_t parts,
-                               const AFFINE *bases, uint32_t count, const int16_t *digits0, const int16_t *digits1) {
+/* out = sum of d * base over all entries with digit d of half 0, plus that of phi(base) over those of half 1, restricted to part
+ * `part` of `parts` of the window's buckets: part * buckets / parts < |d| <= (part + 1) * buckets / parts. Sorted entries start at
+ * the first bucket of the part; digits of unsorted ones are at most `buckets`. Either may be NULL. */
+static void C(msm_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t part, uint32_t parts, const msm_halves *sorted,
+                        const C(msm_unsorted) *unsorted) {
     const uint32_t own = buckets / parts, first = part * own;
-    C(msm_fill_buckets)(s, s->buckets, first, own, parts == 1, bases, count, digits0);
-    C(msm_fill_buckets)(s, s->second, first, own, parts == 1, bases, count, digits1);
+    for (int half = 0; half < 2; half++) {
+        msm_run runs[MSM_RUNS_MAX + 1];
+        uint32_t count = sorted ? sorted->count : 0;
+        if (sorted) memcpy(runs, sorted->runs[half], count * sizeof *runs);
+        if (unsorted) runs[count++] = C(msm_sort_half)(s, unsorted, half, first, own, parts == 1);
+        C(msm_sum_runs)(s, half ? s->second : s->buckets, own, runs, count);
+    }
     C(msm_join_halves)(out, s, first, own);
 }
 
-/* The same for sorted entries: runs[half] starts at the first bucket of the part. */
-static void C(msm_sorted_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t part, uint32_t parts, const AFFINE *bases,
-                               const msm_run *const runs[2], uint32_t runs_count) {
-    const uint32_t own = buckets / parts;
-    C(msm_sum_runs)(s, s->buckets, own, bases, runs[0], runs_count);
-    C(msm_sum_runs)(s, s->second, own, bases, runs[1], runs_count);
-    C(msm_join_halves)(out, s, part * own, own);
-}
-
-/* Sums piece `piece` of a window with `buckets` buckets. */
+/* Sums piece `piece` of a window with `buckets` buckets: a range of the unsorted entries, and an equal share of the sorted ones. */
 static inline void C(msm_piece)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, const msm_cut *cut, uint32_t piece,
-                                const AFFINE *bases, uint32_t count, const int16_t *digits0, const int16_t *digits1) {
+                                const msm_halves *sorted, const C(msm_unsorted) *unsorted) {
     const uint32_t range = piece / cut->parts;
-    const uint32_t first = (uint32_t)((uint64_t)count * range / cut->ranges);
-    const uint32_t end = (uint32_t)((uint64_t)count * (range + 1) / cut->ranges);
-    C(msm_window_part)(out, s, buckets, piece % cut->parts, cut->parts, bases + first, end - first, digits0 + first,
-                       digits1 + first);
+    const uint32_t first = (uint32_t)((uint64_t)unsorted->count * range / cut->ranges);
+    const uint32_t end = (uint32_t)((uint64_t)unsorted->count * (range + 1) / cut->ranges);
+    const C(msm_unsorted) own = {unsorted->bases + first, {unsorted->digits[0] + first, unsorted->digits[1] + first}, end - first};
+    msm_halves share = {.count = 0};
+    if (sorted) share = *sorted;
+    for (uint32_t i = 0; i < share.count; i++) {
+        for (int half = 0; half < 2; half++) share.runs[half][i].share = range, share.runs[half][i].shares = cut->ranges;
+    }
+    C(msm_part)(out, s, buckets, piece % cut->parts, cut->parts, &share, &own);
 }
 
 /* out = sum of 2^(bits of the windows below w) * windows[w], where a window is the sum of `pieces` consecutive points. */

@@ -16,13 +16,23 @@ typedef struct msm_sort_digits {
     uint32_t groups;
 } msm_sort_digits;
 
-/* The entries of a list of bases: those of bucket b + 1 are entries[firsts[b] .. ends[b]). */
+/* The entries of a list of bases: those of bucket b + 1 are entries[firsts[b] .. ends[b]), and of those only share `share` of
+ * `shares`. */
 typedef struct msm_run {
+    const void *bases; /* points of G1 or G2 in the stored representation */
     const uint32_t *entries, *firsts, *ends;
     const uint32_t *places; /* index of the base of a position; NULL: position + place modulo 2^32 */
     uint32_t place, number_bits;
     size_t width; /* bases per shift; 0: one shift only */
+    uint32_t share, shares;
 } msm_run;
+
+/* The sorted entries of both halves of a window. */
+#define MSM_RUNS_MAX 2
+typedef struct msm_halves {
+    msm_run runs[2][MSM_RUNS_MAX];
+    uint32_t count; /* runs of each half */
+} msm_halves;
 
 /* Sorted entries of several windows or bucket sets. */
 typedef struct msm_sorted {
@@ -72,11 +82,11 @@ static void msm_sort_window(const msm_sorted *sorted, size_t window, uint32_t bu
 }
 
 /* Returns the entries of groups [first, end) in a window, from bucket `skipped` + 1 on. */
-static msm_run msm_run_of(const msm_sorted *sorted, size_t window, uint32_t skipped, uint32_t first, uint32_t end,
-                          const uint32_t *places, uint32_t place) {
+static msm_run msm_run_of(const void *bases, const msm_sorted *sorted, size_t window, uint32_t skipped, uint32_t first,
+                          uint32_t end, const uint32_t *places, uint32_t place) {
     const uint32_t *bounds = sorted->bounds + window * sorted->bounds_stride + 1 + skipped;
-    return (msm_run){sorted->entries + window * sorted->entries_stride, bounds + first * sorted->row, bounds + end * sorted->row,
-                     places, place, 0, 0};
+    return (msm_run){bases, sorted->entries + window * sorted->entries_stride, bounds + first * sorted->row,
+                     bounds + end * sorted->row, places, place, 0, 0, 0, 1};
 }
 
 #endif

@@ -57,9 +57,9 @@ typedef struct C(msm_table_sum) {
 } C(msm_table_sum);
 
 /* Sums plan->buckets buckets of one set; the runs start at the first of them. */
-static void C(msm_table_part)(C(msm_table_sum) *out, C(msm_scratch) *s, const msm_plan *plan, const AFFINE *table, const msm_run *runs,
+static void C(msm_table_part)(C(msm_table_sum) *out, C(msm_scratch) *s, const msm_plan *plan, const msm_run *runs,
                               uint32_t runs_count) {
-    C(msm_sum_runs)(s, s->buckets, plan->buckets, table, runs, runs_count);
+    C(msm_sum_runs)(s, s->buckets, plan->buckets, runs, runs_count);
     C(msm_sum_buckets)(s, &out->weighted, &out->plain, plan->buckets);
 }
 
