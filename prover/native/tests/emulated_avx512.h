@@ -144,6 +144,13 @@ EMULATED __m512i emulated_from_i16(__m128i a) {
     for (int i = 0; i < 8; i++) r[i] = from[i];
     return (__m512i)r;
 }
+EMULATED __m128i emulated_to_i16(__m512i a) {
+    int16_t to[8];
+    __m128i r;
+    for (int i = 0; i < 8; i++) to[i] = (int16_t)((emulated_numbers)a)[i];
+    memcpy(&r, to, sizeof r);
+    return r;
+}
 
 /* ---- doubles ---- */
 
@@ -200,6 +207,7 @@ EMULATED __m512d emulated_to_real(__m512i a) {
 #define _mm512_castsi256_si512 emulated_from_low
 #define _mm512_i64gather_epi64(places, base, scale) emulated_gather(places, base)
 #define _mm512_cvtepi16_epi64 emulated_from_i16
+#define _mm512_cvtepi64_epi16 emulated_to_i16
 #define _mm512_set1_pd(value) ((__m512d)((emulated_reals){0} + (value)))
 #define _mm512_sub_pd(a, b) ((__m512d)((emulated_reals)(a) - (emulated_reals)(b)))
 #define _mm512_fmadd_round_pd(a, b, c, rounding) emulated_fma(a, b, c, 0)

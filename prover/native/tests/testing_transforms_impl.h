@@ -48,13 +48,20 @@ void T(t_glv_split)(uint64_t *magnitudes, int32_t *negative, const uint8_t *scal
     }
 }
 
-/* Signed digits of one scalar: digits[2 * windows], and the width of each window. Returns the number of windows. */
+/* Signed digits of one scalar: digits[2 * windows], and the width of each window. Returns the number of windows; 0 if a block of
+ * equal scalars does not have the same digits. */
 uint32_t T(t_digits)(int16_t *digits, uint32_t *bits, const uint8_t *scalar, uint32_t window_bits) {
+    enum { BLOCK = 9 };
     const uint64_t unit[4] = {1, 0, 0, 0};
+    int16_t block[2 * MSM_MAX_WINDOWS * BLOCK];
     msm_plan plan = msm_plan_of_window(window_bits);
-    fr value;
-    fr_from_bytes(&value, scalar);
-    msm_recode(digits, &plan, &value, unit, 1, 0, 1);
+    fr values[BLOCK];
+    for (int i = 0; i < BLOCK; i++) fr_from_bytes(&values[i], scalar);
+    msm_recode(digits, &plan, values, unit, 1, 0, 1);
+    msm_recode(block, &plan, values, unit, BLOCK, 0, BLOCK);
+    for (uint32_t i = 0; i < 2 * plan.windows * BLOCK; i++) {
+        if (block[i] != digits[i / BLOCK]) return 0;
+    }
     for (uint32_t w = 0; w < plan.windows; w++) bits[w] = msm_window_bits(&plan, w);
     return plan.windows;
 }

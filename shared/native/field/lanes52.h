@@ -109,7 +109,7 @@ LANES_INLINE __m512i lanes52_add_high(__m512i sum, __m512i a, __m512i b) { retur
 #define LANES52_SHIFTED_ROWS 3
 
 /* lanes52_factor: a limb as a factor.
- * lanes52_accumulate: *low += low half of a b, *high += high half.
+ * lanes52_accumulate: *low += low half of a b, *high += high half, each plus its LANES52_..._EXCESS.
  * lanes52_finish_row: adds the row's multiple of p to columns row .. row + 6, then the carry; called for rows 0 to 4.
  * lanes52_start: initial value of column k when each row has the given number of products. */
 
@@ -122,6 +122,9 @@ LANES_INLINE lanes52_factor lanes52_factor_of(lanes_part limb) { return limb; }
 LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *modulus) {
     return (void)products, (void)k, (void)modulus, 0;
 }
+
+#define LANES52_LOW_EXCESS 0
+#define LANES52_HIGH_EXCESS 0
 
 LANES_INLINE void lanes52_accumulate(lanes_part *low, lanes_part *high, lanes52_factor a, lanes52_factor b) {
     *low = lanes52_add_low(*low, a, b);
@@ -204,6 +207,9 @@ LANES_INLINE void lanes52_accumulate_from(lanes_part *low, lanes_part *high, lan
     *low = lanes52_add_bits(*low, lanes52_low(a, b, upper, base_bits));
     LANES_IN_ORDER(*low, *high);
 }
+
+#define LANES52_LOW_EXCESS LANES52_BITS_52
+#define LANES52_HIGH_EXCESS LANES52_BITS_104
 
 LANES_INLINE void lanes52_accumulate(lanes_part *low, lanes_part *high, lanes52_factor a, lanes52_factor b) {
     lanes52_accumulate_from(low, high, a, b, LANES52_BITS_104);

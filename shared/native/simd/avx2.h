@@ -94,6 +94,12 @@ LANES_INLINE void lanes_store(void *at, lanes_u64 a) {
 LANES_INLINE lanes_u64 lanes_from_i16(const int16_t *at) {
     return LANES_HALVES(_mm256_cvtepi16_epi64(_mm_loadl_epi64((const void *)at)), _mm256_cvtepi16_epi64(_mm_loadl_epi64((const void *)(at + 4))));
 }
+LANES_INLINE void lanes_store_i16(int16_t *at, lanes_u64 a) {
+    /* Per register: the numbers of its two lower words in the lowest 32 bits of its lower half, those of the others in its upper. */
+    const __m256i lowest = _mm256_set1_epi32(0x09080100);
+    const __m256i pairs = _mm256_unpacklo_epi32(_mm256_shuffle_epi8(a.half[0], lowest), _mm256_shuffle_epi8(a.half[1], lowest));
+    _mm_storeu_si128((void *)at, _mm_unpacklo_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1)));
+}
 LANES_INLINE lanes_u64 lanes_add(lanes_u64 a, lanes_u64 b) { return LANES_BOTH(_mm256_add_epi64, a, b); }
 LANES_INLINE lanes_u64 lanes_sub(lanes_u64 a, lanes_u64 b) { return LANES_BOTH(_mm256_sub_epi64, a, b); }
 LANES_INLINE lanes_u64 lanes_and(lanes_u64 a, lanes_u64 b) { return LANES_BOTH(_mm256_and_si256, a, b); }

@@ -61,6 +61,7 @@ LANES_INLINE lanes_u64 lanes_count_up(void) { return _mm512_setr_epi64(0, 1, 2, 
 LANES_INLINE lanes_u64 lanes_load(const void *at) { return _mm512_loadu_si512(at); }
 LANES_INLINE void lanes_store(void *at, lanes_u64 a) { _mm512_storeu_si512(at, a); }
 LANES_INLINE lanes_u64 lanes_from_i16(const int16_t *at) { return _mm512_cvtepi16_epi64(_mm_loadu_si128((const void *)at)); }
+LANES_INLINE void lanes_store_i16(int16_t *at, lanes_u64 a) { _mm_storeu_si128((void *)at, _mm512_cvtepi64_epi16(a)); }
 LANES_INLINE lanes_u64 lanes_add(lanes_u64 a, lanes_u64 b) { return _mm512_add_epi64(a, b); }
 LANES_INLINE lanes_u64 lanes_sub(lanes_u64 a, lanes_u64 b) { return _mm512_sub_epi64(a, b); }
 LANES_INLINE lanes_u64 lanes_and(lanes_u64 a, lanes_u64 b) { return _mm512_and_si512(a, b); }

@@ -11,6 +11,7 @@
  * products are functions that are not inlined, so the compiler cannot move one out of it.
  *
  *   lanes_load, lanes_store                any address
+ *   lanes_store_i16(at, a)                 the low 16 bits of each word; writes 16 bytes
  *   lanes_left, lanes_right(_signed)       shifts of all words by n bits
  *   lanes_mul_u32(a, b)                    products of the low 32 bits
  *   lanes_mul_small(a, b)                  low 64 bits of the products of a < 2^32 and any b

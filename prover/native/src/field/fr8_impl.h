@@ -100,6 +100,13 @@ LANES_INLINE void fr8_broadcast_factor(fr8 *r, const fr *a) {
     fr8_unpack_factor(r, l);
 }
 
+/* All lanes of r = a plain number of four words. */
+LANES_INLINE void fr8_broadcast(fr8 *r, const uint64_t number[4]) {
+    lanes_u64 l[4];
+    for (int i = 0; i < 4; i++) l[i] = lanes_set(number[i]);
+    fp8_unpack(r, l);
+}
+
 /* Pairs of elements with a stride: lane i of first is at[i * stride], of second at[i * stride + 1]. A negative stride descends. */
 LANES_INLINE void fr8_load_pairs(fr8 *first, fr8 *second, const fr *at, ptrdiff_t stride) {
     lanes_u64 m[8];

@@ -153,6 +153,7 @@ static int fold_multiples(fp8 x[FOLD_MULTIPLES], fp8 y[FOLD_MULTIPLES]) {
 
 /* Multiplies eight points. */
 static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_LANES]) {
+    const uint64_t unit[4] = {1, 0, 0, 0};
     const msm_plan plan = msm_plan_of_window(FOLD_WINDOW);
     int16_t digits[MSM_MAX_WINDOWS * 2 * FP8_LANES];
     g1_affine stored[FP8_LANES];
@@ -160,12 +161,8 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
     fp8 x[2][FOLD_MULTIPLES], y[FOLD_MULTIPLES], beta, inverse;
     uint8_t started = 0, infinite = 0;
     fold_jacobian sum, next;
+    msm_recode(digits, &plan, scalars, unit, FP8_LANES, 0, FP8_LANES);
     for (int i = 0; i < FP8_LANES; i++) {
-        uint64_t limbs[4];
-        glv_half halves[2];
-        fr_to_limbs(limbs, &scalars[i]);
-        glv_split(halves, limbs);
-        for (int half = 0; half < 2; half++) glv_digits(digits + half * FP8_LANES + i, 2 * FP8_LANES, &halves[half], &plan);
         stored[i] = points[i];
         if (g1_affine_is_infinity(&points[i])) { /* the generator replaces infinity */
             infinite |= (uint8_t)(1u << i);

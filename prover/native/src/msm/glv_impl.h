@@ -88,23 +88,34 @@ static inline void glv_split(glv_half halves[2], const uint64_t k[4]) {
     glv_signed(&halves[1], t);
 }
 
+/* The sum of half of each window's range, at the window's position. A half of a scalar plus this is not negative, and its digits
+ * less half of the range are signed digits of the half: no carries from window to window. */
+static inline void glv_bias(uint64_t bias[2], const msm_plan *plan) {
+    bias[0] = bias[1] = 0;
+    for (uint32_t w = 0, end = 0; w < plan->windows; w++) {
+        end += msm_window_bits(plan, w);
+        bias[(end - 1) / 64] |= (uint64_t)1 << (end - 1) % 64;
+    }
+}
+
+/* Returns the mask of a window's bits; the last one has one bit more, for a sum of exactly 2^MSM_HALF_BITS and above. */
+static inline uint64_t glv_window_mask(const msm_plan *plan, uint32_t w) {
+    return ((uint64_t)1 << (msm_window_bits(plan, w) + (w + 1 == plan->windows))) - 1;
+}
+
 /* Writes the signed digits of one half, least significant window first, to digits[w * stride]. */
-static inline void glv_digits(int16_t *digits, size_t stride, const glv_half *half, const msm_plan *plan) {
-    uint64_t low = half->magnitude[0], high = half->magnitude[1];
-    /* Without branches: half of them would be mispredicted. */
-    const int32_t sign = -half->negative;
-    int32_t carry = 0;
+static inline void glv_digits(int16_t *digits, size_t stride, const glv_half *half, const msm_plan *plan, const uint64_t bias[2]) {
+    const uint64_t sign = 0 - (uint64_t)half->negative;
+    uint64_t carry = (uint64_t)half->negative;
+    uint64_t low = mont256_add_carry(half->magnitude[0] ^ sign, bias[0], &carry);
+    uint64_t high = mont256_add_carry(half->magnitude[1] ^ sign, bias[1], &carry);
     for (uint32_t w = 0; w < plan->windows; w++) {
         const uint32_t bits = msm_window_bits(plan, w);
-        const int32_t buckets = (int32_t)1 << (bits - 1);
-        int32_t digit = (int32_t)(low & (2 * (uint64_t)buckets - 1)) + carry;
-        carry = (buckets - digit) >> 31 & 1;
-        digit -= (int32_t)((uint32_t)carry << bits);
-        digits[w * stride] = (int16_t)((digit ^ sign) - sign);
+        const int32_t digit = (int32_t)(low & glv_window_mask(plan, w));
+        digits[w * stride] = (int16_t)(digit - ((int32_t)1 << (bits - 1)));
         low = (low >> bits) | (high << (64 - bits));
         high >>= bits;
     }
-    MONT256_INVARIANT(carry == 0 && low == 0 && high == 0);
 }
 
 #endif

@@ -16,6 +16,9 @@
 #include "msm/glv_impl.h"
 #include "msm/plan.h"
 #include "msm/table.h"
+#if defined(G16_LANES)
+#include "msm/glv_lanes_impl.h"
+#endif
 
 /* Average pairs per inversion, and summands per slab of trees. They affect speed only. The state of the pairs must fit the
  * second-level cache, which is smaller where there is no IFMA. */
@@ -65,13 +68,22 @@ static inline uint32_t msm_magnitude(int32_t digit) {
  * number: {1, 0, 0, 0} for the values themselves. */
 static void msm_recode(int16_t *digits, const msm_plan *plan, const fr *values, const uint64_t unit[4],
                        size_t count, size_t first, size_t last) {
+    uint64_t bias[2];
+    glv_bias(bias, plan);
+#if defined(G16_LANES)
+    if (last - first >= LANES) {
+        LANES_REGION;
+        fr8 factor;
+        fr8_broadcast(&factor, unit);
+        for (; first + LANES <= last; first += LANES) glv_lanes_digits(digits + first, count, values + first, &factor, plan, bias);
+    }
+#endif
     for (size_t i = first; i < last; i++) {
         uint64_t limbs[4];
         glv_half halves[2];
         mont256_mul(limbs, values[i].v, unit, &FR_MODULUS);
         glv_split(halves, limbs);
-        glv_digits(digits + i, 2 * count, &halves[0], plan);
-        glv_digits(digits + count + i, 2 * count, &halves[1], plan);
+        for (int half = 0; half < 2; half++) glv_digits(digits + (size_t)half * count + i, 2 * count, &halves[half], plan, bias);
     }
 }
 
