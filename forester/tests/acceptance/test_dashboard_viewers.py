@@ -18,7 +18,7 @@ from forester.loop_pauses import limit_pauses
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import load_settings
-from shared.shutdown import Shutdown, StopReason
+from shared.shutdown import Shutdown
 
 VIEWERS = 200
 WATCHED_S = 30.0
@@ -124,7 +124,7 @@ async def watched(net: Localnet, folder: Path) -> None:
         began = time.process_time()
         seen, answers = await watch_by_viewers(watcher)
         cpu_s = time.process_time() - began
-        shutdown.request(StopReason.SIGNAL)
+        shutdown.request()
         await running
     for name, found in (("nobody", alone), (f"{VIEWERS} viewers", seen)):
         late, held = [item.late_s * 1000 for item in found], max(item.held_s for item in found) * 1000

@@ -26,7 +26,7 @@ from forester.journal.samples import KEPT_MINUTES, MINUTE_S, Sample, SampleStore
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import given, load_settings
-from shared.shutdown import Shutdown, StopReason
+from shared.shutdown import Shutdown
 
 RECORDED = Path(__file__).resolve().parents[1] / "vectors" / "day_of_samples.json"
 POINT_S = 2.0
@@ -66,7 +66,7 @@ async def record(net: Localnet, folder: Path) -> list[Sample]:
             await asyncio.sleep(max(0.0, due - time.time()))
             await sampler.sample()
         samples = await store.recent(int(began // MINUTE_S) + KEPT_MINUTES + STEP_MINUTES)
-        shutdown.request(StopReason.SIGNAL)
+        shutdown.request()
         await running
     return samples
 

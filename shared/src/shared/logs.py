@@ -7,7 +7,7 @@ of the same task or thread. Tracebacks never show the values of variables, which
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from structlog.typing import Processor
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-LEVEL_NAMES: Sequence[str] = tuple(_LEVELS)
 
 _pending: Callable[[], None] | None = None
 """Configuration that structlog gets on its import, which takes a quarter of a second; many commands log nothing."""
@@ -27,7 +26,7 @@ _pending: Callable[[], None] | None = None
 def configure_logs(*, stream: TextIO | None = None, as_json: bool | None = None, level: str = "info") -> None:
     """Send all logs of this process to ``stream`` (standard error if None).
 
-    ``as_json`` None means JSON unless the stream is a terminal. ``level`` is one of LEVEL_NAMES.
+    ``as_json`` None means JSON unless the stream is a terminal. ``level`` is debug, info, warning or error.
     """
     global _pending  # noqa: PLW0603 - logging is global, and so is its configuration
     stream = sys.stderr if stream is None else stream

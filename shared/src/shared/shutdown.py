@@ -1,7 +1,6 @@
 """Shutdown of a process: the first signal requests draining, the second ends the process at once."""
 
 import asyncio
-import enum
 import os
 import signal
 
@@ -21,21 +20,11 @@ def end_by_sigterm() -> None:
         signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
 
 
-class StopReason(enum.Flag):
-    """Reasons to stop, which combine."""
-
-    NONE = 0
-    SIGNAL = enum.auto()
-    TASK_DIED = enum.auto()
-    DEADLINE = enum.auto()
-
-
 class Shutdown:
     """Shutdown state of one process, used in one event loop."""
 
     def __init__(self) -> None:
         self._requested = asyncio.Event()
-        self.reason = StopReason.NONE
         self.signal_number = 0
 
     def install(self) -> None:
@@ -55,15 +44,13 @@ class Shutdown:
         """True once a stop was requested."""
         return self._requested.is_set()
 
-    def request(self, reason: StopReason) -> None:
-        """Request a stop; may be called again with further reasons."""
-        self.reason |= reason
+    def request(self) -> None:
+        """Request a stop."""
         self._requested.set()
 
-    async def wait(self) -> StopReason:
-        """Wait for a request to stop; return its reasons."""
+    async def wait(self) -> None:
+        """Wait for a request to stop."""
         await self._requested.wait()
-        return self.reason
 
     def _on_signal(self, number: int) -> None:
         name = signal.Signals(number).name
@@ -72,4 +59,4 @@ class Shutdown:
             os._exit(128 + number)
         self.signal_number = number
         _log.info("draining", signal=name)
-        self.request(StopReason.SIGNAL)
+        self.request()

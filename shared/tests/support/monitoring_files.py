@@ -13,7 +13,8 @@ from typing import Any
 import promql_parser
 import pytest
 import yaml  # type: ignore[import-untyped]
-from deployment_tools import WORKSPACE, ToolsUnavailable, promtool
+from deployment_tools import WORKSPACE, ToolsUnavailable
+from promtool import promtool
 
 SEVERITIES = {"critical", "warning"}
 HEADINGS = ("Meaning", "Diagnosis", "Remedy")

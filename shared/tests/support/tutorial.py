@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deployment_tools import promtool
+from promtool import promtool
 
 WORKSPACE = Path(__file__).resolve().parents[3]
 _BLOCK = re.compile(

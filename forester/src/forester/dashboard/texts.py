@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 from forester.units import sol
 
-MINUS = "\u2212"
 NONE = "\u2013"
 _THIN = "\u202f"
 

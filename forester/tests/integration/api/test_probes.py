@@ -35,7 +35,7 @@ from forester.observability.metrics import Metrics
 from forester.observability.probes import Probes
 from forester.settings import Settings, SigningKey
 from shared.retries import Backoff
-from shared.shutdown import Shutdown, StopReason
+from shared.shutdown import Shutdown
 
 KEY = SigningKey(Keypair.from_seed(bytes([5]) * 32))
 QUICK = Backoff(0.001, 0.002)
@@ -181,7 +181,7 @@ async def test_daemon__from_its_start_to_its_end__reaches_node_and_tasks_and_dra
             assert not probes.draining
             daemon._supervisor._tasks["heartbeat"].cancel()
             await until(lambda: probes.dead_tasks == ("heartbeat",))
-            shutdown.request(StopReason.SIGNAL)
+            shutdown.request()
             await running
             assert probes.draining
             assert probes.dead_tasks == ()

@@ -24,7 +24,7 @@ from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.tree_schedule import Share
-from shared.shutdown import Shutdown, StopReason
+from shared.shutdown import Shutdown
 
 LISTINGS = 3
 """Calls of a look for trees: one for each kind of account."""
@@ -48,7 +48,7 @@ async def running(folder: Path, node: Network, *words: str) -> AsyncIterator[Dae
         try:
             yield daemon
         finally:
-            shutdown.request(StopReason.SIGNAL)
+            shutdown.request()
             await asyncio.wait_for(task, 120)
 
 

@@ -31,7 +31,7 @@ from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.settings import Settings, SigningKey
-from shared.shutdown import Shutdown, StopReason
+from shared.shutdown import Shutdown
 
 KEY = SigningKey(Keypair.from_seed(bytes([5]) * 32))
 
@@ -58,7 +58,7 @@ async def test_daemon__no_node_answers__ends_at_once_when_asked_and_gives_the_jo
             running = asyncio.create_task(Daemon(services, HealthBoard()).run(shutdown))
             await asyncio.sleep(0.05)
             assert not running.done()
-            shutdown.request(StopReason.SIGNAL)
+            shutdown.request()
             await running
 
 
@@ -72,7 +72,7 @@ async def test_daemon__at_work__watches_who_else_signs_with_its_key(
         async with open_services(chosen, Metrics()) as services:
             running = asyncio.create_task(Daemon(services, HealthBoard()).run(shutdown))
             await until(lambda: node.counted["getSignaturesForAddress"] >= 2)
-            shutdown.request(StopReason.SIGNAL)
+            shutdown.request()
             await running
 
 

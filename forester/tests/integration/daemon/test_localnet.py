@@ -30,7 +30,7 @@ from forester.network_status.state import NetworkState
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import load_settings
-from shared.shutdown import Shutdown, StopReason
+from shared.shutdown import Shutdown
 
 SLOTS = ("--slot-ms", "30", "--first-slot", "570")
 """A forester that is there within a few seconds finds the registration phase of epoch 3, from slot 600 to 699, open."""
@@ -174,7 +174,7 @@ async def go_on(net: Localnet, journal: Path) -> None:
             assert not running.done()
             await asyncio.sleep(0.5)
         assert len(daemon.trees) == 10
-        shutdown.request(StopReason.SIGNAL)
+        shutdown.request()
         await running
     assert b"forester_transactions_processed_total{" in metrics.exposition()
     assert b"forester_task_restarts_total{" not in metrics.exposition()

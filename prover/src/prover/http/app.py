@@ -129,11 +129,11 @@ async def serve(
         if not state.api_keys.required:
             _log.warning("api_unauthenticated", detail="no API key is configured; every client that connects may prove")
         state.api_keys.warn_of_short_keys()
-        reason = await shutdown.wait()
+        await shutdown.wait()
         await state.announce_stop()
         listener.refuse()
         await state.drain()
-        _log.info("drained", reason=str(reason.name))
+        _log.info("drained")
     finally:
         await listener.close()
 

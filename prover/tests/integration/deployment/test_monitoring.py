@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped]
 from container_files import WORKSPACE, compose, services
-from deployment_tools import ToolsUnavailable, promtool
+from deployment_tools import ToolsUnavailable
 from monitoring_files import (
     Monitoring,
     check_alerts,
@@ -17,6 +17,7 @@ from monitoring_files import (
     check_rules_with_promtool,
     check_scrape,
 )
+from promtool import promtool
 
 from prover.settings import HttpSettings
 

@@ -31,7 +31,7 @@ from prover.versions import INTERFACE_VERSION, own_version
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
 from shared.metrics import new_registry
-from shared.shutdown import Shutdown, StopReason, end_by_sigterm
+from shared.shutdown import Shutdown, end_by_sigterm
 
 if TYPE_CHECKING:
     from prover.cli.serving.queue_part import QueuePart
@@ -102,7 +102,7 @@ async def run_server(settings: Settings) -> int:
     shutdown.uninstall()
     end_by_sigterm()  # a second signal has the same exit code when the loop is closed
     _log.info("stopped")
-    return 0 if shutdown.reason is StopReason.SIGNAL else 128 + shutdown.signal_number
+    return 0
 
 
 def _open_queue(settings: Settings, metrics: Metrics) -> QueuePart | None:
