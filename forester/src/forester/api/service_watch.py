@@ -38,7 +38,7 @@ class ServiceWatch:
         limit_s: float = LIMIT_S,
     ) -> None:
         self._board = board
-        self._looks = checks
+        self._checks = checks
         self._every_s = every_s
         self._limit_s = limit_s
         self._failures = dict.fromkeys(checks, 0)
@@ -51,8 +51,8 @@ class ServiceWatch:
 
     async def check(self) -> None:
         """Check all services once, concurrently."""
-        reasons = await asyncio.gather(*map(self._reason, self._looks.values()))
-        for name, reason in zip(self._looks, reasons, strict=True):
+        reasons = await asyncio.gather(*map(self._reason, self._checks.values()))
+        for name, reason in zip(self._checks, reasons, strict=True):
             self._failures[name] = 0 if reason is None else self._failures[name] + 1
             if reason is None:
                 self._board.clear(name)

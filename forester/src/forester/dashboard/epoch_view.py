@@ -9,7 +9,7 @@ from forester.epoch.phases import SlotRange
 from forester.network_status.epochs import owners
 from forester.network_status.state import NetworkState
 
-MAXIMUM_LANES = 12
+MAXIMUM_BARS = 12
 WIDTH = 1000
 _COLUMNS = 250
 """Epochs with more light slots are drawn in so many columns, each as the owner of most of its light slots."""
@@ -38,7 +38,7 @@ class Deadline:
 
 
 @dataclass(frozen=True)
-class Lane:
+class TreeBar:
     """A tree in the time line: path data of our windows, those of others and those of nobody."""
 
     tree: str
@@ -59,14 +59,14 @@ class Span:
 
 @dataclass(frozen=True)
 class TimeLine:
-    """The active phase of an epoch: phases of its neighbours, lanes of trees, the present as ``now`` of WIDTH."""
+    """The active phase of an epoch: phases of its neighbours, bars of trees, the present as ``now`` of WIDTH."""
 
     epoch: int
     first: int
     last: int
     now: float
     spans: tuple[Span, ...]
-    lanes: tuple[Lane, ...]
+    bars: tuple[TreeBar, ...]
     left_out: int
 
 
@@ -185,14 +185,14 @@ def time_line(state: NetworkState, ours: Collection[str], slot: int) -> TimeLine
         Span(name, (part.first - active.first) * scale, part.length * scale) for name, part in inside if part.length
     ]
     width = view.phases.slot_length * scale
-    lanes = tuple(
-        _lane(str(item.tree.address), item.kind.label, state.schedule(item.tree), positions, width)
-        for item in chosen[:MAXIMUM_LANES]
+    bars = tuple(
+        _bar(str(item.tree.address), item.kind.label, state.schedule(item.tree), positions, width)
+        for item in chosen[:MAXIMUM_BARS]
     )
     now = min(float(WIDTH), max(0.0, (slot - active.first) * scale))
     return TimeLine(
-        *(view.active, active.first, active.last, round(now, 1), tuple(spans), lanes),
-        left_out=max(0, len(chosen) - MAXIMUM_LANES),
+        *(view.active, active.first, active.last, round(now, 1), tuple(spans), bars),
+        left_out=max(0, len(chosen) - MAXIMUM_BARS),
     )
 
 
@@ -204,7 +204,7 @@ def _within(part: SlotRange, whole: SlotRange) -> SlotRange:
     return SlotRange(max(part.first, whole.first), min(part.last, whole.last))
 
 
-def _lane(tree: str, kind: str, schedule: Sequence[int | None], positions: frozenset[int], width: float) -> Lane:
+def _bar(tree: str, kind: str, schedule: Sequence[int | None], positions: frozenset[int], width: float) -> TreeBar:
     holders = [_NOBODY if owner is None else _OURS if owner in positions else _OTHERS for owner in schedule]
     if len(holders) > _COLUMNS:
         size = -(-len(holders) // _COLUMNS)
@@ -216,4 +216,4 @@ def _lane(tree: str, kind: str, schedule: Sequence[int | None], positions: froze
         count = len(list(run))
         paths[holder] += f"M{at * width:.1f} 0h{count * width:.1f}v10h-{count * width:.1f}z"
         at += count
-    return Lane(tree, kind, paths[_OURS], paths[_OTHERS], paths[_NOBODY])
+    return TreeBar(tree, kind, paths[_OURS], paths[_OTHERS], paths[_NOBODY])

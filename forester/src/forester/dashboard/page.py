@@ -140,7 +140,7 @@ class Pages:
         self._renderer = Renderer()
         self._under_way: dict[Choice | None, asyncio.Task[Document]] = {}
         self._rendered: dict[Choice | None, tuple[float, Document]] = {}
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._view: tuple[float, View] | None = None
 
     async def page(self, choice: Choice) -> Document:
@@ -163,7 +163,7 @@ class Pages:
         return await asyncio.shield(task)
 
     async def _render(self, choice: Choice | None) -> Document:
-        async with self._turn:
+        async with self._lock:
             now = self._clock()
             if self._view is None or not 0 <= now - self._view[0] < self._fresh_s:
                 inputs = self._inputs()

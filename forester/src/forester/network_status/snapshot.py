@@ -85,7 +85,7 @@ class SnapshotKeeper:
         self._stale_s = stale_s
         self._clock = clock
         self._began = clock()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._listeners: list[Listener] = []
         self._latest: Snapshot | None = None
         self._error: str | None = None
@@ -112,7 +112,7 @@ class SnapshotKeeper:
 
     async def refresh(self) -> bool:
         """Read once; return whether it succeeded. A failure keeps the last snapshot and is logged when it is new."""
-        async with self._turn:
+        async with self._lock:
             try:
                 state = await self._state()
                 # Thousands of light slots are hashed and written for each tree: not on the event loop.

@@ -159,7 +159,7 @@ def test_page__thousands_of_trees__is_bounded_and_names_what_is_omitted() -> Non
     text = page(view)
     assert text.count("<tr data-kind") == MAXIMUM_ROWS
     assert f"{2100 - MAXIMUM_ROWS} more trees are omitted" in text
-    assert len(view.time_line.lanes) == 12 if view.time_line else False
+    assert len(view.time_line.bars) == 12 if view.time_line else False
     assert len(RENDERER.live(view).packed) < 40_000
 
 

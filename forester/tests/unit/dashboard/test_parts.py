@@ -101,10 +101,10 @@ def test_time_line__covers_the_epoch_once_for_each_tree() -> None:
     state = network()
     line = time_line(state, {PAYER}, state.slot)
     assert line is not None
-    for lane, item in zip(line.lanes, state.trees, strict=True):
+    for bar, item in zip(line.bars, state.trees, strict=True):
         widths = {}
         for name in ("ours", "others", "nobody"):
-            runs = re.findall(r"M[\d.]+ 0h([\d.]+)", getattr(lane, name))
+            runs = re.findall(r"M[\d.]+ 0h([\d.]+)", getattr(bar, name))
             widths[name] = sum(map(float, runs))
         schedule = state.schedule(item.tree)
         assert sum(widths.values()) == pytest.approx(1000, abs=1)

@@ -272,7 +272,7 @@ def test_import_setup__of_gnark_0_8_parts_without_a_system__is_refused(
     flags = [word for pair in parts[:2] for word in pair]
     answer = run("import-setup", *INCLUSION_V2, *flags, "--output", tmp_path / "a.key")
     assert answer.returncode == 2
-    assert b"is of gnark 0.8; pass its constraint system with --r1cs" in answer.stderr
+    assert b"was made by gnark 0.8; pass its constraint system with --r1cs" in answer.stderr
     assert names(tmp_path) == []
 
 

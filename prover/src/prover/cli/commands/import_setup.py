@@ -69,7 +69,7 @@ def import_setup(
                 system = stack.enter_context(_mapped(system_file))
             else:
                 if is_gnark_08_proving_key(proving_key):
-                    raise click.UsageError(f"{pk} is of gnark 0.8; pass its constraint system with --r1cs")
+                    raise click.UsageError(f"{pk} was made by gnark 0.8; pass its constraint system with --r1cs")
                 system = stack.enter_context(compiled_system(circuit, output.parent, cancel))
             engine = stack.enter_context(Engine(threads))
             stack.enter_context(progress(f"checking {output.name}"))

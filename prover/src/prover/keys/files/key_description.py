@@ -103,7 +103,7 @@ def looks_like_proving_key(data: Readable) -> bool:
 
 
 def is_gnark_08_proving_key(data: Readable) -> bool:
-    """Return whether a proving key is of gnark 0.8: a point follows the domain block, not a byte 0 or 1 as later."""
+    """Return whether gnark 0.8 wrote a proving key: a point follows the domain block, not a byte 0 or 1 as later."""
     with memoryview(data) as view:
         return len(view) > _DOMAIN_BYTES and view[_DOMAIN_BYTES] > 1
 
