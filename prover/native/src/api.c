@@ -156,5 +156,5 @@ g16_status g16_verify(g16_engine *engine, const g16_vk *vk, const uint8_t *proof
     if (!engine || !vk || !proof || (!public_inputs && count)) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
     }
-    return vk->backend->verify(vk, proof, public_inputs, count, error);
+    return vk->backend->verify(vk, engine->pool, proof, public_inputs, count, error);
 }

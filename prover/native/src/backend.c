@@ -73,6 +73,7 @@ const g16_backend G16_BACKEND_TABLE = {
     .read_proving_key = key_points_read_proving_key,
     .read_verifying_key = key_points_read_verifying_key,
     .is_domain = key_points_is_domain,
+    .prepare_verifying_key = key_points_prepare_verifying_key,
     .write_verifying_key = key_points_write_verifying_key,
     .prepare_key = groth16_prepare_key,
     .small_roots = small_roots,

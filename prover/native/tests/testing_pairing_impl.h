@@ -77,6 +77,7 @@ T_HOOK(t_encoding, proof) {
     const char *which;
     if (in_size != G16_PROOF_BYTES) return T_BAD_SIZE;
     point_fault fault = groth16_proof_decode(&proof, in, &which);
+    if (fault == POINT_GOOD && !g2_in_subgroup(&proof.bs)) fault = POINT_OUTSIDE_SUBGROUP;
     if (fault == POINT_GOOD) groth16_proof_encode(out, &proof);
     return (int32_t)fault;
 }
@@ -91,7 +92,8 @@ T_HOOK(t_encoding, fault_text) {
 
 /* ---- pairing --------------------------------------------------------------------------------- */
 
-/* in: up to PAIRING_MAX pairs of a point of G1 and a point of G2 (x | y each). out: the product of their pairings. */
+/* in: up to PAIRING_MAX pairs of a point of G1 and a point of G2 (x | y each). out: the product of their pairings, by way of the
+ * points and by way of the lines of all points but the first. */
 T_HOOK(t_pairing, product) {
     g1_affine p[PAIRING_MAX];
     g2_affine q[PAIRING_MAX];
@@ -103,7 +105,18 @@ T_HOOK(t_pairing, product) {
     }
     pairing_product(&r, p, q, (uint32_t)pairs);
     fp12_write(out, &r);
-    return 0;
+
+    pairing_lines lines[PAIRING_MAX];
+    pairing_fixed fixed[PAIRING_MAX];
+    uint32_t count = 0;
+    fp12 same;
+    for (size_t i = 1; i < pairs; i++) {
+        pairing_lines_of(&lines[i], &q[i]);
+        count += (uint32_t)pairing_fixed_of(&fixed[count], &lines[i], &p[i]);
+    }
+    pairing_miller_loop(&same, p, q, pairs ? 1 : 0, fixed, count);
+    pairing_final_exponentiation(&same, &same);
+    return fp12_equal(&r, &same) ? 0 : T_ALIASING;
 }
 
 T_HOOK(t_pairing, final_exponentiation) {

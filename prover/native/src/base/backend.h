@@ -42,6 +42,8 @@ typedef struct g16_backend {
                                      const g16_cancel *cancel, g16_error *error);
     /* Returns 1 when in[0 .. 40) is the beginning of a domain block: n, a power of two up to 2^28, then 1/n. */
     int (*is_domain)(const uint8_t *in);
+    /* Computes what verification needs from the points of a verifying key; read_verifying_key does it, too. */
+    void (*prepare_verifying_key)(struct g16_vk *vk);
     void (*write_verifying_key)(const struct g16_vk *vk, uint8_t *out, g16_encoding encoding);
     /* Sets pk->twiddles to small_roots() for domains up to 2^SMALL_ROOTS_LOG2, otherwise to `roots`, where it writes n values
      * (domain_log2 <= 27). Converts the points to the representation that this backend adds. */
@@ -93,7 +95,7 @@ typedef struct g16_backend {
                                      size_t scratch_size, const g16_cancel *cancel);
 
     /* groth16/verify_impl.h */
-    g16_status (*verify)(const struct g16_vk *vk, const uint8_t *proof, const uint8_t *public_inputs,
+    g16_status (*verify)(const struct g16_vk *vk, thread_pool *pool, const uint8_t *proof, const uint8_t *public_inputs,
                          size_t count, g16_error *error);
 
     /* groth16/setup_impl.h. secrets: 5 * 32 bytes; writes the whole key file. */

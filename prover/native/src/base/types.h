@@ -36,6 +36,12 @@ typedef struct fp12 {
     fp6 c0, c1;
 } fp12;
 
+/* Lines of the Miller loop of a fixed point of G2 in the order of the loop: a1 and a3 of curve/pairing_impl.h, divided by a0. */
+#define PAIRING_LINES 88
+typedef struct pairing_lines {
+    fp2 a1[PAIRING_LINES], a3[PAIRING_LINES];
+} pairing_lines;
+
 /* Keys with domains up to 2^16 share one table of roots of unity. */
 #define SMALL_ROOTS_LOG2 16
 

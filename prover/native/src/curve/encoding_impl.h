@@ -74,13 +74,19 @@ static point_fault g1_decode_raw(g1_affine *r, const uint8_t in[64]) {
     return g1_affine_on_curve(r) ? POINT_GOOD : POINT_OFF_CURVE;
 }
 
-static point_fault g2_decode_raw(g2_affine *r, const uint8_t in[128]) {
+/* Does not check the order of the point. */
+static point_fault g2_decode_raw_on_curve(g2_affine *r, const uint8_t in[128]) {
     if (!fp_from_bytes(&r->x.c1, in) || !fp_from_bytes(&r->x.c0, in + 32) ||
         !fp_from_bytes(&r->y.c1, in + 64) || !fp_from_bytes(&r->y.c0, in + 96)) {
         return POINT_NOT_CANONICAL;
     }
     if (g2_affine_is_infinity(r)) return POINT_AT_INFINITY;
-    if (!g2_affine_on_curve(r)) return POINT_OFF_CURVE;
+    return g2_affine_on_curve(r) ? POINT_GOOD : POINT_OFF_CURVE;
+}
+
+static point_fault g2_decode_raw(g2_affine *r, const uint8_t in[128]) {
+    const point_fault fault = g2_decode_raw_on_curve(r, in);
+    if (fault != POINT_GOOD) return fault;
     return g2_in_subgroup(r) ? POINT_GOOD : POINT_OUTSIDE_SUBGROUP;
 }
 
@@ -211,7 +217,7 @@ typedef struct groth16_proof {
     g2_affine bs;
 } groth16_proof;
 
-/* Returns POINT_GOOD, or the fault and the name of the point that has it. */
+/* Returns POINT_GOOD, or the fault and the name of the point that has it. The order of Bs is left to g2_in_subgroup. */
 static point_fault groth16_proof_decode(groth16_proof *proof, const uint8_t in[G16_PROOF_BYTES], const char **which) {
     point_fault fault;
     *which = "Ar";
@@ -219,7 +225,7 @@ static point_fault groth16_proof_decode(groth16_proof *proof, const uint8_t in[G
     *which = "Krs";
     if ((fault = g1_decode_raw(&proof->krs, in + 192)) != POINT_GOOD) return fault;
     *which = "Bs";
-    return g2_decode_raw(&proof->bs, in + 64);
+    return g2_decode_raw_on_curve(&proof->bs, in + 64);
 }
 
 static void groth16_proof_encode(uint8_t out[G16_PROOF_BYTES], const groth16_proof *proof) {

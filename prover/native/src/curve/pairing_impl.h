@@ -109,61 +109,140 @@ static void g2_psi(g2_affine *r, const g2_affine *p) {
     fp2_mul(&r->y, &r->y, &G2_PSI_Y);
 }
 
-/* f = product of the Miller functions of count <= PAIRING_MAX pairs; a pair with infinity contributes 1. The points q have order
- * r. */
-static void pairing_miller_loop(fp12 *f, const g1_affine *p, const g2_affine *q, uint32_t count) {
-    /* 6x + 2 = 29793968203157093288 in non-adjacent form, below its leading 2^65; digit 64 is zero. */
+/* Digit i <= 64 of 6x + 2 = 29793968203157093288 in non-adjacent form, below its leading 2^65. */
+static inline int pairing_digit(int i) {
     static const uint64_t plus = 0x2002004200804028, minus = 0x82889008420a0480;
+    return i == 64 ? 0 : (int)(plus >> i & 1) - (int)(minus >> i & 1);
+}
+
+/* The points that the Miller loop adds to multiples of q: q, -q, psi(q) and -psi^2(q). */
+typedef struct pairing_addends {
+    g2_affine plus, minus, first, second;
+} pairing_addends;
+
+static void pairing_addends_of(pairing_addends *r, const g2_affine *q) {
+    r->plus = *q;
+    g2_affine_neg(&r->minus, q);
+    g2_psi(&r->first, q);
+    g2_psi(&r->second, &r->first);
+    g2_affine_neg(&r->second, &r->second);
+}
+
+/* Lines of a point of order r; of infinity, whose pairings are 1, the constant 1. */
+static void pairing_lines_of(pairing_lines *lines, const g2_affine *q) {
+    pairing_line line[PAIRING_LINES];
+    fp2 products[PAIRING_LINES], inverse;
+    g2_homogeneous t = {q->x, q->y, FP2_ONE};
+    pairing_addends addends;
+    uint32_t n = 0;
+    memset(lines, 0, sizeof *lines);
+    if (g2_affine_is_infinity(q)) return;
+    pairing_addends_of(&addends, q);
+    for (int i = 64; i >= 0; i--) {
+        const int digit = pairing_digit(i);
+        pairing_double(&t, &line[n++]);
+        if (digit) pairing_add(&t, &line[n++], digit > 0 ? &addends.plus : &addends.minus);
+    }
+    pairing_add(&t, &line[n++], &addends.first);
+    pairing_add(&t, &line[n++], &addends.second);
+    products[0] = line[0].a0; /* one inversion for all a0 */
+    for (uint32_t i = 1; i < PAIRING_LINES; i++) fp2_mul(&products[i], &products[i - 1], &line[i].a0);
+    fp2_inv(&inverse, &products[PAIRING_LINES - 1]);
+    for (uint32_t i = PAIRING_LINES; i-- > 0;) {
+        fp2 own = inverse;
+        if (i) fp2_mul(&own, &inverse, &products[i - 1]);
+        fp2_mul(&inverse, &inverse, &line[i].a0);
+        fp2_mul(&lines->a1[i], &line[i].a1, &own);
+        fp2_mul(&lines->a3[i], &line[i].a3, &own);
+    }
+}
+
+/* A pair of a point of G1 and a point of G2 whose lines are known. */
+typedef struct pairing_fixed {
+    const pairing_lines *lines;
+    fp a1_factor, a3_factor; /* x_P / y_P and 1 / y_P: lines are divided by y_P, too */
+} pairing_fixed;
+
+/* Returns 0 for infinity, whose pairing is 1. */
+static int pairing_fixed_of(pairing_fixed *r, const pairing_lines *lines, const g1_affine *p) {
+    if (g1_affine_is_infinity(p)) return 0;
+    r->lines = lines;
+    fp_inv(&r->a3_factor, &p->y);
+    fp_mul(&r->a1_factor, &p->x, &r->a3_factor);
+    return 1;
+}
+
+static void pairing_absorb_fixed(fp12 *f, const pairing_fixed *fixed, uint32_t count, uint32_t line) {
+    for (uint32_t j = 0; j < count; j++) {
+        fp2 a1, a3;
+        fp2_mul_fp(&a1, &fixed[j].lines->a1[line], &fixed[j].a1_factor);
+        fp2_mul_fp(&a3, &fixed[j].lines->a3[line], &fixed[j].a3_factor);
+        fp12_mul_unit_line(f, &a1, &a3);
+    }
+}
+
+/* f = product of the Miller functions of count <= PAIRING_MAX pairs and of fixed pairs, up to a factor that the final
+ * exponentiation maps to 1. A pair with infinity contributes 1. The points q have order r; of others the value means nothing. */
+static void pairing_miller_loop(fp12 *f, const g1_affine *p, const g2_affine *q, uint32_t count, const pairing_fixed *fixed,
+                                uint32_t fixed_count) {
     g2_homogeneous t[PAIRING_MAX];
-    g2_affine base[PAIRING_MAX], negative[PAIRING_MAX];
+    pairing_addends addends[PAIRING_MAX];
     g1_affine point[PAIRING_MAX];
     pairing_line line;
-    uint32_t pairs = 0;
+    uint32_t pairs = 0, fixed_line = 0;
     for (uint32_t j = 0; j < count; j++) {
         if (g1_affine_is_infinity(&p[j]) || g2_affine_is_infinity(&q[j])) continue;
         point[pairs] = p[j];
-        base[pairs] = q[j];
-        g2_affine_neg(&negative[pairs], &q[j]);
-        t[pairs].x = q[j].x;
-        t[pairs].y = q[j].y;
-        t[pairs].z = FP2_ONE;
-        pairs++;
+        t[pairs] = (g2_homogeneous){q[j].x, q[j].y, FP2_ONE};
+        pairing_addends_of(&addends[pairs++], &q[j]);
     }
     *f = FP12_ONE;
     for (int i = 64; i >= 0; i--) {
+        const int digit = pairing_digit(i);
         if (i != 64) fp12_sqr(f, f);
-        const g2_affine *addend = NULL;
-        if (i < 64 && (plus >> i) & 1) addend = base;
-        if (i < 64 && (minus >> i) & 1) addend = negative;
         for (uint32_t j = 0; j < pairs; j++) {
             pairing_double(&t[j], &line);
             pairing_absorb_line(f, &line, &point[j]);
-            if (addend) {
-                pairing_add(&t[j], &line, &addend[j]);
+            if (digit) {
+                pairing_add(&t[j], &line, digit > 0 ? &addends[j].plus : &addends[j].minus);
                 pairing_absorb_line(f, &line, &point[j]);
             }
         }
+        pairing_absorb_fixed(f, fixed, fixed_count, fixed_line++);
+        if (digit) pairing_absorb_fixed(f, fixed, fixed_count, fixed_line++);
     }
     for (uint32_t j = 0; j < pairs; j++) {
-        g2_affine step;
-        g2_psi(&step, &base[j]);
-        pairing_add(&t[j], &line, &step);
+        pairing_add(&t[j], &line, &addends[j].first);
         pairing_absorb_line(f, &line, &point[j]);
-        g2_psi(&step, &step);
-        g2_affine_neg(&step, &step);
-        pairing_add(&t[j], &line, &step);
+        pairing_add(&t[j], &line, &addends[j].second);
         pairing_absorb_line(f, &line, &point[j]);
     }
+    pairing_absorb_fixed(f, fixed, fixed_count, fixed_line++);
+    pairing_absorb_fixed(f, fixed, fixed_count, fixed_line++);
 }
 
 /* r = a^x for a in the cyclotomic subgroup. */
 static void fp12_pow_x(fp12 *r, const fp12 *a) {
-    fp12 inverse, result = *a;
-    fp12_conj(&inverse, a);
-    for (int i = 61; i >= 0; i--) {
+    /* x = 4965661367192848881 in digits 0, +-1, +-3, +-5, +-7 (width-4 non-adjacent form), lowest first. */
+    static const int8_t digits[64] = {
+        1, 0, 0, 0, -1, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0,
+        -7, 0, 0, 0, 7, 0, 0, 0, 0, 5, 0, 0, 0, 0, 1, 0,
+        0, 0, -3, 0, 0, 0, -5, 0, 0, 0, 5, 0, 0, 0, 0, 3,
+        0, 0, 0, -3, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 1, 0};
+    fp12 odd[4], square, inverse;
+    odd[0] = *a; /* odd[i] = a^(2i + 1) */
+    fp12_sqr_cyclotomic(&square, a);
+    for (int i = 1; i < 4; i++) fp12_mul(&odd[i], &odd[i - 1], &square);
+    int top = 63;
+    while (digits[top] == 0) top--;
+    fp12 result = odd[digits[top] / 2];
+    for (int i = top - 1; i >= 0; i--) {
         fp12_sqr_cyclotomic(&result, &result);
-        if ((G2_X_PLUS >> i) & 1) fp12_mul(&result, &result, a);
-        if ((G2_X_MINUS >> i) & 1) fp12_mul(&result, &result, &inverse);
+        if (digits[i] > 0) fp12_mul(&result, &result, &odd[digits[i] / 2]);
+        if (digits[i] < 0) {
+            fp12_conj(&inverse, &odd[-digits[i] / 2]);
+            fp12_mul(&result, &result, &inverse);
+        }
     }
     *r = result;
 }
@@ -220,7 +299,7 @@ static void pairing_final_exponentiation(fp12 *r, const fp12 *f) {
 /* r = product of e(p[i], q[i]) for i < count <= PAIRING_MAX; q[i] in the group of order r. */
 static void pairing_product(fp12 *r, const g1_affine *p, const g2_affine *q, uint32_t count) {
     fp12 f;
-    pairing_miller_loop(&f, p, q, count);
+    pairing_miller_loop(&f, p, q, count, NULL, 0);
     pairing_final_exponentiation(r, &f);
 }
 

@@ -155,6 +155,16 @@ static void fp12_sqr(fp12 *r, const fp12 *a) {
     fp6_add(&r->c1, &product, &product);
 }
 
+/* f *= 1 + a1*w + a3*w^3: ten products in Fp2. */
+static void fp12_mul_unit_line(fp12 *f, const fp2 *a1, const fp2 *a3) {
+    fp6 t0, t1;
+    fp6_mul_sparse(&t0, &f->c0, a1, a3);
+    fp6_mul_sparse(&t1, &f->c1, a1, a3);
+    fp6_mul_v(&t1, &t1);
+    fp6_add(&f->c0, &f->c0, &t1);
+    fp6_add(&f->c1, &f->c1, &t0);
+}
+
 /* f *= a0 + a1*w + a3*w^3, the value of a line: thirteen products in Fp2. */
 static void fp12_mul_line(fp12 *f, const fp2 *a0, const fp2 *a1, const fp2 *a3) {
     fp6 t0, t1, s;

@@ -2,7 +2,8 @@
  *
  * e(Ar, Bs) = e(alpha, beta) * e(K_0 + sum x_i K_{i+1}, gamma) * e(Krs, delta)
  *
- * One final exponentiation for three Miller loops; the key contains e(alpha, beta).
+ * One final exponentiation for all Miller loops; the key contains e(alpha, beta) and the lines of gamma and delta. The loop of Bs
+ * and the rest are two tasks of about the same length, or share their squarings on one thread.
  */
 #ifndef G16_GROTH16_VERIFY_IMPL_H
 #define G16_GROTH16_VERIFY_IMPL_H
@@ -25,9 +26,37 @@ static void groth16_public_point(g1_affine *r, const struct g16_vk *vk, const ui
     g1_xyzz_to_affine(r, &sum);
 }
 
+typedef struct {
+    const struct g16_vk *vk;
+    const groth16_proof *points;
+    const uint8_t *public_inputs;
+    size_t count;
+    int is_alone; /* one thread: all in the second task */
+    fp12 values[2];
+    int bs_has_order_r;
+} groth16_verification;
+
+static void groth16_verify_task(void *argument, uint32_t index, uint32_t worker) {
+    groth16_verification *job = argument;
+    (void)worker;
+    if (index == 0) {
+        pairing_miller_loop(&job->values[0], &job->points->ar, &job->points->bs, 1, NULL, 0);
+        return;
+    }
+    pairing_fixed fixed[2];
+    g1_affine point;
+    job->bs_has_order_r = g2_in_subgroup(&job->points->bs);
+    groth16_public_point(&point, job->vk, job->public_inputs, job->count);
+    g1_affine_neg(&point, &point);
+    uint32_t pairs = (uint32_t)pairing_fixed_of(&fixed[0], &job->vk->gamma_lines, &point);
+    g1_affine_neg(&point, &job->points->krs);
+    pairs += (uint32_t)pairing_fixed_of(&fixed[pairs], &job->vk->delta_lines, &point);
+    pairing_miller_loop(&job->values[1], &job->points->ar, &job->points->bs, (uint32_t)job->is_alone, fixed, pairs);
+}
+
 /* Returns G16_MALFORMED_PROOF when a coordinate is not canonical, a point is not on its curve or not in the subgroup of order r,
  * or a point is infinity: an honest proof contains infinity with probability 2^-254. */
-static g16_status groth16_verify(const struct g16_vk *vk, const uint8_t *proof, const uint8_t *public_inputs,
+static g16_status groth16_verify(const struct g16_vk *vk, thread_pool *pool, const uint8_t *proof, const uint8_t *public_inputs,
                                  size_t count, g16_error *error) {
     if (count != vk->k_count - 1) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "%zu public inputs given, the verifying key has %u", count,
@@ -45,13 +74,20 @@ static g16_status groth16_verify(const struct g16_vk *vk, const uint8_t *proof, 
     if (fault != POINT_GOOD) {
         return g16_fail(error, G16_MALFORMED_PROOF, 0, "%s of the proof %s", which, point_fault_text(fault));
     }
-    g1_affine left[3] = {points.ar};
-    g2_affine right[3] = {points.bs, vk->gamma2, vk->delta2};
+    groth16_verification job = {.vk = vk, .points = &points, .public_inputs = public_inputs, .count = count};
+    job.is_alone = thread_pool_share(pool) == 1;
+    if (job.is_alone) {
+        job.values[0] = FP12_ONE;
+        groth16_verify_task(&job, 1, 0);
+    } else {
+        thread_pool_for(pool, 2, groth16_verify_task, &job, NULL);
+    }
+    if (!job.bs_has_order_r) {
+        return g16_fail(error, G16_MALFORMED_PROOF, 0, "Bs of the proof %s", point_fault_text(POINT_OUTSIDE_SUBGROUP));
+    }
     fp12 value;
-    groth16_public_point(&left[1], vk, public_inputs, count);
-    g1_affine_neg(&left[1], &left[1]);
-    g1_affine_neg(&left[2], &points.krs);
-    pairing_product(&value, left, right, 3);
+    fp12_mul(&value, &job.values[0], &job.values[1]);
+    pairing_final_exponentiation(&value, &value);
     if (!fp12_equal(&value, &vk->alpha_beta)) {
         return g16_fail(error, G16_PROOF_REJECTED, 0, "the proof does not hold for these public inputs");
     }

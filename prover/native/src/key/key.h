@@ -31,6 +31,7 @@ struct g16_vk {
     uint32_t k_count; /* public wires, including the constant wire */
     g1_affine *k;
     fp12 alpha_beta; /* e(alpha, beta2), including the final exponentiation */
+    pairing_lines gamma_lines, delta_lines; /* of gamma2 and delta2 */
 };
 
 /* Points of a proving key. A, B1 and B2 contain no points at infinity: entry i belongs to wire a_wires[i], b_wires[i]. */

@@ -360,6 +360,11 @@ static g16_status key_points_vk_tail(struct g16_vk *vk, byte_reader *reader, g16
     return G16_OK;
 }
 
+static void key_points_prepare_verifying_key(struct g16_vk *vk) {
+    pairing_lines_of(&vk->gamma_lines, &vk->gamma2);
+    pairing_lines_of(&vk->delta_lines, &vk->delta2);
+}
+
 static g16_status key_points_read_verifying_key(struct g16_vk *vk, byte_reader *reader, thread_pool *pool,
                                                 const g16_cancel *cancel, g16_error *error) {
     struct {
@@ -388,6 +393,7 @@ static g16_status key_points_read_verifying_key(struct g16_vk *vk, byte_reader *
     if (status != G16_OK) return status;
     if ((status = key_points_vk_tail(vk, reader, error)) != G16_OK) return status;
     pairing_product(&vk->alpha_beta, &vk->alpha, &vk->beta2, 1);
+    key_points_prepare_verifying_key(vk);
     return G16_OK;
 }
 

@@ -160,6 +160,7 @@ static g16_status read_points(g16_key *key, const prepared_directory *directory,
     key->vk.gamma2 = vk.gamma2;
     key->vk.delta2 = vk.delta2;
     key->vk.alpha_beta = vk.alpha_beta;
+    key->backend->prepare_verifying_key(&key->vk);
     return G16_OK;
 }
 
