@@ -50,89 +50,87 @@ void T(t_glv_split)(uint64_t *magnitudes, int32_t *negative, const uint8_t *scal
 
 /* Signed digits of one scalar: digits[2 * windows], and the width of each window. Returns the number of windows; 0 if a block of
  * equal scalars does not have the same digits. */
-uint32_t T(t_digits)(int16_t *digits, uint32_t *bits, const uint8_t *scalar, uint32_t window_bits) {
+uint32_t T(t_digits)(int32_t *digits, uint32_t *bits, const uint8_t *scalar, uint32_t window_bits) {
     enum { BLOCK = 9 };
     const uint64_t unit[4] = {1, 0, 0, 0};
-    int16_t block[2 * MSM_MAX_WINDOWS * BLOCK];
+    int32_t one[2 * MSM_MAX_WINDOWS], block[2 * MSM_MAX_WINDOWS * BLOCK];
     msm_plan plan = msm_plan_of_window(window_bits);
     fr values[BLOCK];
     for (int i = 0; i < BLOCK; i++) fr_from_bytes(&values[i], scalar);
-    msm_recode(digits, &plan, values, unit, 1, 0, 1);
+    const int wide = msm_plan_is_wide(&plan);
+    msm_recode(one, &plan, values, unit, 1, 0, 1);
     msm_recode(block, &plan, values, unit, BLOCK, 0, BLOCK);
+    for (uint32_t i = 0; i < 2 * plan.windows; i++) digits[i] = msm_digit(one, i, wide);
     for (uint32_t i = 0; i < 2 * plan.windows * BLOCK; i++) {
-        if (block[i] != digits[i / BLOCK]) return 0;
+        if (msm_digit(block, i, wide) != digits[i / BLOCK]) return 0;
     }
     for (uint32_t w = 0; w < plan.windows; w++) bits[w] = msm_window_bits(&plan, w);
     return plan.windows;
 }
 
 /* sum scalars[i] * points[i] in pieces of windows; window_bits 0 takes the plan for `count`. parts: a power of two, of which each
- * window has at least as many buckets. */
-int32_t T(t_msm_g1)(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count,
-                    uint32_t window_bits, uint32_t ranges, uint32_t parts) {
-    const uint64_t unit[4] = {1, 0, 0, 0};
-    const msm_cut cut = {ranges, parts};
-    const uint32_t pieces = msm_cut_pieces(&cut);
-    msm_plan plan = window_bits ? msm_plan_of_window(window_bits) : msm_plan_for(count);
-    g1_affine *bases = malloc((count + 1) * sizeof *bases);
-    fr *values = calloc(count + 1, sizeof *values);
-    int16_t *digits = malloc(msm_digits_bytes(&plan, count + 1));
-    void *memory = malloc(g1_msm_scratch_bytes(&plan, count) + ARENA_ALIGNMENT);
-    g1_xyzz *sums = malloc((size_t)plan.windows * pieces * sizeof *sums), sum;
-    if (!bases || !values || !digits || !memory || !sums) return 1;
-    for (uint32_t i = 0; i < count; i++) {
-        T(g1_read)(&bases[i], points + 64 * (size_t)i);
-        fr_from_bytes(&values[i], scalars + 32 * (size_t)i);
+ * window has at least as many buckets. Wide windows are sorted; they have one range, and at least the parts that they need. */
+#define T_SUM(group, bytes)                                                                                                \
+    int32_t T(t_msm_##group)(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count,                  \
+                             uint32_t window_bits, uint32_t ranges, uint32_t parts) {                                      \
+        const uint64_t unit[4] = {1, 0, 0, 0};                                                                             \
+        const msm_plan plan = window_bits ? msm_plan_of_window(window_bits) : msm_plan_for(count);                         \
+        const int wide = msm_plan_is_wide(&plan);                                                                          \
+        const uint32_t needed = msm_cut_least(&plan, count, wide).parts;                                                   \
+        const msm_cut cut = {ranges, parts < needed ? needed : parts};                                                     \
+        const uint32_t pieces = msm_cut_pieces(&cut);                                                                      \
+        group##_affine *bases = malloc((count + 1) * sizeof *bases), affine;                                               \
+        fr *values = calloc(count + 1, sizeof *values);                                                                    \
+        void *digits = malloc(msm_digits_bytes(&plan, count + 1));                                                         \
+        void *memory = malloc(group##_msm_scratch_bytes(&plan, count) + ARENA_ALIGNMENT);                                  \
+        group##_xyzz *sums = malloc((size_t)plan.windows * pieces * sizeof *sums), sum;                                    \
+        msm_sorted sorted;                                                                                                 \
+        arena room = arena_measure();                                                                                      \
+        msm_lay_out_sorted(&sorted, &room, 2, count, 1, plan.buckets);                                                     \
+        void *sorted_memory = malloc(room.used + ARENA_ALIGNMENT);                                                         \
+        if (!bases || !values || !digits || !memory || !sums || !sorted_memory || (wide && ranges > 1)) return 1;          \
+        room = arena_over(sorted_memory);                                                                                  \
+        msm_lay_out_sorted(&sorted, &room, 2, count, 1, plan.buckets);                                                     \
+        for (uint32_t i = 0; i < count; i++) {                                                                             \
+            T(group##_read)(&bases[i], points + (bytes) * (size_t)i);                                                      \
+            fr_from_bytes(&values[i], scalars + 32 * (size_t)i);                                                           \
+        }                                                                                                                  \
+        msm_recode(digits, &plan, values, unit, count, 0, count);                                                          \
+        group##_msm_to_stored(bases, count);                                                                               \
+        group##_msm_scratch scratch;                                                                                       \
+        group##_msm_scratch_lay_out(&scratch, arena_over(memory), &plan, count);                                           \
+        for (uint32_t w = 0; w < plan.windows; w++) {                                                                      \
+            const uint32_t buckets = msm_window_buckets(&plan, w);                                                         \
+            for (uint32_t half = 0; wide && half < 2; half++) {                                                            \
+                msm_sort_digits in = msm_half_digits(digits, &plan, count, w, half);                                       \
+                in.ends = &count;                                                                                          \
+                in.groups = 1;                                                                                             \
+                msm_sort_window(&sorted, half, buckets, &in);                                                              \
+            }                                                                                                              \
+            for (uint32_t piece = 0; piece < pieces; piece++) {                                                            \
+                group##_xyzz *piece_sum = &sums[w * pieces + piece];                                                       \
+                const group##_msm_unsorted window = {                                                                      \
+                    bases, {msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1)}, count};                     \
+                msm_halves halves = {.count = 1};                                                                          \
+                for (uint32_t half = 0; half < 2; half++) {                                                                \
+                    halves.runs[half][0] = msm_run_of(bases, &sorted, half, buckets / cut.parts * piece, 0, 1, NULL, 0);   \
+                }                                                                                                          \
+                if (wide) {                                                                                                \
+                    group##_msm_part(piece_sum, &scratch, buckets, piece, cut.parts, &halves, NULL);                       \
+                } else {                                                                                                   \
+                    group##_msm_piece(piece_sum, &scratch, buckets, &cut, piece, NULL, &window);                           \
+                }                                                                                                          \
+            }                                                                                                              \
+        }                                                                                                                  \
+        group##_msm_join_windows(&sum, sums, pieces, &plan);                                                               \
+        group##_xyzz_to_affine(&affine, &sum);                                                                             \
+        T(group##_write)(out, &affine);                                                                                    \
+        free(bases), free(values), free(digits), free(memory), free(sums), free(sorted_memory);                            \
+        return 0;                                                                                                          \
     }
-    msm_recode(digits, &plan, values, unit, count, 0, count);
-    g1_msm_to_stored(bases, count);
-    g1_msm_scratch scratch;
-    g1_msm_scratch_lay_out(&scratch, arena_over(memory), &plan, count);
-    for (uint32_t i = 0; i < plan.windows * pieces; i++) {
-        const uint32_t w = i / pieces;
-        const g1_msm_unsorted window = {bases, {msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1)}, count};
-        g1_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, NULL, &window);
-    }
-    g1_msm_join_windows(&sum, sums, pieces, &plan);
-    g1_affine affine;
-    g1_xyzz_to_affine(&affine, &sum);
-    T(g1_write)(out, &affine);
-    free(bases), free(values), free(digits), free(memory), free(sums);
-    return 0;
-}
 
-int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count,
-                    uint32_t window_bits, uint32_t ranges, uint32_t parts) {
-    const uint64_t unit[4] = {1, 0, 0, 0};
-    const msm_cut cut = {ranges, parts};
-    const uint32_t pieces = msm_cut_pieces(&cut);
-    msm_plan plan = window_bits ? msm_plan_of_window(window_bits) : msm_plan_for(count);
-    g2_affine *bases = malloc((count + 1) * sizeof *bases);
-    fr *values = calloc(count + 1, sizeof *values);
-    int16_t *digits = malloc(msm_digits_bytes(&plan, count + 1));
-    void *memory = malloc(g2_msm_scratch_bytes(&plan, count) + ARENA_ALIGNMENT);
-    g2_xyzz *sums = malloc((size_t)plan.windows * pieces * sizeof *sums), sum;
-    if (!bases || !values || !digits || !memory || !sums) return 1;
-    for (uint32_t i = 0; i < count; i++) {
-        T(g2_read)(&bases[i], points + 128 * (size_t)i);
-        fr_from_bytes(&values[i], scalars + 32 * (size_t)i);
-    }
-    msm_recode(digits, &plan, values, unit, count, 0, count);
-    g2_msm_to_stored(bases, count);
-    g2_msm_scratch scratch;
-    g2_msm_scratch_lay_out(&scratch, arena_over(memory), &plan, count);
-    for (uint32_t i = 0; i < plan.windows * pieces; i++) {
-        const uint32_t w = i / pieces;
-        const g2_msm_unsorted window = {bases, {msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1)}, count};
-        g2_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, NULL, &window);
-    }
-    g2_msm_join_windows(&sum, sums, pieces, &plan);
-    g2_affine affine;
-    g2_xyzz_to_affine(&affine, &sum);
-    T(g2_write)(out, &affine);
-    free(bases), free(values), free(digits), free(memory), free(sums);
-    return 0;
-}
+T_SUM(g1, 64)
+T_SUM(g2, 128)
 
 /* The same through a table of this shape, its buckets summed in `parts` parts (a power of two of at least 2); the bases come from
  * two lists. Table and entries are those of `count` bases. */

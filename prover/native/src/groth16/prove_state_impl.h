@@ -16,6 +16,7 @@ enum {
     PROVE_GROUP_COMBINE,
     PROVE_GROUP_RECODE_H,
     PROVE_GROUP_SORT_W,
+    PROVE_GROUP_SORT_H,
     PROVE_GROUP_SORT_W_TABLE,
     PROVE_GROUP_SORT_H_TABLE,
     PROVE_GROUP_MSM
@@ -60,12 +61,12 @@ typedef struct prove_state {
     uint64_t h_unit[4];
     uint32_t parts;      /* parts of a bucket set, with tables */
     msm_plan parts_plan; /* only its buckets are used */
-    msm_sorted sorted_w;                   /* by half and window */
+    msm_sorted sorted_w, sorted_h;         /* by window and half; sorted_h only where windows are wide */
     msm_sorted sorted_w_table, sorted_h_table; /* by bucket set */
-    int16_t *w_table_digits, *h_table_digits;
+    void *w_table_digits, *h_table_digits;
     fr *wires, *a, *b, *c;
     const fr *h; /* the quotient, or products at points; stored in a or c */
-    int16_t *w_digits, *h_digits;
+    void *w_digits, *h_digits;
     prove_sums sums;
     thread_pool_task tasks[PROVE_MAX_ENTRIES];
     uint8_t *worker_memory;
@@ -108,13 +109,13 @@ static int prove_has_tables(const struct g16_key *key) { return key->pk.tables.w
 
 /* Digits of h may overwrite the two vectors that do not hold h, which are not read once h is computed. Returns NULL when these
  * vectors are large enough; prove_h_digits() then returns them. */
-static int16_t *prove_take_h_digits(const prove_state *p, arena *a, size_t bytes) {
+static void *prove_take_h_digits(const prove_state *p, arena *a, size_t bytes) {
     const size_t idle = 2 * sizeof(fr) << p->key->pk.domain_log2;
     return bytes <= idle ? NULL : arena_take(a, bytes);
 }
 
-static inline int16_t *prove_h_digits(const prove_state *p, int16_t *taken) {
-    return taken ? taken : (int16_t *)(void *)(p->h == p->a ? p->b : p->a);
+static inline void *prove_h_digits(const prove_state *p, void *taken) {
+    return taken ? taken : p->h == p->a ? p->b : p->a;
 }
 
 /* Lays out the arrays of a key with tables. */
@@ -153,7 +154,7 @@ static void prove_lay_out_sums(prove_state *p, arena *a, uint32_t threads, uint3
     size_t n_a, n_b1, n_kz, n_b2;
     s->cut_a = prove_lay_out_cut(&n_a, &p->plan, pk->a_count, threads, share, PROVE_WAIT, 1);
     s->cut_b1 = prove_lay_out_cut(&n_b1, &p->plan, pk->b_count, threads, share, PROVE_WAIT, 1);
-    s->cut_kz = prove_lay_out_cut(&n_kz, &p->plan, kz_count, threads, share, PROVE_WAIT_LAST, 0);
+    s->cut_kz = prove_lay_out_cut(&n_kz, &p->plan, kz_count, threads, share, PROVE_WAIT_LAST, msm_plan_is_wide(&p->plan));
     s->cut_b2 = prove_lay_out_cut(&n_b2, &p->plan, pk->b_count, threads, share, PROVE_WAIT, 1);
     if (tables) n_a = n_kz = n_b2 = 0;
     s->a = arena_take(a, n_a * sizeof *s->a);
@@ -183,6 +184,7 @@ static size_t prove_lay_out(prove_state *p, arena a, uint32_t threads, uint32_t 
     p->a = arena_take(&a, 3 * n * sizeof(fr));
     p->b = p->a ? p->a + n : NULL;
     p->c = p->a ? p->b + n : NULL;
+    sorted = a;
     p->w_digits = arena_take(&a, msm_digits_bytes(&p->plan, wires));
     /* With tables only B1 uses these digits and their sums. */
     p->worker_bytes = g1_msm_scratch_bytes(&p->plan, 0);
@@ -190,11 +192,18 @@ static size_t prove_lay_out(prove_state *p, arena a, uint32_t threads, uint32_t 
         p->h_digits = NULL;
         prove_lay_out_tables(p, &a, threads);
     } else {
+        size_t own = 0; /* entries that a worker sorts: those of one range; with fewer threads there may be fewer ranges */
+        if (msm_plan_is_wide(&p->plan)) {
+            /* The digits of the wires are not read after their entries are sorted. */
+            msm_lay_out_sorted(&p->sorted_h, &sorted, 2 * (size_t)p->plan.windows, h_count, 1, p->plan.buckets);
+            a.used = prove_max(a.used, sorted.used);
+        } else {
+            const msm_cut least = msm_cut_least(&p->plan, prove_k_count(key) + h_count, 0);
+            own = msm_cut_range(&least, h_count);
+        }
         p->h_digits = prove_take_h_digits(p, &a, msm_digits_bytes(&p->plan, h_count));
         p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->plan, 0));
-        /* A worker sorts the entries of one range; with fewer threads there may be fewer ranges. */
-        const msm_cut least = msm_cut_least(&p->plan, prove_k_count(key) + h_count, 0);
-        p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->plan, msm_cut_range(&least, h_count)));
+        p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->plan, own));
     }
     prove_lay_out_sums(p, &a, threads, share);
     p->worker_memory = arena_take(&a, p->worker_bytes * threads);

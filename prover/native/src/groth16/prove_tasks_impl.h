@@ -50,13 +50,23 @@ static void prove_task_sort_w(void *argument, uint32_t index, uint32_t worker) {
     prove_state *p = argument;
     const uint64_t start = prove_now_ns();
     const uint32_t window = index / 2;
-    msm_sort_digits in = {0};
     (void)worker;
-    in.digits = msm_digits(p->w_digits, p->key->cs.wires, window, index % 2);
-    in.shifts = 1;
-    in = prove_grouped(p, in);
+    const msm_sort_digits in = prove_grouped(p, msm_half_digits(p->w_digits, &p->plan, p->key->cs.wires, window, index % 2));
     msm_sort_window(&p->sorted_w, index, msm_window_buckets(&p->plan, window), &in);
     prove_add_time(p, G16_STAGE_MSM_SORT, start);
+}
+
+/* The same for the quotient, where windows are wide. */
+static void prove_task_sort_h(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const uint32_t window = index / 2, count = (uint32_t)prove_h_count(p->key);
+    (void)worker;
+    msm_sort_digits in = msm_half_digits(p->h_digits, &p->plan, count, window, index % 2);
+    in.ends = &count;
+    in.groups = 1;
+    msm_sort_window(&p->sorted_h, index, msm_window_buckets(&p->plan, window), &in);
+    prove_add_time(p, G16_STAGE_MSM_K, start);
 }
 
 static void prove_task_sort_w_table(void *argument, uint32_t set, uint32_t worker) {
@@ -144,22 +154,30 @@ static void prove_task_b2(void *argument, uint32_t index, uint32_t worker) {
 }
 
 /* Task `index` sums one piece of one window over K and Z, which share buckets. Only this sum uses the digits of the quotient, so
- * it sorts them itself. */
+ * it sorts them itself; those of wide windows are sorted before, because each part would read all of them. */
 static void prove_task_kz(void *argument, uint32_t index, uint32_t worker) {
     prove_state *p = argument;
     const uint64_t start = prove_now_ns();
     const proving_key *pk = &p->key->pk;
     const msm_cut *cut = &p->sums.cut_kz;
     const uint32_t count = (uint32_t)prove_h_count(p->key), pieces = msm_cut_pieces(cut), window = index / pieces, piece = index % pieces;
-    const prove_part part =
-        prove_part_of(p, window, piece % cut->parts, cut->parts, p->folded ? pk->fold_k : pk->k, WIRE_LIST_K);
-    const g1_msm_unsorted quotient = {p->folded ? pk->fold_t : pk->z,
-                                      {msm_digits(p->h_digits, count, window, 0), msm_digits(p->h_digits, count, window, 1)},
-                                      count};
+    const g1_affine *const bases = p->folded ? pk->fold_t : pk->z;
+    const int wide = msm_plan_is_wide(&p->plan);
+    prove_part part = prove_part_of(p, window, piece % cut->parts, cut->parts, p->folded ? pk->fold_k : pk->k, WIRE_LIST_K);
     g1_msm_scratch scratch;
     g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->plan,
-                            msm_cut_range(cut, count));
-    g1_msm_piece(&p->sums.kz[index], &scratch, part.buckets, cut, piece, &part.sorted, &quotient);
+                           wide ? 0 : msm_cut_range(cut, count));
+    if (wide) {
+        const uint32_t skipped = part.buckets / cut->parts * part.part, last = part.sorted.count++;
+        for (size_t half = 0; half < 2; half++) {
+            part.sorted.runs[half][last] = msm_run_of(bases, &p->sorted_h, 2 * (size_t)window + half, skipped, 0, 1, NULL, 0);
+        }
+        g1_msm_part(&p->sums.kz[index], &scratch, part.buckets, part.part, cut->parts, &part.sorted, NULL);
+    } else {
+        const g1_msm_unsorted quotient = {
+            bases, {msm_digits(p->h_digits, count, window, 0), msm_digits(p->h_digits, count, window, 1)}, count};
+        g1_msm_piece(&p->sums.kz[index], &scratch, part.buckets, cut, piece, &part.sorted, &quotient);
+    }
     prove_add_time(p, G16_STAGE_MSM_K, start);
 }
 
@@ -249,9 +267,13 @@ static uint32_t prove_list_tasks(prove_state *p) {
     if (tables) {
         next = prove_list_table_tasks(next, p);
     } else {
+        uint32_t ready = sorted | THREAD_POOL_AFTER(PROVE_GROUP_RECODE_H);
+        if (msm_plan_is_wide(&p->plan)) {
+            next = prove_push(next, p, prove_task_sort_h, 2 * windows, PROVE_GROUP_SORT_H, ready);
+            ready = THREAD_POOL_AFTER(PROVE_GROUP_SORT_H);
+        }
         next = prove_push(next, p, prove_task_b2, windows * s->cut_b2.parts, PROVE_GROUP_MSM, sorted);
-        next = prove_push(next, p, prove_task_kz, windows * msm_cut_pieces(&s->cut_kz), PROVE_GROUP_MSM,
-                          sorted | THREAD_POOL_AFTER(PROVE_GROUP_RECODE_H));
+        next = prove_push(next, p, prove_task_kz, windows * msm_cut_pieces(&s->cut_kz), PROVE_GROUP_MSM, ready);
         next = prove_push(next, p, prove_task_a, windows * s->cut_a.parts, PROVE_GROUP_MSM, sorted);
     }
     if (classical) next = prove_push(next, p, prove_task_b1, windows * s->cut_b1.parts, PROVE_GROUP_MSM, sorted);

@@ -36,9 +36,10 @@ static inline double msm_cut_cost(const msm_cut *cut, const msm_plan *plan, uint
            (double)MSM_LINE_COST * msm_cut_pieces(cut) * lines;
 }
 
-/* Returns the cut with the fewest pieces of `count` scalars. */
+/* Returns the cut with the fewest pieces of `count` scalars; those of wide windows are sorted. */
 static inline msm_cut msm_cut_least(const msm_plan *plan, uint64_t count, int sorted) {
     msm_cut least = {1, 1};
+    while (least.parts * MSM_PART_BUCKETS < plan->buckets) least.parts *= 2;
     while (!sorted && least.ranges < MSM_MAX_RANGES && least.ranges * MSM_PIECE_POINTS < count) least.ranges++;
     while (sorted && 2 * least.parts <= MSM_MAX_PARTS && 8 * least.parts < 1u << plan->bits && least.parts * MSM_PIECE_POINTS < count) {
         least.parts *= 2;

@@ -103,16 +103,21 @@ static inline uint64_t glv_window_mask(const msm_plan *plan, uint32_t w) {
     return ((uint64_t)1 << (msm_window_bits(plan, w) + (w + 1 == plan->windows))) - 1;
 }
 
-/* Writes the signed digits of one half, least significant window first, to digits[w * stride]. */
-static inline void glv_digits(int16_t *digits, size_t stride, const glv_half *half, const msm_plan *plan, const uint64_t bias[2]) {
+/* Writes the signed digits of one half, least significant window first, to digits[w * stride], of 16 bits or (wide) 32. */
+static inline __attribute__((always_inline)) void glv_digits(void *digits, size_t stride, const glv_half *half, const msm_plan *plan,
+                                                             const uint64_t bias[2], const int wide) {
     const uint64_t sign = 0 - (uint64_t)half->negative;
     uint64_t carry = (uint64_t)half->negative;
     uint64_t low = mont256_add_carry(half->magnitude[0] ^ sign, bias[0], &carry);
     uint64_t high = mont256_add_carry(half->magnitude[1] ^ sign, bias[1], &carry);
     for (uint32_t w = 0; w < plan->windows; w++) {
         const uint32_t bits = msm_window_bits(plan, w);
-        const int32_t digit = (int32_t)(low & glv_window_mask(plan, w));
-        digits[w * stride] = (int16_t)(digit - ((int32_t)1 << (bits - 1)));
+        const int32_t digit = (int32_t)(low & glv_window_mask(plan, w)) - ((int32_t)1 << (bits - 1));
+        if (wide) {
+            ((int32_t *)digits)[w * stride] = digit;
+        } else {
+            ((int16_t *)digits)[w * stride] = (int16_t)digit;
+        }
         low = (low >> bits) | (high << (64 - bits));
         high >>= bits;
     }

@@ -88,10 +88,17 @@ LANES_INLINE void glv_split_part(lanes_part words[2][2], const lanes_part k[5], 
     glv_biased_words(words[1], second, minus_second, bias);
 }
 
-/* Writes the digits of eight scalars, those of window w and half h to digits[(w * 2 + h) * stride]. Scalar i is values[i] * unit,
- * where unit is a plain number. */
-static void glv_lanes_digits(int16_t *digits, size_t stride, const fr *values, const fr8 *unit, const msm_plan *plan,
-                             const uint64_t bias[2]) {
+/* Writes the low 32 bits of each word. */
+LANES_INLINE void glv_store_i32(int32_t *at, lanes_u64 digits) {
+    uint64_t words[LANES];
+    lanes_store(words, digits);
+    for (int i = 0; i < LANES; i++) at[i] = (int32_t)words[i];
+}
+
+/* Writes the digits of eight scalars, of 16 bits or (wide) 32, those of window w and half h to digits[(w * 2 + h) * stride]. Scalar
+ * i is values[i] * unit, where unit is a plain number. */
+static inline __attribute__((always_inline)) void glv_lanes_digits_kind(void *digits, size_t stride, const fr *values, const fr8 *unit,
+                                                                        const msm_plan *plan, const uint64_t bias[2], const int wide) {
     const void *at[LANES];
     fr8 k;
     lanes_u64 words[2][2], columns[4];
@@ -117,10 +124,25 @@ static void glv_lanes_digits(int16_t *digits, size_t stride, const fr *values, c
         const lanes_u64 middle = lanes_set((uint64_t)1 << (bits - 1)), mask = lanes_set(glv_window_mask(plan, w));
         for (int half = 0; half < 2; half++) {
             lanes_u64 *low = &words[half][0], *high = &words[half][1];
-            lanes_store_i16(digits + (2 * w + (uint32_t)half) * stride, lanes_sub(lanes_and(*low, mask), middle));
+            const lanes_u64 digit = lanes_sub(lanes_and(*low, mask), middle);
+            const size_t at = (2 * w + (uint32_t)half) * stride;
+            if (wide) {
+                glv_store_i32((int32_t *)digits + at, digit);
+            } else {
+                lanes_store_i16((int16_t *)digits + at, digit);
+            }
             *low = lanes_or(lanes_right(*low, bits), lanes_left(*high, 64 - bits));
             *high = lanes_right(*high, bits);
         }
+    }
+}
+
+static void glv_lanes_digits(void *digits, size_t stride, const fr *values, const fr8 *unit, const msm_plan *plan,
+                             const uint64_t bias[2], int wide) {
+    if (wide) {
+        glv_lanes_digits_kind(digits, stride, values, unit, plan, bias, 1);
+    } else {
+        glv_lanes_digits_kind(digits, stride, values, unit, plan, bias, 0);
     }
 }
 

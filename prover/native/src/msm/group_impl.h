@@ -12,17 +12,19 @@
  * msm/scalar_impl.h and msm/vector_impl.h before this file. Those define the stored representation of points and add pairs.
  */
 
+/* count: entries that the worker sorts itself; those of wide windows are sorted before. */
 static size_t C(msm_scratch_arrays)(C(msm_scratch) *s, arena a, const msm_plan *plan, size_t count) {
+    const uint32_t buckets = plan->buckets < MSM_PART_BUCKETS ? plan->buckets : MSM_PART_BUCKETS;
     s->operands = arena_take(&a, (MSM_SLAB + MSM_OWNERS_STEP) * sizeof *s->operands);
     s->owners = arena_take(&a, (MSM_SLAB + MSM_OWNERS_PADDING) * sizeof *s->owners);
     s->p = arena_take(&a, (MSM_SLAB / 2 + MSM_PAIRS_PADDING) * sizeof *s->p);
     s->q = arena_take(&a, (MSM_SLAB / 2 + MSM_PAIRS_PADDING) * sizeof *s->q);
     s->shared = arena_take(&a, C(msm_shared_bytes)());
     s->points = arena_take(&a, (MSM_SLAB + MSM_PAIRS_PADDING) * sizeof *s->points);
-    s->buckets = arena_take(&a, (plan->buckets + 1) * sizeof *s->buckets);
-    s->second = arena_take(&a, (plan->buckets + 1) * sizeof *s->second);
+    s->buckets = arena_take(&a, (buckets + 1) * sizeof *s->buckets);
+    s->second = arena_take(&a, (buckets + 1) * sizeof *s->second);
     s->lines = arena_take(&a, 2 * MSM_MAX_LINES * sizeof *s->lines);
-    s->starts = arena_take(&a, (plan->buckets + 2) * sizeof *s->starts);
+    s->starts = arena_take(&a, (buckets + 2) * sizeof *s->starts);
     s->entries = arena_take(&a, (count + MSM_ENTRIES_PADDING) * sizeof *s->entries);
     s->seen_infinity = 0;
     return a.used;

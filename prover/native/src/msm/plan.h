@@ -3,21 +3,31 @@
  * Scalars are split by the endomorphism phi(x, y) = (beta*x, y) = lambda*(x, y) into two halves of at most 2^126 in absolute
  * value (Gallant, Lambert, Vanstone 2001), and each half into signed digits. Window sizes differ by at most one bit, so that no
  * window is nearly empty. The choice affects speed only.
+ *
+ * Digits of up to MSM_NARROW_WINDOW bits are stored in 16 bits, wider ones in 32. Buckets of wide windows are summed in parts.
  */
 #ifndef G16_MSM_PLAN_H
 #define G16_MSM_PLAN_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Halves are at most 2^126; the signed recoding needs one bit more. */
 #define MSM_HALF_BITS 127
 #define MSM_MIN_WINDOW 2
-#define MSM_MAX_WINDOW 15 /* digits are stored as int16_t and may be negated */
+#define MSM_NARROW_WINDOW 15 /* digits are stored as int16_t and may be negated */
+#define MSM_MAX_WINDOW 19
+/* Maximum buckets that a worker sums at once; these and the points that are added stay in the cache. A power of two. */
+#define MSM_PART_BUCKETS ((uint32_t)1 << (MSM_NARROW_WINDOW - 1))
 #define MSM_MAX_WINDOWS ((MSM_HALF_BITS + MSM_MIN_WINDOW - 1) / MSM_MIN_WINDOW)
 /* Cost of a bucket in additions, measured: one addition (see msm_plan_cost), its share of the sort and of phi, and summands
  * without a partner. */
 #ifndef MSM_BUCKET_COST
 #define MSM_BUCKET_COST 1.7
+#endif
+/* The same in wide windows: their buckets have fewer entries, and parts have sums of their own. */
+#ifndef MSM_WIDE_BUCKET_COST
+#define MSM_WIDE_BUCKET_COST 2.0
 #endif
 
 typedef struct msm_plan {
@@ -33,6 +43,11 @@ static inline uint32_t msm_window_bits(const msm_plan *plan, uint32_t window) { 
 static inline uint32_t msm_window_buckets(const msm_plan *plan, uint32_t window) {
     return 1u << (msm_window_bits(plan, window) - 1);
 }
+
+/* Returns 1 when digits take 32 bits. */
+static inline int msm_plan_is_wide(const msm_plan *plan) { return plan->buckets > MSM_PART_BUCKETS; }
+
+static inline size_t msm_digit_bytes(const msm_plan *plan) { return msm_plan_is_wide(plan) ? sizeof(int32_t) : sizeof(int16_t); }
 
 static inline msm_plan msm_plan_of_windows(uint32_t windows) {
     msm_plan plan = {windows, MSM_HALF_BITS % windows, MSM_HALF_BITS / windows, 0};
@@ -50,7 +65,7 @@ static inline msm_plan msm_plan_of_window(uint32_t bits) {
  * per bucket. */
 static inline double msm_plan_cost(const msm_plan *plan, uint64_t count) {
     const double buckets = (double)plan->buckets * (plan->wide ? (plan->windows + plan->wide) / 2.0 : plan->windows);
-    return 2.0 * (double)count * plan->windows + MSM_BUCKET_COST * buckets;
+    return 2.0 * (double)count * plan->windows + (msm_plan_is_wide(plan) ? MSM_WIDE_BUCKET_COST : MSM_BUCKET_COST) * buckets;
 }
 
 /* Returns the plan with the lowest cost for `count` scalars. */

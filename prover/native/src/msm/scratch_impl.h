@@ -19,10 +19,10 @@ typedef struct C(msm_scratch) {
     C(msm_operand) *p, *q;    /* MSM_SLAB / 2 + MSM_PAIRS_PADDING: pairs of one tree level */
     struct C(msm_shared) *shared; /* msm_shared_bytes() */
     AFFINE *points;       /* MSM_SLAB + MSM_PAIRS_PADDING: sums of pairs */
-    AFFINE *buckets;      /* plan.buckets + 1, index 0 unused: of half 0, then of both halves */
+    AFFINE *buckets;      /* those of a part + 1, index 0 unused: of half 0, then of both halves */
     AFFINE *second;       /* the same for half 1 */
     AFFINE *lines;        /* of the two-level bucket sum: up to 2 MSM_MAX_LINES */
-    uint32_t *starts;     /* plan.buckets + 2 */
+    uint32_t *starts;     /* those of a part + 2 */
     uint32_t *entries;    /* one per scalar */
     int seen_infinity; /* some partial sum may be infinity */
 } C(msm_scratch);

@@ -8,7 +8,8 @@
 
 /* Digits of scalars in one window, or in all windows that share buckets: those of shift j start at digits[j * stride]. */
 typedef struct msm_sort_digits {
-    const int16_t *digits;
+    const void *digits;
+    int wide; /* digits are int32_t; otherwise int16_t */
     size_t stride;
     uint32_t shifts, number_bits; /* an entry's number is shift << number_bits | position */
     const uint32_t *scalars;      /* scalar of each position; NULL: the position itself */
@@ -28,7 +29,7 @@ typedef struct msm_run {
 } msm_run;
 
 /* The sorted entries of both halves of a window. */
-#define MSM_RUNS_MAX 2
+#define MSM_RUNS_MAX 3
 typedef struct msm_halves {
     msm_run runs[2][MSM_RUNS_MAX];
     uint32_t count; /* runs of each half */
@@ -52,9 +53,16 @@ static void msm_lay_out_sorted(msm_sorted *sorted, arena *a, size_t windows, siz
     sorted->bounds = arena_take(a, windows * sorted->bounds_stride * sizeof *sorted->bounds);
 }
 
-/* Sorts the entries of one window with `buckets` buckets by a stable counting sort. In bucket b the entries of group g start at
- * bounds[g * row + b], and the last ones end at bounds[groups * row + b]. */
-static void msm_sort_window(const msm_sorted *sorted, size_t window, uint32_t buckets, const msm_sort_digits *in) {
+static inline __attribute__((always_inline)) int32_t msm_digit(const void *digits, size_t i, const int wide) {
+    return wide ? ((const int32_t *)digits)[i] : ((const int16_t *)digits)[i];
+}
+
+static inline __attribute__((always_inline)) const void *msm_shift_digits(const msm_sort_digits *in, uint32_t shift, const int wide) {
+    return (const uint8_t *)in->digits + shift * in->stride * (wide ? sizeof(int32_t) : sizeof(int16_t));
+}
+
+static inline __attribute__((always_inline)) void msm_sort_window_kind(const msm_sorted *sorted, size_t window, uint32_t buckets,
+                                                                       const msm_sort_digits *in, const int wide) {
     uint32_t *entries = sorted->entries + window * sorted->entries_stride;
     uint32_t *bounds = sorted->bounds + window * sorted->bounds_stride;
     uint32_t *next = bounds + in->groups * sorted->row;
@@ -62,8 +70,8 @@ static void msm_sort_window(const msm_sorted *sorted, size_t window, uint32_t bu
     const uint32_t *const scalars = in->scalars;
     memset(next, 0, (buckets + 2) * sizeof *next);
     for (uint32_t shift = 0; shift < in->shifts; shift++) {
-        const int16_t *digits = in->digits + shift * in->stride;
-        for (uint32_t i = 0; i < count; i++) next[msm_magnitude(digits[scalars ? scalars[i] : i]) + 1]++;
+        const void *digits = msm_shift_digits(in, shift, wide);
+        for (uint32_t i = 0; i < count; i++) next[msm_magnitude(msm_digit(digits, scalars ? scalars[i] : i, wide)) + 1]++;
     }
     /* Digit 0 contributes nothing: its entries get no position. */
     next[1] = 0;
@@ -72,13 +80,32 @@ static void msm_sort_window(const msm_sorted *sorted, size_t window, uint32_t bu
     for (uint32_t g = 0, first = 0; g < in->groups; first = in->ends[g++]) {
         memcpy(bounds + g * sorted->row, next, (buckets + 2) * sizeof *next);
         for (uint32_t shift = 0; shift < in->shifts; shift++) {
-            const int16_t *digits = in->digits + shift * in->stride;
+            const void *digits = msm_shift_digits(in, shift, wide);
             for (uint32_t i = first, end = in->ends[g]; i < end; i++) {
-                const int32_t digit = digits[scalars ? scalars[i] : i];
+                const int32_t digit = msm_digit(digits, scalars ? scalars[i] : i, wide);
                 if (digit) entries[next[msm_magnitude(digit)]++] = MSM_ENTRY(shift << number_bits | i, digit < 0);
             }
         }
     }
+}
+
+/* Sorts the entries of one window with `buckets` buckets by a stable counting sort. In bucket b the entries of group g start at
+ * bounds[g * row + b], and the last ones end at bounds[groups * row + b]. */
+static void msm_sort_window(const msm_sorted *sorted, size_t window, uint32_t buckets, const msm_sort_digits *in) {
+    if (in->wide) {
+        msm_sort_window_kind(sorted, window, buckets, in, 1);
+    } else {
+        msm_sort_window_kind(sorted, window, buckets, in, 0);
+    }
+}
+
+/* Describes the digits of one half of `count` scalars in one window, without their groups. */
+static msm_sort_digits msm_half_digits(const void *digits, const msm_plan *plan, size_t count, uint32_t window, uint32_t half) {
+    msm_sort_digits in = {0};
+    in.wide = msm_plan_is_wide(plan);
+    in.digits = (const uint8_t *)digits + ((size_t)window * 2 + half) * count * msm_digit_bytes(plan);
+    in.shifts = 1;
+    return in;
 }
 
 /* Returns the entries of groups [first, end) in a window, from bucket `skipped` + 1 on. */

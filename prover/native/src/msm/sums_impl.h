@@ -48,7 +48,7 @@
 #endif
 /* An entry: number of the base, then a sign bit. */
 #define MSM_ENTRY(base, negative) ((uint32_t)(base) << 1 | (uint32_t)(negative))
-/* Lines of the two-level bucket sum: at most 2^ceil((MSM_MAX_WINDOW - 1) / 2). */
+/* Lines of the two-level bucket sum: at most 2^ceil(log2(MSM_PART_BUCKETS) / 2). */
 #define MSM_LINE_BITS 7
 #define MSM_MAX_LINES (1 << MSM_LINE_BITS)
 
@@ -66,8 +66,11 @@ static inline uint32_t msm_magnitude(int32_t digit) {
 
 /* Writes digits[(w * 2 + half) * count + i] for scalars i in [first, last). Scalar i is values[i] * unit, where unit is a plain
  * number: {1, 0, 0, 0} for the values themselves. */
-static void msm_recode(int16_t *digits, const msm_plan *plan, const fr *values, const uint64_t unit[4],
-                       size_t count, size_t first, size_t last) {
+static void msm_recode(void *digits, const msm_plan *plan, const fr *values, const uint64_t unit[4], size_t count, size_t first,
+                       size_t last) {
+    const int wide = msm_plan_is_wide(plan);
+    const size_t bytes = msm_digit_bytes(plan);
+    uint8_t *const out = digits;
     uint64_t bias[2];
     glv_bias(bias, plan);
 #if defined(G16_LANES)
@@ -75,7 +78,9 @@ static void msm_recode(int16_t *digits, const msm_plan *plan, const fr *values, 
         LANES_REGION;
         fr8 factor;
         fr8_broadcast(&factor, unit);
-        for (; first + LANES <= last; first += LANES) glv_lanes_digits(digits + first, count, values + first, &factor, plan, bias);
+        for (; first + LANES <= last; first += LANES) {
+            glv_lanes_digits(out + first * bytes, count, values + first, &factor, plan, bias, wide);
+        }
     }
 #endif
     for (size_t i = first; i < last; i++) {
@@ -83,14 +88,22 @@ static void msm_recode(int16_t *digits, const msm_plan *plan, const fr *values, 
         glv_half halves[2];
         mont256_mul(limbs, values[i].v, unit, &FR_MODULUS);
         glv_split(halves, limbs);
-        for (int half = 0; half < 2; half++) glv_digits(digits + (size_t)half * count + i, 2 * count, &halves[half], plan, bias);
+        for (int half = 0; half < 2; half++) {
+            void *const own = out + ((size_t)half * count + i) * bytes;
+            if (wide) {
+                glv_digits(own, 2 * count, &halves[half], plan, bias, 1);
+            } else {
+                glv_digits(own, 2 * count, &halves[half], plan, bias, 0);
+            }
+        }
     }
 }
 
 static size_t msm_digits_bytes(const msm_plan *plan, size_t count) {
-    return 2 * (size_t)plan->windows * count * sizeof(int16_t);
+    return 2 * (size_t)plan->windows * count * msm_digit_bytes(plan);
 }
 
+/* The digits of a half in a window that is not wide. */
 static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uint32_t window, int half) {
     return digits + ((size_t)window * 2 + (size_t)half) * count;
 }

@@ -18,7 +18,7 @@ LAMBDA = 0x30644E72E131A029048B6E193FD84104CC37A73FEC2BC5E9B8CA0B2D36636F23
 BACKENDS = ("portable", "adx", "avx2", "avx512", "ifma")
 DECLARATIONS = """
 void t_glv_split_{b}(uint64_t *magnitudes, int32_t *negative, const uint8_t *scalar);
-uint32_t t_digits_{b}(int16_t *digits, uint32_t *bits, const uint8_t *scalar, uint32_t window_bits);
+uint32_t t_digits_{b}(int32_t *digits, uint32_t *bits, const uint8_t *scalar, uint32_t window_bits);
 int32_t t_msm_g1_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window,
                      uint32_t ranges, uint32_t parts);
 int32_t t_msm_g2_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window,
@@ -109,13 +109,13 @@ def test_glv_split__any_scalar__halves_are_short_and_recombine(hooks: Any, scala
 
 
 @settings(max_examples=examples(300))
-@given(scalar=st.one_of(st.sampled_from(EDGE_SCALARS), st.integers(0, R - 1)), bits=st.integers(2, 15))
+@given(scalar=st.one_of(st.sampled_from(EDGE_SCALARS), st.integers(0, R - 1)), bits=st.integers(2, 19))
 def test_digits__any_window__recombine_and_stay_in_range(hooks: Any, scalar: int, bits: int) -> None:
     found = []
     for backend in BACKENDS:
         if not hooks.t_processor_runs(backend.encode()):
             continue
-        digits, widths = ffi.new("int16_t[]", 2 * 64), ffi.new("uint32_t[]", 64)
+        digits, widths = ffi.new("int32_t[]", 2 * 64), ffi.new("uint32_t[]", 64)
         windows = getattr(hooks, f"t_digits_{backend}")(digits, widths, scalar.to_bytes(32, "big"), bits)
         assert windows, "the digits of a block of equal scalars differ from those of one"
         total = below = 0
@@ -131,7 +131,7 @@ def test_digits__any_window__recombine_and_stay_in_range(hooks: Any, scalar: int
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
-@pytest.mark.parametrize("window", [2, 3, 5, 8, 13, 15])
+@pytest.mark.parametrize("window", [2, 3, 5, 8, 13, 15, 16, 19])
 def test_msm__odd_windows_and_edge_scalars__equals_py_ecc(hooks: Any, backend: str, group: Group, window: int) -> None:
     for scalars in (EDGE_SCALARS, [1] * 11, [R - 1] * 11, [0] * 11, list(reversed(EDGE_SCALARS))):
         assert msm(hooks, backend, group, EXPONENTS, scalars, window) == expected(group, EXPONENTS, scalars)
@@ -175,6 +175,18 @@ def test_msm__one_scalar_between_random_ones__equals_py_ecc(
     exponents = [(1 + i % 9, R - 1 - i % 9)[i // 9 % 2] for i in range(400)]  # all with their opposites
     scalars = [repeated if i % 3 else generator.randrange(R) for i in range(400)]
     assert msm(hooks, backend, group, exponents, scalars, 8) == expected(group, exponents, scalars)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+@pytest.mark.parametrize(("window", "parts"), [(16, 2), (18, 16), (19, 32)])
+@pytest.mark.sampled(12, checked=4)
+def test_msm__wide_windows_in_parts__equals_py_ecc(
+    hooks: Any, backend: str, group: Group, window: int, parts: int
+) -> None:
+    generator = random.Random(window)
+    exponents = [(1 + i % 9, R - 1 - i % 9)[i // 9 % 2] for i in range(700)]  # all with their opposites
+    scalars = [(generator.randrange(R), 2**127, generator.choice(EDGE_SCALARS))[i % 3] for i in range(700)]
+    assert msm(hooks, backend, group, exponents, scalars, window, (1, parts)) == expected(group, exponents, scalars)
 
 
 def image_scalars() -> Iterator[list[int]]:
