@@ -175,7 +175,7 @@ static size_t bench_most_digits(uint32_t max_log2) {
         group##_affine *bases;                                                                                                 \
         void *memory;                                                                                                          \
         fr *scalars;                                                                                                           \
-        int16_t *digits;                                                                                                       \
+        void *digits, *sorted_memory;                                                                                          \
     } bench_##group;                                                                                                           \
                                                                                                                                \
     static void bench_make_##group(bench_##group *b, uint32_t max_log2) {                                                      \
@@ -183,10 +183,14 @@ static size_t bench_most_digits(uint32_t max_log2) {
         const msm_plan widest = msm_plan_of_window(MSM_MAX_WINDOW);                                                            \
         group##_xyzz point;                                                                                                    \
         b->bases = aligned_alloc(64, count * sizeof *b->bases);                                                                \
-        b->memory = malloc(group##_msm_scratch_bytes(&widest, count) + ARENA_ALIGNMENT);                                       \
+        arena room = arena_measure();                                                                                          \
+        msm_sorted sorted;                                                                                                     \
+        msm_lay_out_sorted(&sorted, &room, 2, count, 1, widest.buckets);                                                       \
+        b->sorted_memory = malloc(room.used + ARENA_ALIGNMENT);                                                                \
+        b->memory = malloc(group##_msm_scratch_bytes(&widest, 0) + ARENA_ALIGNMENT);                                           \
         b->scalars = malloc(count * sizeof *b->scalars);                                                                       \
         b->digits = malloc(bench_most_digits(max_log2));                                                                       \
-        if (!b->bases || !b->memory || !b->scalars || !b->digits) exit(1);                                                     \
+        if (!b->bases || !b->memory || !b->scalars || !b->digits || !b->sorted_memory) exit(1);                                \
         group##_xyzz_from_affine(&point, &GENERATOR);                                                                          \
         for (size_t i = 0; i < count; i++) {                                                                                   \
             group##_xyzz_to_affine(&b->bases[i], &point);                                                                      \
@@ -194,11 +198,11 @@ static size_t bench_most_digits(uint32_t max_log2) {
             group##_xyzz_add_affine(&point, &point, &GENERATOR);                                                               \
         }                                                                                                                      \
         memcpy(b->few, b->bases, sizeof b->few);                                                                               \
-        group##_msm_to_stored(b->bases, count);                                                                                  \
+        group##_msm_to_stored(b->bases, count);                                                                                \
     }                                                                                                                          \
                                                                                                                                \
     static void bench_free_##group(bench_##group *b) {                                                                         \
-        free(b->bases), free(b->memory), free(b->scalars), free(b->digits);                                                    \
+        free(b->bases), free(b->memory), free(b->scalars), free(b->digits), free(b->sorted_memory);                            \
     }                                                                                                                          \
                                                                                                                                \
     static void bench_madd_##group(const bench_##group *b, double bound) {                                                     \
@@ -211,10 +215,10 @@ static size_t bench_most_digits(uint32_t max_log2) {
     }                                                                                                                          \
                                                                                                                                \
     static void bench_badd_##group(const bench_##group *b, double bound) {                                                     \
-        const msm_plan plan = msm_plan_of_window(MSM_MAX_WINDOW);                                                              \
+        const msm_plan plan = msm_plan_of_window(MSM_NARROW_WINDOW);                                                           \
         group##_msm_scratch s;                                                                                                 \
         double best = 0;                                                                                                       \
-        group##_msm_scratch_lay_out(&s, arena_over(b->memory), &plan, MSM_SLAB);                                                 \
+        group##_msm_scratch_lay_out(&s, arena_over(b->memory), &plan, MSM_SLAB);                                               \
         for (int run = 0; run < BENCH_RUNS; run++) {                                                                           \
             for (uint32_t i = 0; i < MSM_SLAB; i++) {                                                                          \
                 s.operands[i] = group##_msm_operand_of(b->bases, i * 5167 % MSM_SLAB, i & 1);                                  \
@@ -234,19 +238,33 @@ static size_t bench_most_digits(uint32_t max_log2) {
         static const uint64_t unit[4] = {1, 0, 0, 0};                                                                          \
         const uint32_t count = (uint32_t)1 << log2;                                                                            \
         const msm_plan plan = msm_plan_for(count);                                                                             \
-        group##_xyzz windows[MSM_MAX_WINDOWS], sum;                                                                            \
+        const uint32_t parts = msm_cut_least(&plan, count, 1).parts;                                                           \
+        group##_xyzz windows[MSM_MAX_WINDOWS * MSM_MAX_PARTS], sum;                                                            \
+        arena room = arena_over(b->sorted_memory);                                                                             \
+        msm_sorted sorted;                                                                                                     \
+        msm_lay_out_sorted(&sorted, &room, 2, count, 1, plan.buckets);                                                         \
         group##_msm_scratch s;                                                                                                 \
         for (uint32_t i = 0; i < count; i++) bench_random_fr(&b->scalars[i]);                                                  \
-        group##_msm_scratch_lay_out(&s, arena_over(b->memory), &plan, count);                                                    \
+        group##_msm_scratch_lay_out(&s, arena_over(b->memory), &plan, 0);                                                      \
         bench_additions = 0;                                                                                                   \
         const double start = bench_now_ns();                                                                                   \
         msm_recode(b->digits, &plan, b->scalars, unit, count, 0, count);                                                       \
         for (uint32_t w = 0; w < plan.windows; w++) {                                                                          \
-            const group##_msm_unsorted window = {                                                                              \
-                b->bases, {msm_digits(b->digits, count, w, 0), msm_digits(b->digits, count, w, 1)}, count};                    \
-            group##_msm_part(&windows[w], &s, msm_window_buckets(&plan, w), 0, 1, NULL, &window);                              \
+            const uint32_t buckets = msm_window_buckets(&plan, w);                                                             \
+            for (uint32_t half = 0; half < 2; half++) {                                                                        \
+                msm_sort_digits in = msm_half_digits(b->digits, &plan, count, w, half);                                        \
+                in.ends = &count;                                                                                              \
+                in.groups = 1;                                                                                                 \
+                msm_sort_window(&sorted, half, buckets, &in);                                                                  \
+            }                                                                                                                  \
+            for (uint32_t part = 0; part < parts; part++) {                                                                    \
+                msm_halves halves = {.count = 1};                                                                              \
+                for (uint32_t half = 0; half < 2; half++)                                                                      \
+                    halves.runs[half][0] = msm_run_of(b->bases, &sorted, half, buckets / parts * part, 0, 1, NULL, 0);         \
+                group##_msm_part(&windows[w * parts + part], &s, buckets, part, parts, &halves, NULL);                         \
+            }                                                                                                                  \
         }                                                                                                                      \
-        group##_msm_join_windows(&sum, windows, 1, &plan);                                                                     \
+        group##_msm_join_windows(&sum, windows, parts, &plan);                                                                 \
         const double all = bench_now_ns() - start;                                                                             \
         printf("{\"name\": \"msm_" #group "_%" PRIu32 "\", \"ms\": %.3f, \"ns_per_point\": %.0f, \"additions\": %" PRIu64      \
                ", \"ns_per_addition\": %.1f, \"of_bound\": %.3f}\n",                                                           \
