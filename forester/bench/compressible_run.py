@@ -15,7 +15,7 @@ import contextlib
 import random
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.signature import Signature
+from tcp_valve import TcpValve
 
 from forester.chain.programs.addresses import COMPRESSED_TOKEN
 from forester.chain.programs.compressed_address import compressed_address
@@ -76,53 +77,6 @@ class Account:
 
 
 @dataclass
-class Proxy:
-    """A proxy of TCP connections that can be cut, and that refuses others until they are restored."""
-
-    url: str
-    _open: set[asyncio.StreamWriter] = field(default_factory=set)
-    _is_cut: bool = False
-
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        """Listen on a free port; yield the URL to use."""
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        async with server:
-            host, port = server.sockets[0].getsockname()
-            yield f"ws://{host}:{port}"
-            self.cut()
-
-    def cut(self) -> None:
-        """Close all connections, and refuse others."""
-        self._is_cut = True
-        for writer in self._open:
-            writer.transport.abort()
-
-    def restore(self) -> None:
-        """Accept connections again."""
-        self._is_cut = False
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        parts = urlsplit(self.url)
-        if self._is_cut:
-            writer.transport.abort()
-            return
-        with contextlib.suppress(OSError):
-            node_reader, node_writer = await asyncio.open_connection(parts.hostname, parts.port)
-            self._open |= {writer, node_writer}
-            await asyncio.gather(_copy(reader, node_writer), _copy(node_reader, writer))
-            self._open -= {writer, node_writer}
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while content := await reader.read(65536):
-            writer.write(content)
-            await writer.drain()
-    writer.transport.abort()
-
-
-@dataclass
 class Run:
     """The network with its foresters and accounts."""
 
@@ -130,7 +84,7 @@ class Run:
     kit: Kit
     members: list[Member]
     proxy: FaultProxy
-    connections: Proxy
+    connections: TcpValve
     environment: dict[str, str]
     accounts: list[Account] = field(default_factory=list)
     numbers: random.Random = field(default_factory=lambda: random.Random(1))
@@ -210,10 +164,10 @@ class Run:
             member = self.members[kills % len(self.members)]
             member.kill()
             kills += 1
-            self.connections.cut()
+            await self.connections.close()
             await asyncio.sleep(1)
             self.proxy.behave()
-            self.connections.restore()
+            await self.connections.open()
             self.start(member)
             # A started process waits for its pending transactions to expire, and for its windows.
             await asyncio.sleep(self.numbers.uniform(12, 20))
@@ -245,12 +199,13 @@ async def run(options: argparse.Namespace, folder: Path) -> Report:
     async with contextlib.AsyncExitStack() as stack:
         network = await stack.enter_async_context(running_network("--slot-ms", f"{options.slot_ms:g}"))
         kit = await stack.enter_async_context(forester_on(network.net, folder))
-        proxy, connections = FaultProxy(), Proxy(network.net.environment["WS_RPC_URL"])
+        node = urlsplit(network.net.environment["WS_RPC_URL"])
+        proxy, connections = FaultProxy(), await stack.enter_async_context(TcpValve(node.port or 0))
         members = [Member(number, 1, folder / f"forester-{number}") for number in range(2)]
         await admit(network.rpc, network.net.call, network.net.keys["authority"], members)
         environment = dict(network.net.environment) | {
             "RPC_URL": await stack.enter_async_context(proxy.before(network.net.url)),
-            "WS_RPC_URL": await stack.enter_async_context(connections.running()),
+            "WS_RPC_URL": f"ws://127.0.0.1:{connections.port}",
             "LIGHT_PDA_PROGRAMS": NAME,
             "QUEUE_POLL_INTERVAL_SECONDS": "1",
             "SLOT_UPDATE_INTERVAL_SECONDS": "1",
@@ -270,9 +225,9 @@ async def _report(run: Run, options: argparse.Namespace) -> Report:
         run.start(member)
     await run.until_tracked()
     log_line("creating accounts without subscriptions")
-    run.connections.cut()
+    await run.connections.close()
     await run.create(*late)
-    run.connections.restore()
+    await run.connections.open()
     await run.until_tracked()
     log_line("going to the border of the rent epoch")
     await run.network.call("localnet_warp", BORDER - BEFORE)
