@@ -84,18 +84,24 @@ def inputs_of(kind: CircuitKind, version: int) -> tuple[CircuitInput, ...]:
     return _INPUTS[kind, version]
 
 
+def positions_of(circuit: CircuitId) -> dict[str, tuple[int, tuple[int, ...]]]:
+    """Return the position of the first element of each input, in the order of the wires, and the shape of the input."""
+    positions: dict[str, tuple[int, tuple[int, ...]]] = {}
+    start = 0
+    for each in inputs_of(circuit.kind, circuit.version):
+        shape = each.shape(circuit)
+        positions[each.name] = start, shape
+        start += prod(shape)
+    return positions
+
+
 class NamedValues(Generic[Value]):
     """Values of all inputs of a circuit, found by the names of the inputs."""
 
     def __init__(self, circuit: CircuitId, values: list[Value]) -> None:
         """Name ``values``, which are in the order of the wires."""
         self._values = values
-        self._positions: dict[str, tuple[int, tuple[int, ...]]] = {}
-        start = 0
-        for each in inputs_of(circuit.kind, circuit.version):
-            shape = each.shape(circuit)
-            self._positions[each.name] = start, shape
-            start += prod(shape)
+        self._positions = positions_of(circuit)
 
     def __contains__(self, name: str) -> bool:
         return name in self._positions

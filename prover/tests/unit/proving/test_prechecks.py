@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 from golden_vectors import SHARED_VECTORS, RequestVector, load, number, request_vectors
 
+from prover.cli.random_requests import RandomRequests
 from prover.errors import WitnessRejected
+from prover.proving.prechecks import batches
 from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.request import ProofTask, read_envelope, read_task
+from shared.circuit_id import KEY_SUFFIX, CircuitId
 from shared.field import format_number, scalar_bytes
+from shared.proof_wire import encode_request
 from shared.witness_inputs import chain
 
 WRONG = "0x2a"
@@ -117,3 +121,28 @@ def test_refusal__of_a_wrong_end__names_the_new_root(name: str) -> None:
     members = [request["oldRoot"], WRONG, contents, *([hex(request["startIndex"])] if "startIndex" in request else [])]
     request["publicInputHash"] = format_number(chain([scalar_bytes(number(text)) for text in members]))
     assert refusal(request).path == "$.newRoot"
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("circuit", "member"),
+    [
+        ("batch_append_32_120", "merkleProofs"),
+        ("batch_update_32_120", "newMerkleProofs"),
+        ("batch_address-append_40_60", "lowElementProofs"),
+    ],
+)
+def test_batch__divided_between_threads__has_the_same_verdict(
+    monkeypatch: pytest.MonkeyPatch, circuit: str, member: str, threads: int
+) -> None:
+    monkeypatch.setattr(batches, "_all_threads", lambda: threads)
+    identity = CircuitId.from_key_file(circuit + KEY_SUFFIX)
+    assert identity is not None
+    request = json.loads(encode_request(RandomRequests("divided").make(identity)))
+    require_satisfiable(task_of(request))
+    member = (
+        "lowElementProofs" if "address" in circuit else "merkleProofs" if "append" in circuit else "newMerkleProofs"
+    )
+    for row in (59, 31):
+        request[member][row][2] = WRONG
+        assert refusal(request).path == f"$.{member}[{row}]"

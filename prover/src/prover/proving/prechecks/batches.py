@@ -2,22 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, Final, TypeVar
+from functools import cache, partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 from prover.cpu.cpu_count import available_cpus
 from prover.proving.prechecks.checks import Checks, is_less, number
-from prover.proving.prechecks.membership import INDEX_OUT_OF_RANGE, WRONG_HASH, WRONG_PATH, paths_at
-from prover.proving.prechecks.paths import Path, hash_rows
+from prover.proving.prechecks.membership import INDEX_OUT_OF_RANGE, WRONG_HASH, WRONG_PATH
+from prover.proving.prechecks.paths import hash_rows
 from shared.circuit_inputs import PUBLIC_INPUT_HASH
-from shared.field import ZERO
+from shared.field import FIELD_BYTES, ZERO
 from shared.merkle_updates import LeafUpdates
 from shared.witness_inputs import append_input_hash, chain, update_input_hash
 
 Value = TypeVar("Value")
 
-_UNDIVIDED_UPDATES: Final = 100
-"""A thread would take longer to start than to check so few updates."""
+_UNDIVIDED: Final = 100
+"""Maximum rows of a batch that is checked by one thread: others would take longer to wake up."""
 _MAXIMUM_PARTS: Final = 8
 
 
@@ -32,8 +32,8 @@ def check_append(checks: Checks) -> None:
 
 def check_update(checks: Checks) -> None:
     """Check that leaves are replaced by their nullifiers."""
-    nullifiers = hash_rows(checks.vector("Leaves"), checks.vector("PathIndices"), checks.vector("TxHashes"))
-    paths, olds = paths_at(checks, "PathIndices", "MerkleProofs"), checks.vector("OldLeaves")
+    nullifiers = _hash_rows(checks.vector("Leaves"), checks.vector("PathIndices"), checks.vector("TxHashes"))
+    paths, olds = _paths_at(checks, "PathIndices", "MerkleProofs"), checks.vector("OldLeaves")
     _check_tree(checks, paths, olds, nullifiers, ["MerkleProofs"], ("LeavesHashchainHash", nullifiers))
     hashed = update_input_hash(*map(checks.scalar, ("OldRoot", "NewRoot", "LeavesHashchainHash")))
     _check_public_input_hash(checks, hashed)
@@ -47,32 +47,53 @@ def check_address_append(checks: Checks) -> None:
         above, below = is_less(low, value), is_less(value, following)
         checks.require("LowElementValues", row, holds=above, reason="the new value is not above it")
         checks.require("LowElementNextValues", row, holds=below, reason="the new value is not below it")
-    low_paths = paths_at(checks, "LowElementIndices", "LowElementProofs")
+    low_paths = _paths_at(checks, "LowElementIndices", "LowElementProofs")
     new_paths = _consecutive_paths(checks, "NewElementProofs")
-    links = hash_rows([*lows, *lows, *values], [*nexts, *values, *nexts])
+    links = _hash_rows([*lows, *lows, *values], [*nexts, *values, *nexts])
     count = len(values)
-    paths = _alternating(low_paths, new_paths)
+    paths = _Paths(
+        _alternating(low_paths.indices, new_paths.indices), _alternating(low_paths.siblings, new_paths.siblings)
+    )
     olds = _alternating(links[:count], [ZERO] * count)
     news = _alternating(links[count : 2 * count], links[2 * count :])
     _check_tree(checks, paths, olds, news, ["LowElementProofs", "NewElementProofs"], ("HashchainHash", values))
     _check_append_hash(checks, "HashchainHash")
 
 
+class _Paths(NamedTuple):
+    """Paths of one height: indices of the leaves, and the siblings of each from the leaf upwards."""
+
+    indices: Sequence[int]
+    siblings: Sequence[bytes]
+
+    def is_inside(self, row: int) -> bool:
+        """Return True if an index is one of a tree as high as the paths."""
+        return not self.indices[row] >> len(self.siblings[row]) // FIELD_BYTES
+
+
+def _paths_at(checks: Checks, indices: str, proofs: str) -> _Paths:
+    """Return the paths that two inputs have, and check that their indices are inside the tree."""
+    paths = _Paths(list(map(number, checks.vector(indices))), checks.rows(proofs))
+    for row in range(len(paths.indices)):
+        checks.require(indices, row, holds=paths.is_inside(row), reason=INDEX_OUT_OF_RANGE)
+    return paths
+
+
+def _consecutive_paths(checks: Checks, proofs: str) -> _Paths:
+    """Return paths at the start index and after it, which must be inside the tree."""
+    start, siblings = number(checks.scalar("StartIndex")), checks.rows(proofs)
+    paths = _Paths(range(start, start + len(siblings)), siblings)
+    checks.require("StartIndex", holds=paths.is_inside(-1), reason=INDEX_OUT_OF_RANGE)
+    return paths
+
+
 def _alternating(first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
     return [element for pair in zip(first, second, strict=True) for element in pair]
 
 
-def _consecutive_paths(checks: Checks, proofs: str) -> list[Path]:
-    """Return paths at the start index and after it, which must be inside the tree."""
-    start = number(checks.scalar("StartIndex"))
-    paths = [Path(start + row, siblings) for row, siblings in enumerate(checks.rows(proofs))]
-    checks.require("StartIndex", holds=paths[-1].is_inside, reason=INDEX_OUT_OF_RANGE)
-    return paths
-
-
 def _check_tree(
     checks: Checks,
-    paths: Sequence[Path],
+    paths: _Paths,
     olds: Sequence[bytes],
     news: Sequence[bytes],
     proofs: Sequence[str],
@@ -84,19 +105,20 @@ def _check_tree(
     after it depend on it.
     """
     updates = LeafUpdates(
-        [path.index for path in paths],
+        paths.indices,
         b"".join(olds),
         b"".join(news),
-        b"".join([path.siblings for path in paths]),
+        b"".join(paths.siblings),
         checks.scalar("OldRoot"),
         checks.scalar("NewRoot"),
     )
-    cpus = 1 if len(paths) <= _UNDIVIDED_UPDATES else available_cpus()
-    parts = 1 if cpus == 1 else min(2 * cpus, _MAXIMUM_PARTS)
     name, elements = chained
+    count = len(olds)
+    threads = _threads_for(count)
+    parts = 1 if threads == 1 else min(2 * threads, _MAXIMUM_PARTS)
     checks_of_parts = [partial(updates.first_failure, part, parts) for part in range(parts)]
-    hashed, *failures = _results([partial(chain, elements), *checks_of_parts], cpus)
-    first, count = min(failures), len(paths)
+    hashed, *failures = _results(threads, [partial(chain, elements), *checks_of_parts])
+    first = min(failures)
     if first < count:
         row, place = divmod(first, len(proofs))
         checks.require(proofs[place], row, holds=False, reason=WRONG_PATH)
@@ -104,12 +126,37 @@ def _check_tree(
     checks.require(name, holds=hashed == checks.scalar(name), reason="the hash chain is that of other elements")
 
 
-def _results(calls: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
-    """Return the results of calls, made by this number of threads."""
+def _hash_rows(*columns: Sequence[bytes]) -> list[bytes]:
+    """Return the hash of each row of a table with these columns; threads share long tables."""
+    count = len(columns[0])
+    threads = _threads_for(count)
+    size = -(-count // threads)
+    pieces = [[column[at : at + size] for column in columns] for at in range(0, count, size)]
+    hashed = _results(threads, [partial(hash_rows, *piece) for piece in pieces])
+    return [element for piece in hashed for element in piece]
+
+
+def _results(threads: int, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Return the results of calls, made by the calling thread or, if ``threads`` is greater than 1, by others."""
     if threads == 1:
         return [call() for call in calls]
-    with ThreadPoolExecutor(min(threads, len(calls)), thread_name_prefix="precheck") as executor:
-        return [future.result() for future in [executor.submit(call) for call in calls]]
+    return list(_helpers().map(lambda call: call(), calls))
+
+
+def _threads_for(rows: int) -> int:
+    """Return the number of threads that check a batch."""
+    return 1 if rows <= _UNDIVIDED else _all_threads()
+
+
+@cache
+def _all_threads() -> int:
+    return min(available_cpus(), _MAXIMUM_PARTS)
+
+
+@cache
+def _helpers() -> ThreadPoolExecutor:
+    """Return the threads that share the work of checks; they wait without use of the CPU."""
+    return ThreadPoolExecutor(_all_threads(), thread_name_prefix="precheck")
 
 
 def _check_append_hash(checks: Checks, contents: str) -> None:

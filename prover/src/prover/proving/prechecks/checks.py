@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from prover.circuits.widths import ADDRESS_BITS
 from shared.circuit_id import CircuitId
-from shared.circuit_inputs import NamedValues, inputs_of
+from shared.circuit_inputs import inputs_of, positions_of
 from shared.field import FIELD_BYTES, SCALAR_MODULUS
 
 
@@ -20,7 +20,7 @@ class Checks:
 
     def __init__(self, circuit: CircuitId, inputs: bytes) -> None:
         self._data = inputs
-        self._places = NamedValues(circuit, list(range(len(inputs) // FIELD_BYTES)))
+        self._places = positions_of(circuit)
         self._order = inputs_of(circuit.kind, circuit.version)
         self._failures: list[tuple[int, tuple[int, ...], str]] = []
 
@@ -30,16 +30,19 @@ class Checks:
 
     def scalar(self, name: str) -> bytes:
         """Return the value of a scalar."""
-        return self._element(self._places.scalar(name))
+        start, () = self._places[name]
+        return self._element(start)
 
     def vector(self, name: str) -> list[bytes]:
         """Return the elements of a vector."""
-        return list(map(self._element, self._places.vector(name)))
+        start, (size,) = self._places[name]
+        return list(map(self._element, range(start, start + size)))
 
     def rows(self, name: str) -> list[bytes]:
         """Return the rows of a matrix, their elements one after the other."""
-        rows = self._places.matrix(name)
-        return [self._data[row[0] * FIELD_BYTES : (row[-1] + 1) * FIELD_BYTES] if row else b"" for row in rows]
+        start, (rows, columns) = self._places[name]
+        first, size = start * FIELD_BYTES, columns * FIELD_BYTES
+        return [self._data[first + row * size : first + (row + 1) * size] for row in range(rows)]
 
     def require(self, name: str, *row: int, holds: bool, reason: str) -> None:
         """Record a failure of the named input, or of a row of it, unless the check ``holds``."""
