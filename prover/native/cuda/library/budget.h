@@ -29,7 +29,7 @@ typedef struct library_device {
     device_tuning tuning;
     pthread_mutex_t lock; /* protects all following members and the lists of the device's keys */
     pthread_cond_t changed;
-    uint64_t used;
+    uint64_t used, used_by_keys;
     uint32_t running;           /* calls that hold memory and will release it */
     uint32_t calls[GPU_POINTS]; /* of each kind so far */
     int lost;

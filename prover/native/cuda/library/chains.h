@@ -26,6 +26,7 @@ static int library_chains_reserve(library_key *key, uint64_t bytes) {
     const int fits = device->used + bytes + key->batch_bytes[0] <= device->budget;
     if (fits) {
         device->used += bytes;
+        device->used_by_keys += bytes;
         key->bytes += bytes;
     }
     pthread_mutex_unlock(&device->lock);
@@ -35,6 +36,7 @@ static int library_chains_reserve(library_key *key, uint64_t bytes) {
 static void library_chains_unreserve(library_key *key, uint64_t bytes) {
     pthread_mutex_lock(&key->device->lock);
     key->device->used -= bytes;
+    key->device->used_by_keys -= bytes;
     key->bytes -= bytes;
     pthread_mutex_unlock(&key->device->lock);
 }

@@ -13,11 +13,14 @@
 typedef enum gpu_point { GPU_OPEN, GPU_KEY_LOAD, GPU_PROVE } gpu_point;
 #define GPU_POINTS 3
 
-/* A key may use 1/16 of the budget for tables of shifted bases. */
+/* A key with its tables of shifted bases takes at most this part of the memory that other keys leave, so that later keys get tables
+ * too. */
+#if !defined(GPU_TABLE_SHARE)
 #if defined(__CUDACC__)
-#define GPU_TABLE_SHARE 16
+#define GPU_TABLE_SHARE 2
 #else
 #define GPU_TABLE_SHARE 65536 /* in software, computing a table takes longer than any proof gains */
+#endif
 #endif
 
 static inline void gpu_set_message(char *message, const char *text) { snprintf(message, DEVICE_ABI_MESSAGE, "%s", text); }

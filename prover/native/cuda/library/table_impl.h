@@ -97,26 +97,35 @@ static uint64_t library_measure_b1(const proof_key *key) {
     return queue.bytes;
 }
 
-/* Chooses the fewest bucket sets whose tables stay within the key's share of the budget, or no table. Returns the key's bytes, or
- * LIBRARY_NO_PLAN for a key with too many points. */
-static uint64_t library_plan_key(const library_device *device, proof_key *key, const device_abi_key *data) {
+/* Chooses the fewest bucket sets whose tables stay within the key's share of the memory that other keys and one proof leave, or no
+ * table, as without `tables`. Returns the key's bytes, or LIBRARY_NO_PLAN for a key with too many points. The caller holds the lock. */
+static uint64_t library_plan_key(const library_device *device, proof_key *key, const device_abi_key *data, int tables) {
     const device_tuning *tuning = &device->tuning;
-    for (uint32_t sets = 1; sets <= 8 && !device_is_tuned(tuning, TUNING_SETS); sets *= 2) {
+    for (uint32_t sets = 1; sets <= 8 && tables && !device_is_tuned(tuning, TUNING_SETS); sets *= 2) {
         if (!proof_key_plan(key, data, sets, tuning)) continue;
-        const uint64_t bytes = library_measure_key(key);
-        if (bytes <= device->budget / GPU_TABLE_SHARE) return bytes;
+        const uint64_t bytes = library_measure_key(key), others = device->used_by_keys + library_measure_batch(key, 1);
+        if (others < device->budget && bytes <= (device->budget - others) / GPU_TABLE_SHARE) return bytes;
     }
     return proof_key_plan(key, data, device_tuned(tuning, TUNING_SETS, 0), tuning) ? library_measure_key(key) : LIBRARY_NO_PLAN;
 }
 
+/* The same for a caller that does not hold the lock: what a key would get now. */
+static uint64_t library_plan_key_now(void *handle, proof_key *key, const device_abi_key *data) {
+    library_device *device = (library_device *)handle;
+    pthread_mutex_lock(&device->lock);
+    const uint64_t bytes = library_plan_key(device, key, data, 1);
+    pthread_mutex_unlock(&device->lock);
+    return bytes;
+}
+
 static uint64_t library_key_bytes(void *device, const device_abi_key *data) {
     proof_key key;
-    return library_plan_key((const library_device *)device, &key, data);
+    return library_plan_key_now(device, &key, data);
 }
 
 static uint64_t library_proof_bytes(void *device, const device_abi_key *data) {
     proof_key key;
-    const uint64_t bytes = library_plan_key((const library_device *)device, &key, data);
+    const uint64_t bytes = library_plan_key_now(device, &key, data);
     return bytes == LIBRARY_NO_PLAN ? bytes : library_measure_batch(&key, 1);
 }
 
@@ -136,7 +145,7 @@ static uint32_t library_room_log2(const library_device *device, const proof_key 
 static uint32_t library_batch_limit(void *handle, const device_abi_key *data) {
     const library_device *device = (const library_device *)handle;
     proof_key key;
-    const uint64_t bytes = library_plan_key(device, &key, data);
+    const uint64_t bytes = library_plan_key_now(handle, &key, data);
     const uint32_t limit = bytes == LIBRARY_NO_PLAN ? 1 : 1u << library_room_log2(device, &key, bytes);
     return device_msm_at_most(limit, device_tuned(&device->tuning, TUNING_BATCH, limit));
 }
@@ -157,6 +166,46 @@ static device_abi_status library_key_fill(library_key *key, const device_abi_key
     return status;
 }
 
+/* Plans a key and reserves its memory, and that of one proof, without which a key is useless. The caller holds the lock, so keys
+ * loaded at once share what is left. */
+static device_abi_status library_key_reserve(library_key *key, const device_abi_key *data, int tables, const int32_t *cancel,
+                                             char *message) {
+    library_device *device = key->device;
+    key->bytes = library_plan_key(device, &key->key, data, tables);
+    if (key->bytes == LIBRARY_NO_PLAN) {
+        gpu_set_message(message, "the key has too many points for this GPU code, or for what " DEVICE_TUNING_VARIABLE " makes of it");
+        return DEVICE_ABI_OUT_OF_MEMORY;
+    }
+    for (uint32_t room = 0; room < LIBRARY_ROOMS; room++) key->batch_bytes[room] = library_measure_batch(&key->key, 1u << room);
+    key->b1_bytes = library_measure_b1(&key->key);
+    device->used_by_keys += key->bytes;
+    const device_abi_status status = library_reserve(device, key->bytes + key->batch_bytes[0], NULL, cancel, message);
+    if (status != DEVICE_ABI_OK) device->used_by_keys -= key->bytes;
+    return status;
+}
+
+static void library_key_unreserve(library_key *key) {
+    pthread_mutex_lock(&key->device->lock);
+    key->device->used -= key->bytes;
+    key->device->used_by_keys -= key->bytes;
+    pthread_mutex_unlock(&key->device->lock);
+}
+
+static device_abi_status library_key_make(library_key *key, const device_abi_key *data, int tables, const int32_t *cancel,
+                                          char *message) {
+    library_device *device = key->device;
+    pthread_mutex_lock(&device->lock);
+    device_abi_status status = library_key_reserve(key, data, tables, cancel, message);
+    const uint32_t number = library_number(device, GPU_KEY_LOAD);
+    pthread_mutex_unlock(&device->lock);
+    if (status != DEVICE_ABI_OK) return status;
+    status = library_key_fill(key, data, number, message);
+    if (status != DEVICE_ABI_OK) library_key_unreserve(key);
+    library_release(device, key->batch_bytes[0]);
+    return status;
+}
+
+/* Without tables if proofs, or other processes, leave no memory for them. */
 static device_abi_status library_key_load(void *handle, void **loaded, const device_abi_key *data, const int32_t *cancel,
                                           char *message) {
     library_device *device = (library_device *)handle;
@@ -167,22 +216,9 @@ static device_abi_status library_key_load(void *handle, void **loaded, const dev
     library_key *key = (library_key *)calloc(1, sizeof *key);
     if (!key) return DEVICE_ABI_HOST_OUT_OF_MEMORY;
     key->device = device;
-    key->bytes = library_plan_key(device, &key->key, data);
-    if (key->bytes == LIBRARY_NO_PLAN) {
-        free(key);
-        gpu_set_message(message, "the key has too many points for this GPU code, or for what " DEVICE_TUNING_VARIABLE " makes of it");
-        return DEVICE_ABI_OUT_OF_MEMORY;
-    }
-    for (uint32_t room = 0; room < LIBRARY_ROOMS; room++) key->batch_bytes[room] = library_measure_batch(&key->key, 1u << room);
-    key->b1_bytes = library_measure_b1(&key->key);
-    pthread_mutex_lock(&device->lock);
-    /* A key is useless without memory for one proof. */
-    device_abi_status status = library_reserve(device, key->bytes + key->batch_bytes[0], NULL, cancel, message);
-    const uint32_t number = library_number(device, GPU_KEY_LOAD);
-    pthread_mutex_unlock(&device->lock);
-    if (status == DEVICE_ABI_OK) {
-        status = library_key_fill(key, data, number, message);
-        library_release(device, key->batch_bytes[0] + (status == DEVICE_ABI_OK ? 0 : key->bytes));
+    device_abi_status status = library_key_make(key, data, 1, cancel, message);
+    if (status == DEVICE_ABI_OUT_OF_MEMORY && key->key.a_plan.shifts > 1) {
+        status = library_key_make(key, data, 0, cancel, message);
     }
     if (status != DEVICE_ABI_OK) {
         free(key);
@@ -208,6 +244,7 @@ static void library_key_destroy(void *handle) {
     *link = key->next;
     library_evict_of(device, key, device->budget + 1); /* frees all */
     device->used -= key->bytes;
+    device->used_by_keys -= key->bytes;
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
     while (key->staging) {

@@ -140,6 +140,37 @@ def test_prove__with_and_without_tables_on_the_device__equals_the_cpu(kernel: Ke
     assert len(sizes) == 2
 
 
+def test_tables__of_keys_loaded_one_after_another__take_a_part_of_what_is_left(
+    kernel: Kernel, library: Path, key: Key
+) -> None:
+    """In software a key takes a 65536th at most of what other keys and a proof leave."""
+    expected = proofs_on_cpu(key, INPUTS)
+    with Device(kernel, library, budget=2**33) as device:
+        largest, proof = device.key_bytes(key), device.proof_bytes(key)
+    plain, _ = sizes(kernel, library, key)
+    with Device(kernel, library, budget=2**16 * largest + proof) as device:
+        with device.load(key) as first:
+            assert device.describe().used_bytes == largest
+            assert plain < device.key_bytes(key) < largest
+            with device.load(key) as second:
+                assert plain < device.describe().used_bytes - largest < largest
+                assert proofs_on_device(first, INPUTS) == proofs_on_device(second, INPUTS) == expected
+        assert device.key_bytes(key) == largest
+
+
+def test_tables__for_which_memory_is_missing__are_not_made(
+    kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may use what the budget allows."""
+    plain, _ = sizes(kernel, library, key)
+    monkeypatch.setenv(FAULTS, "key_load=out_of_memory@1")
+    with Device(kernel, library, budget=2**33) as device:
+        assert device.key_bytes(key) > plain
+        with device.load(key) as on_device:
+            assert device.describe().used_bytes == plain
+            assert proofs_on_device(on_device, INPUTS) == proofs_on_cpu(key, INPUTS)
+
+
 @pytest.mark.parametrize("order", ["lazy", "eager"])
 def test_prove__queues_in_extreme_orders__equals_the_cpu(
     kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch, order: str

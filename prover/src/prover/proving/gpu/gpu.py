@@ -274,6 +274,8 @@ class Gpu:
         for victim in victims:
             victim.end()
             _log.info("gpu_key_evicted", device=self.name, bytes=victim.bytes)
+        if victims:
+            new.bytes = device.key_bytes(key)  # tables take a part of what is free now
         return new
 
     def _fill(self, slot: GpuSlot) -> None:
