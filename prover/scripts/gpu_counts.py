@@ -44,6 +44,16 @@ class Instruction:
         return self.name.startswith("IMAD.WIDE")
 
     @property
+    def is_high(self) -> bool:
+        """True for the high half of a product, which takes as long as a wide multiply-add."""
+        return self.name.startswith("IMAD.HI")
+
+    @property
+    def is_low(self) -> bool:
+        """True for a multiply-add of 32 bits, of which a multiprocessor starts twice as many per clock."""
+        return self.name == "IMAD"
+
+    @property
     def is_local(self) -> bool:
         """True for a load or store of what did not fit into registers."""
         return self.name.startswith(("LDL", "STL"))
@@ -51,15 +61,21 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Counts:
-    """Code of a kernel: bytes, registers of a thread, instructions of the whole and of the longest loop."""
+    """Code of a kernel: bytes, registers of a thread, slots of the multipliers, and the longest loop."""
 
     code_bytes: int
     registers: int
     stack_bytes: int
-    wide: int
+    slots: float
     loop: int
     loop_wide: int
+    loop_slots: float
     loop_local: int
+
+
+def multiplier_slots(code: Sequence[Instruction]) -> float:
+    """Return the time that code takes of the multipliers, in wide multiply-adds."""
+    return sum(one.is_wide + one.is_high + one.is_low / 2 for one in code)
 
 
 def longest_loop(code: Sequence[Instruction]) -> list[Instruction]:
@@ -86,9 +102,10 @@ def read_counts(disassembly: str, resources: str) -> dict[str, Counts]:
             code_bytes=code[-1].address + _INSTRUCTION_BYTES,
             registers=used[kernel][0],
             stack_bytes=used[kernel][1],
-            wide=sum(one.is_wide for one in code),
+            slots=multiplier_slots(code),
             loop=len(loop),
             loop_wide=sum(one.is_wide for one in loop),
+            loop_slots=multiplier_slots(loop),
             loop_local=sum(one.is_local for one in loop),
         )
     return found

@@ -67,7 +67,12 @@ DEVICE_PRODUCT void G(mul)(FIELD *r, const FIELD *a, const FIELD *b) {
     limbs_montgomery(r->v, a->v, b->v, m, FIELD_INVERSE);
 }
 
-DEVICE void G(sqr)(FIELD *r, const FIELD *a) { G(mul)(r, a, a); }
+DEVICE_PRODUCT void G(sqr)(FIELD *r, const FIELD *a) {
+    const uint32_t m[LIMBS] = FIELD_MODULUS;
+    uint32_t wide[2 * LIMBS];
+    limbs_sqr_wide(wide, a->v);
+    limbs_reduce_wide(r->v, wide, m, FIELD_INVERSE);
+}
 
 /* r = a * b for a plain number b below the modulus; with b = 1, the plain value of a. */
 DEVICE void G(mul_plain)(uint32_t r[LIMBS], const FIELD *a, const uint32_t b[LIMBS]) {

@@ -94,6 +94,86 @@ DEVICE void limbs_add_shifted(uint32_t even[LIMBS], const uint32_t odd[LIMBS]) {
         : "r"(odd[1]), "r"(odd[2]), "r"(odd[3]), "r"(odd[4]), "r"(odd[5]), "r"(odd[6]), "r"(odd[7]));
 }
 
+/* chains of fewer products than limbs_mad(): pairs += (x[0], x[2], x[4]) * y and so on; the carry out goes to *top */
+DEVICE void limbs_mad_3(uint32_t *pairs, const uint32_t *x, uint32_t y, uint32_t *top) {
+    asm("mad.lo.cc.u32 %0, %7, %10, %0; madc.hi.cc.u32 %1, %7, %10, %1;"
+        "madc.lo.cc.u32 %2, %8, %10, %2; madc.hi.cc.u32 %3, %8, %10, %3;"
+        "madc.lo.cc.u32 %4, %9, %10, %4; madc.hi.cc.u32 %5, %9, %10, %5;"
+        "addc.u32 %6, %6, 0;"
+        : "+&r"(pairs[0]), "+&r"(pairs[1]), "+&r"(pairs[2]), "+&r"(pairs[3]), "+&r"(pairs[4]), "+&r"(pairs[5]), "+&r"(*top)
+        : "r"(x[0]), "r"(x[2]), "r"(x[4]), "r"(y));
+}
+
+DEVICE void limbs_mad_2(uint32_t *pairs, const uint32_t *x, uint32_t y, uint32_t *top) {
+    asm("mad.lo.cc.u32 %0, %5, %7, %0; madc.hi.cc.u32 %1, %5, %7, %1;"
+        "madc.lo.cc.u32 %2, %6, %7, %2; madc.hi.cc.u32 %3, %6, %7, %3;"
+        "addc.u32 %4, %4, 0;"
+        : "+&r"(pairs[0]), "+&r"(pairs[1]), "+&r"(pairs[2]), "+&r"(pairs[3]), "+&r"(*top)
+        : "r"(x[0]), "r"(x[2]), "r"(y));
+}
+
+DEVICE void limbs_mad_1(uint32_t *pairs, const uint32_t *x, uint32_t y, uint32_t *top) {
+    asm("mad.lo.cc.u32 %0, %3, %4, %0; madc.hi.cc.u32 %1, %3, %4, %1; addc.u32 %2, %2, 0;"
+        : "+&r"(pairs[0]), "+&r"(pairs[1]), "+&r"(*top)
+        : "r"(x[0]), "r"(y));
+}
+
+/* wide += (x[0]^2, ..., x[7]^2) without a carry out */
+DEVICE void limbs_add_squares(uint32_t wide[2 * LIMBS], const uint32_t x[LIMBS]) {
+    asm("mad.lo.cc.u32 %0, %16, %16, %0; madc.hi.cc.u32 %1, %16, %16, %1;"
+        "madc.lo.cc.u32 %2, %17, %17, %2; madc.hi.cc.u32 %3, %17, %17, %3;"
+        "madc.lo.cc.u32 %4, %18, %18, %4; madc.hi.cc.u32 %5, %18, %18, %5;"
+        "madc.lo.cc.u32 %6, %19, %19, %6; madc.hi.cc.u32 %7, %19, %19, %7;"
+        "madc.lo.cc.u32 %8, %20, %20, %8; madc.hi.cc.u32 %9, %20, %20, %9;"
+        "madc.lo.cc.u32 %10, %21, %21, %10; madc.hi.cc.u32 %11, %21, %21, %11;"
+        "madc.lo.cc.u32 %12, %22, %22, %12; madc.hi.cc.u32 %13, %22, %22, %13;"
+        "madc.lo.cc.u32 %14, %23, %23, %14; madc.hi.u32 %15, %23, %23, %15;"
+        : "+&r"(wide[0]), "+&r"(wide[1]), "+&r"(wide[2]), "+&r"(wide[3]), "+&r"(wide[4]), "+&r"(wide[5]), "+&r"(wide[6]),
+          "+&r"(wide[7]), "+&r"(wide[8]), "+&r"(wide[9]), "+&r"(wide[10]), "+&r"(wide[11]), "+&r"(wide[12]), "+&r"(wide[13]),
+          "+&r"(wide[14]), "+&r"(wide[15])
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(x[4]), "r"(x[5]), "r"(x[6]), "r"(x[7]));
+}
+
+#define LIMBS_16(a)                                                                                                    \
+    "+&r"(a[0]), "+&r"(a[1]), "+&r"(a[2]), "+&r"(a[3]), "+&r"(a[4]), "+&r"(a[5]), "+&r"(a[6]), "+&r"(a[7]), "+&r"(a[8]), \
+        "+&r"(a[9]), "+&r"(a[10]), "+&r"(a[11]), "+&r"(a[12]), "+&r"(a[13]), "+&r"(a[14]), "+&r"(a[15])
+
+/* a += b << 32, of which the highest limb of b is 0, without a carry out */
+DEVICE void limbs_add_odd_wide(uint32_t a[2 * LIMBS], const uint32_t b[2 * LIMBS]) {
+    asm("add.cc.u32 %1, %1, %16; addc.cc.u32 %2, %2, %17; addc.cc.u32 %3, %3, %18; addc.cc.u32 %4, %4, %19;"
+        "addc.cc.u32 %5, %5, %20; addc.cc.u32 %6, %6, %21; addc.cc.u32 %7, %7, %22; addc.cc.u32 %8, %8, %23;"
+        "addc.cc.u32 %9, %9, %24; addc.cc.u32 %10, %10, %25; addc.cc.u32 %11, %11, %26; addc.cc.u32 %12, %12, %27;"
+        "addc.cc.u32 %13, %13, %28; addc.cc.u32 %14, %14, %29; addc.u32 %15, %15, %30;"
+        : LIMBS_16(a)
+        : "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "r"(b[4]), "r"(b[5]), "r"(b[6]), "r"(b[7]), "r"(b[8]), "r"(b[9]),
+          "r"(b[10]), "r"(b[11]), "r"(b[12]), "r"(b[13]), "r"(b[14]));
+}
+
+/* a *= 2 without a carry out; a[0] is 0 */
+DEVICE void limbs_double_wide(uint32_t a[2 * LIMBS]) {
+    asm("add.cc.u32 %1, %1, %1; addc.cc.u32 %2, %2, %2; addc.cc.u32 %3, %3, %3; addc.cc.u32 %4, %4, %4;"
+        "addc.cc.u32 %5, %5, %5; addc.cc.u32 %6, %6, %6; addc.cc.u32 %7, %7, %7; addc.cc.u32 %8, %8, %8;"
+        "addc.cc.u32 %9, %9, %9; addc.cc.u32 %10, %10, %10; addc.cc.u32 %11, %11, %11; addc.cc.u32 %12, %12, %12;"
+        "addc.cc.u32 %13, %13, %13; addc.cc.u32 %14, %14, %14; addc.u32 %15, %15, %15;"
+        : LIMBS_16(a));
+}
+
+/* a -= b; returns all ones when there is a borrow, else 0 */
+DEVICE uint32_t limbs_sub_wide(uint32_t a[2 * LIMBS], const uint32_t b[2 * LIMBS]) {
+    uint32_t borrow;
+    asm("sub.cc.u32 %0, %0, %17; subc.cc.u32 %1, %1, %18; subc.cc.u32 %2, %2, %19; subc.cc.u32 %3, %3, %20;"
+        "subc.cc.u32 %4, %4, %21; subc.cc.u32 %5, %5, %22; subc.cc.u32 %6, %6, %23; subc.cc.u32 %7, %7, %24;"
+        "subc.cc.u32 %8, %8, %25; subc.cc.u32 %9, %9, %26; subc.cc.u32 %10, %10, %27; subc.cc.u32 %11, %11, %28;"
+        "subc.cc.u32 %12, %12, %29; subc.cc.u32 %13, %13, %30; subc.cc.u32 %14, %14, %31; subc.cc.u32 %15, %15, %32;"
+        "subc.u32 %16, 0, 0;"
+        : LIMBS_16(a), "=r"(borrow)
+        : "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "r"(b[4]), "r"(b[5]), "r"(b[6]), "r"(b[7]), "r"(b[8]), "r"(b[9]),
+          "r"(b[10]), "r"(b[11]), "r"(b[12]), "r"(b[13]), "r"(b[14]), "r"(b[15]));
+    return borrow;
+}
+
+#undef LIMBS_16
+
 #else
 
 #include "field/mont256.h"
@@ -113,9 +193,9 @@ DEVICE void limbs_mul(uint32_t pairs[LIMBS], const uint32_t *x, uint32_t y) {
     }
 }
 
-DEVICE void limbs_mad(uint32_t pairs[LIMBS], const uint32_t *x, uint32_t y, uint32_t *top) {
+static inline void limbs_mad_some(uint32_t *pairs, const uint32_t *x, uint32_t y, int products, uint32_t *top) {
     uint32_t carry = 0;
-    for (int i = 0; i < LIMBS; i += 2) {
+    for (int i = 0; i < 2 * products; i += 2) {
         const uint64_t product = (uint64_t)x[i] * y;
         pairs[i] = limbs_add_carry(pairs[i], (uint32_t)product, &carry);
         pairs[i + 1] = limbs_add_carry(pairs[i + 1], (uint32_t)(product >> 32), &carry);
@@ -123,6 +203,11 @@ DEVICE void limbs_mad(uint32_t pairs[LIMBS], const uint32_t *x, uint32_t y, uint
     MONT256_INVARIANT(*top + (uint64_t)carry <= UINT32_MAX);
     *top += carry;
 }
+
+DEVICE void limbs_mad(uint32_t pairs[LIMBS], const uint32_t *x, uint32_t y, uint32_t *top) { limbs_mad_some(pairs, x, y, 4, top); }
+DEVICE void limbs_mad_3(uint32_t *pairs, const uint32_t *x, uint32_t y, uint32_t *top) { limbs_mad_some(pairs, x, y, 3, top); }
+DEVICE void limbs_mad_2(uint32_t *pairs, const uint32_t *x, uint32_t y, uint32_t *top) { limbs_mad_some(pairs, x, y, 2, top); }
+DEVICE void limbs_mad_1(uint32_t *pairs, const uint32_t *x, uint32_t y, uint32_t *top) { limbs_mad_some(pairs, x, y, 1, top); }
 
 DEVICE void limbs_mad_closed(uint32_t pairs[LIMBS], const uint32_t *x, uint32_t y) {
     uint32_t carry = 0;
@@ -170,6 +255,39 @@ DEVICE void limbs_add_shifted(uint32_t even[LIMBS], const uint32_t odd[LIMBS]) {
     MONT256_INVARIANT(carry == 0);
 }
 
+DEVICE void limbs_add_squares(uint32_t wide[2 * LIMBS], const uint32_t x[LIMBS]) {
+    uint32_t carry = 0;
+    for (int i = 0; i < LIMBS; i++) {
+        const uint64_t square = (uint64_t)x[i] * x[i];
+        wide[2 * i] = limbs_add_carry(wide[2 * i], (uint32_t)square, &carry);
+        wide[2 * i + 1] = limbs_add_carry(wide[2 * i + 1], (uint32_t)(square >> 32), &carry);
+    }
+    MONT256_INVARIANT(carry == 0);
+}
+
+DEVICE void limbs_add_odd_wide(uint32_t a[2 * LIMBS], const uint32_t b[2 * LIMBS]) {
+    uint32_t carry = 0;
+    for (int i = 1; i < 2 * LIMBS; i++) a[i] = limbs_add_carry(a[i], b[i - 1], &carry);
+    MONT256_INVARIANT(carry == 0 && b[2 * LIMBS - 1] == 0);
+}
+
+DEVICE void limbs_double_wide(uint32_t a[2 * LIMBS]) {
+    uint32_t carry = 0;
+    MONT256_INVARIANT(a[0] == 0);
+    for (int i = 1; i < 2 * LIMBS; i++) a[i] = limbs_add_carry(a[i], a[i], &carry);
+    MONT256_INVARIANT(carry == 0);
+}
+
+DEVICE uint32_t limbs_sub_wide(uint32_t a[2 * LIMBS], const uint32_t b[2 * LIMBS]) {
+    uint32_t borrow = 0;
+    for (int i = 0; i < 2 * LIMBS; i++) {
+        const uint64_t difference = (uint64_t)a[i] - b[i] - borrow;
+        a[i] = (uint32_t)difference;
+        borrow = (uint32_t)(difference >> 63);
+    }
+    return 0u - borrow;
+}
+
 #endif
 
 DEVICE uint32_t limbs_or(const uint32_t a[LIMBS]) {
@@ -208,6 +326,77 @@ DEVICE void limbs_montgomery(uint32_t r[LIMBS], const uint32_t a[LIMBS], const u
     }
     /* After the last step, which cleared second[0], `first` holds the even part. */
     limbs_add_shifted(first, second);
+    limbs_reduce(r, first, m);
+}
+
+/* wide = a * b. The products of one limb of b go to two rows: those at even places to `wide`, those at odd places to `odd`. A row's
+ * limb above a product's is 0, or a carry. */
+DEVICE void limbs_mul_wide(uint32_t wide[2 * LIMBS], const uint32_t a[LIMBS], const uint32_t b[LIMBS]) {
+    uint32_t odd[2 * LIMBS];
+    DEVICE_UNROLL
+    for (int i = LIMBS; i < 2 * LIMBS; i++) wide[i] = odd[i] = 0;
+    limbs_mul(wide, a, b[0]);
+    limbs_mul(odd, a + 1, b[0]);
+    DEVICE_UNROLL
+    for (int i = 1; i < LIMBS; i++) {
+        if (i % 2) {
+            limbs_mad(odd + i - 1, a, b[i], &odd[i + LIMBS - 1]);
+            if (i < LIMBS - 1) {
+                limbs_mad(wide + i + 1, a + 1, b[i], &wide[i + LIMBS + 1]);
+            } else {
+                limbs_mad_closed(wide + i + 1, a + 1, b[i]);
+            }
+        } else {
+            limbs_mad(wide + i, a, b[i], &wide[i + LIMBS]);
+            limbs_mad(odd + i, a + 1, b[i], &odd[i + LIMBS]);
+        }
+    }
+    limbs_add_odd_wide(wide, odd);
+}
+
+/* wide = a^2: each product of two limbs once, doubled, and the squares of limbs. */
+DEVICE void limbs_sqr_wide(uint32_t wide[2 * LIMBS], const uint32_t a[LIMBS]) {
+    uint32_t odd[2 * LIMBS];
+    DEVICE_UNROLL
+    for (int i = 0; i < 2 * LIMBS; i++) wide[i] = odd[i] = 0;
+    limbs_mul(odd, a + 1, a[0]);
+    limbs_mad_3(wide + 2, a + 2, a[0], &wide[8]);
+    limbs_mad_3(odd + 2, a + 2, a[1], &odd[8]);
+    limbs_mad_3(wide + 4, a + 3, a[1], &wide[10]);
+    limbs_mad_3(odd + 4, a + 3, a[2], &odd[10]);
+    limbs_mad_2(wide + 6, a + 4, a[2], &wide[10]);
+    limbs_mad_2(odd + 6, a + 4, a[3], &odd[10]);
+    limbs_mad_2(wide + 8, a + 5, a[3], &wide[12]);
+    limbs_mad_2(odd + 8, a + 5, a[4], &odd[12]);
+    limbs_mad_1(wide + 10, a + 6, a[4], &wide[12]);
+    limbs_mad_1(odd + 10, a + 6, a[5], &odd[12]);
+    limbs_mad_1(wide + 12, a + 7, a[5], &wide[14]);
+    limbs_mad_1(odd + 12, a + 7, a[6], &odd[14]);
+    limbs_add_odd_wide(wide, odd);
+    limbs_double_wide(wide);
+    limbs_add_squares(wide, a);
+}
+
+/* r = wide / 2^256 mod m, for wide < 2^256 m. The low half is cleared as by limbs_montgomery(); the high half is added at the end. */
+DEVICE void limbs_reduce_wide(uint32_t r[LIMBS], const uint32_t wide[2 * LIMBS], const uint32_t m[LIMBS], uint32_t inverse) {
+    uint32_t first[LIMBS], second[LIMBS];
+    DEVICE_UNROLL
+    for (int i = 0; i < LIMBS; i++) first[i] = wide[i];
+    DEVICE_UNROLL
+    for (int i = 0; i < LIMBS; i += 2) {
+        uint32_t q = (i > 0 ? first[0] + second[1] : first[0]) * inverse;
+        if (i > 0) {
+            limbs_mad_shifted(second, &first[0], second, m + 1, q);
+        } else {
+            limbs_mul(second, m + 1, q);
+        }
+        limbs_mad(first, m, q, &second[7]);
+        q = (second[0] + first[1]) * inverse;
+        limbs_mad_shifted(first, &second[0], first, m + 1, q);
+        limbs_mad(second, m, q, &first[7]);
+    }
+    limbs_add_shifted(first, second);
+    limbs_add(first, first, wide + LIMBS);
     limbs_reduce(r, first, m);
 }
 

@@ -1,7 +1,7 @@
 /* field/fp2_shared.h - arithmetic in Fp2 from that in Fp, one text for the CPU and the GPU.
  *
  * The including header defines the types fp and fp2, the functions of Fp, and HOT and COLD: the qualifiers of functions that must be
- * inlined, and of those that must not cost their callers registers.
+ * inlined, and of those that must not cost their callers registers; and FP2_OWN_MUL where it has its own fp2_mul().
  */
 
 HOT void fp2_set_zero(fp2 *r) {
@@ -28,6 +28,7 @@ HOT void fp2_double(fp2 *r, const fp2 *a) { fp2_add(r, a, a); }
 HOT int fp2_is_zero(const fp2 *a) { return fp_is_zero(&a->c0) & fp_is_zero(&a->c1); }
 HOT int fp2_equal(const fp2 *a, const fp2 *b) { return fp_equal(&a->c0, &b->c0) & fp_equal(&a->c1, &b->c1); }
 
+#if !defined(FP2_OWN_MUL)
 /* Karatsuba: three products. The sums stay below 2p, which fp_mul accepts. */
 HOT void fp2_mul(fp2 *r, const fp2 *a, const fp2 *b) {
     fp sum_a, sum_b, low, high, mid;
@@ -40,6 +41,7 @@ HOT void fp2_mul(fp2 *r, const fp2 *a, const fp2 *b) {
     fp_sub(&mid, &mid, &low);
     fp_sub(&r->c1, &mid, &high);
 }
+#endif
 
 /* (c0 + c1)(c0 - c1), 2*c0*c1. */
 HOT void fp2_sqr(fp2 *r, const fp2 *a) {
