@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Tests and measurements on a GPU, in stages of less than ten minutes: gpu.sh build|keys [name...]|test|sanitize|bench|soak|peer|all [--again]
-#   build     libgroth16_cuda.so, the checks and the benchmarks, in prover/build/cuda, for the GPU that is here or for
-#             GPU_ARCHITECTURES=90; with nvcc (NVCC=), or packages (prover/scripts/cuda_compiler.bash);
-#             `kernel` is the part of it that needs a C compiler alone: gpu_proof
-#   keys      keys and inputs for whole proofs, in prover/build/cuda/keys (gpu_keys.py has names and sizes); needs Python with the
-#             prover (make native), and no GPU. Existing keys are not made again. All keys found there are used
-#   test      the GPU against the host: kernels and whole proofs; JSON lines in prover/build/cuda/results/test*.jsonl
-#   sanitize  the small half of it under compute-sanitizer: memcheck, racecheck, initcheck
-#   bench     rates and times, one JSON file each in prover/build/cuda/results; with Python and the prover also those of its server
-#   soak      10,000 proofs in a row (SOAK_PROOFS=, SOAK_KEY=), each verified, 1,000 a piece
-#   peer      multiplications and transforms compared with another program (PEER=) on the same numbers; gpu_peer.py has its interface
+# Tests and measurements on a GPU: gpu.sh pack|run|soak|service|peer [--again]
+#   pack     on any machine with Python and the prover (make native): library, programs, circuits and inputs in prover/build/gpu, which
+#            is what a machine with a GPU needs next to this folder; 64 MiB at most. For one architecture, GPU_ARCHITECTURES=90; with nvcc
+#            (NVCC=), or packages (prover/scripts/cuda_compiler.bash). Its parts: `build`, of which `kernel` needs a C compiler alone,
+#            and `circuits [name...]` (gpu_keys.py has names)
+#   run      on a machine with a GPU and its driver, and nothing else: half an hour in pieces of five minutes at most. RUN_SECONDS=550
+#            ends a call in that time, with exit code 3 when pieces are left; the next call continues. --dry-run lists the pieces and
+#            starts each program. Each line of JSON has predicted next to measured; files are in prover/build/gpu/results
+#   soak     10,000 proofs in a row (SOAK_PROOFS=, SOAK_KEY=), each verified, 1,000 a piece
+#   service  a server from the request to the proof's JSON; needs Python with the prover
+#   peer     multiplications and transforms compared with another program (PEER=) on the same numbers; gpu_peer.py has its interface
 # A stage fails when one of its checks does. Pieces that passed with the same library are skipped (--again runs them), so a stopped
-# stage resumes: see gpu/pieces.bash. Order on a new machine: build keys test bench sanitize soak.
+# stage resumes: see gpu/pieces.bash.
 # GPU_LIBRARY= names another library for whole proofs, for example libgroth16_cuda_host.so, which needs no GPU; GPU_BUILD= names
-# another folder than prover/build/cuda.
+# another folder than prover/build/gpu.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=prover/bench/gpu/pieces.bash
@@ -22,11 +22,14 @@ cd "$(dirname "$0")/../.."
 . prover/scripts/cuda_compiler.bash
 
 native=prover/native
-build=${GPU_BUILD:-prover/build/cuda}
+build=${GPU_BUILD:-prover/build/gpu}
+objects=prover/build/cuda
+if [ -n "${GPU_BUILD:-}" ]; then objects=$build/objects; fi
 results=$build/results
 keys=$build/keys
 library=${GPU_LIBRARY:-$build/libgroth16_cuda.so}
 python=.venv/bin/python
+PACK_BYTES=$((64 << 20))
 LARGE_KEY=100000000 # bytes, above which a key's proofs are measured and verified, but not compared with the CPU's
 GRAPH_KEY=40000000  # bytes, above which domains are too large for graphs
 SOAK_PIECE=1000     # proofs
@@ -39,7 +42,7 @@ compile() {
     digest=$({
         echo "$@"
         find "$native"/{cuda,include,src,tests} shared/native -name '*.[ch]*' -type f -print0 | LC_ALL=C sort -z | xargs -0 cat
-        cat prover/bench/gpu/*.cu prover/bench/gpu/*.h
+        cat prover/bench/gpu/*.cu prover/bench/gpu/*.c prover/bench/gpu/*.h
     } | sha256sum)
     if [ -s "$file" ] && [ "$(cat "$file.digest" 2>/dev/null)" = "$digest" ]; then return; fi
     rm -f "$file.digest"
@@ -56,17 +59,17 @@ wait_for() {
     return $failed
 }
 
-# The kernel and gpu_proof, with the compiler alone. Backends and their options are those of prover/CMakeLists.txt, which a test compares.
+# The kernel, gpu_proof, gpu_setup and gpu_model, with the compiler alone. Backends and their options are those of prover/CMakeLists.txt, which a test compares.
 stage_kernel() {
-    local options=(cc -std=gnu11 -fPIC -I "$native/include" -I "$native/src" -I shared/native) level objects=() jobs=() source name
+    local options=(cc -std=gnu11 -fPIC -I "$native/include" -I "$native/src" -I shared/native) level linked=() jobs=() source name
     read -ra level <<<"${GPU_KERNEL_OPTIONS:--O3 -DNDEBUG}"
     options+=("-DG16_VERSION=\"$(sed -n 's/^version = "\(.*\)"/\1/p' prover/pyproject.toml)\"")
     options+=("${level[@]}")
-    mkdir -p "$build/kernel"
+    mkdir -p "$objects/kernel"
     # backend <name> <options...>: takes minutes of one CPU.
     backend() {
-        objects+=("$build/kernel/backend_$1.o")
-        compile "$build/kernel/backend_$1.o" "${options[@]}" "${@:2}" "-DG16_COMPILE_${1^^}" -c "$native/src/backend.c" &
+        linked+=("$objects/kernel/backend_$1.o")
+        compile "$objects/kernel/backend_$1.o" "${options[@]}" "${@:2}" "-DG16_COMPILE_${1^^}" -c "$native/src/backend.c" &
         jobs+=($!)
     }
     backend portable
@@ -84,11 +87,14 @@ stage_kernel() {
         name=${name%.c}
         name=${name//\//_}
         if [ "$name" = backend ]; then continue; fi
-        objects+=("$build/kernel/$name.o")
-        compile "$build/kernel/$name.o" "${options[@]}" -c "$source"
+        linked+=("$objects/kernel/$name.o")
+        compile "$objects/kernel/$name.o" "${options[@]}" -c "$source"
     done
     wait_for "${jobs[@]}"
-    cc -O2 -Wall -Wextra -I "$native/include" -I "$native" -o "$build/gpu_proof" "$native"/tests/gpu_proof*.c "${objects[@]}" -lpthread -ldl
+    cc -O2 -Wall -Wextra -I "$native/include" -I "$native" -o "$build/gpu_proof" "$native"/tests/gpu_proof*.c "${linked[@]}" -lpthread -ldl
+    cc -O2 -Wall -Wextra -I "$native/include" -o "$build/gpu_setup" prover/bench/gpu/gpu_setup.c "${linked[@]}" -lpthread -ldl
+    cc -std=gnu11 -O1 -Wall -Wextra -I "$native" -I "$native/src" -I "$native/tests" -I shared/native -o "$build/gpu_model" \
+        prover/bench/gpu/gpu_model.c -lpthread
 }
 
 stage_build() {
@@ -99,52 +105,82 @@ stage_build() {
         export GPU_ARCHITECTURES
     fi
     local options=(-O3 -std=c++17 -I "$native" -I "$native/src" -I "$native/tests" -I shared/native) architecture jobs=()
+    local bare=(-cudart static -Xcompiler "-static-libstdc++,-static-libgcc")
     for architecture in $GPU_ARCHITECTURES; do
         options+=(-gencode "arch=compute_$architecture,code=sm_$architecture")
     done
-    mkdir -p "$build" "$results"
+    mkdir -p "$build" "$objects"
     local host=(cc -std=gnu11 -O3 -Wall -Wextra -I shared/native -I "$native" -I "$native/src" -I "$native/tests" -c)
-    compile "$build/testing_cuda_runs.o" "${host[@]}" "$native/tests/testing_cuda_runs.c"
-    compile "$build/gpu_check.o" "${host[@]}" "$native/tests/gpu_check.c"
+    compile "$objects/testing_cuda_runs.o" "${host[@]}" "$native/tests/testing_cuda_runs.c"
+    compile "$objects/gpu_check.o" "${host[@]}" "$native/tests/gpu_check.c"
     # Each of the three takes minutes of one CPU: G2 has large kernels.
-    compile "$build/gpu_hooks.o" "$NVCC" "${options[@]}" -c "$native/tests/gpu_hooks.cu" &
+    compile "$objects/gpu_hooks.o" "$NVCC" "${options[@]}" -c "$native/tests/gpu_hooks.cu" &
     jobs+=($!)
     prover/scripts/native cuda-library "$(realpath "$build")/libgroth16_cuda.so" &
     jobs+=($!)
-    compile "$build/gpu_bench" "$NVCC" "${options[@]}" -Xptxas -v prover/bench/gpu/gpu_bench.cu &
+    compile "$objects/gpu_bench" "$NVCC" "${options[@]}" "${bare[@]}" prover/bench/gpu/gpu_bench.cu &
     jobs+=($!)
     stage_kernel
     wait_for "${jobs[@]}"
-    cp "$build/gpu_bench.log" "$results/ptxas.log"
-    "$NVCC" "${options[@]}" -o "$build/gpu_check" "$build/gpu_check.o" "$build/testing_cuda_runs.o" "$build/gpu_hooks.o"
-    echo "built $build/libgroth16_cuda.so, $build/gpu_check, $build/gpu_proof and $build/gpu_bench"
+    cp "$objects/gpu_bench" "$build/gpu_bench"
+    "$NVCC" "${options[@]}" "${bare[@]}" -o "$build/gpu_check" "$objects/gpu_check.o" "$objects/testing_cuda_runs.o" "$objects/gpu_hooks.o"
 }
 
-stage_keys() {
+stage_circuits() {
     "$python" shared/bench/bench.py gpu keys "$keys" "$@"
 }
 
-# each_key <command>: the command with every key and its inputs.
-each_key() {
-    local key
-    compgen -G "$keys/*.key" >/dev/null || {
-        echo "gpu.sh: there are no keys in $keys: make them with \`prover/bench/gpu.sh keys\`, here or on another machine" >&2
+# Fails when what travels is too large.
+check_pack() {
+    local size
+    size=$(du --bytes --summarize --exclude results --exclude objects --exclude '*_[0-9]*.key' "$build" | cut -f 1)
+    echo "$build: $size bytes of $PACK_BYTES; its programs need glibc $(cat "$build"/gpu_* | grep -ao 'GLIBC_2\.[0-9]*' | sort -uV | tail -n 1)"
+    [ "$size" -le "$PACK_BYTES" ] || {
+        echo "gpu.sh: $build is too large" >&2
         return 1
     }
-    for key in "$keys"/*.key; do
-        "$1" "$key" "${key%.key}.inputs"
+}
+
+stage_pack() {
+    stage_build
+    stage_circuits "$@"
+    check_pack
+}
+
+# each_key <command>: the command with every key and its inputs; a dry run has not made the keys.
+each_key() {
+    local inputs key
+    for inputs in "$keys"/*.inputs; do
+        key=${inputs%.inputs}.key
+        if [ -e "$key" ] || [ -n "${DRY_RUN:-}" ]; then "$1" "$key" "$inputs"; fi
     done
 }
 
-# Whether a file has so many bytes at least.
+# Whether a file has so many bytes at least; a key that a dry run has not made counts as small.
 is_larger() {
-    [ "$(stat -L -c %s "$1")" -ge "$2" ]
+    [ -e "$1" ] && [ "$(stat -L -c %s "$1")" -ge "$2" ]
+}
+
+# Keys from circuits, by the kernel.
+run_setups() {
+    local circuit
+    for circuit in "$keys"/*.circuit; do
+        if [ -e "$circuit" ] && { [ ! -e "${circuit%.circuit}.key" ] || [ -n "${DRY_RUN:-}" ]; }; then
+            piece "setup_$(basename "$circuit" .circuit).json" "$build/gpu_setup" "$circuit" "${circuit%.circuit}.key"
+        fi
+    done
+}
+
+# Software computes the batches of all keys but one for minutes; GPU_SLOW=1 tests those too.
+is_slow() {
+    [ -n "${GPU_LIBRARY:-}" ] && [ "$1" != tiny ]
 }
 
 test_proofs() {
     if is_larger "$1" $LARGE_KEY; then return; fi
     local name
     name=$(basename "$1" .key)
+    if [ -z "${GPU_SLOW:-}" ] && is_slow "$name"; then return; fi
     piece "test_proofs_$name.jsonl" "$build/gpu_proof" check "$library" "$1" "$2"
     # Once more with witnesses of the GPU, which leaves them to the CPU for circuits of this size otherwise.
     piece "test_proofs_witness_$name.jsonl" env GROTH16_CUDA_WITNESS=device "$build/gpu_proof" check "$library" "$1" "$2"
@@ -152,20 +188,123 @@ test_proofs() {
     piece "test_devices_$name.jsonl" "$build/gpu_proof" devices "$library" "$1" "$2"
 }
 
-stage_test() {
-    if [ -z "${GPU_LIBRARY:-}" ]; then piece test.jsonl "$build/gpu_check"; fi
-    each_key test_proofs
-    end_pieces
+# measure <name of the result> <command...>
+measure() {
+    piece "$1.json" "${@:2}"
 }
 
-stage_sanitize() {
+run_rates() {
+    local mib name
+    piece_limit=30
+    for name in imad_wide_rate mul_imad sqr_imad madd_g1 madd_g2; do measure "gpu_$name" "$build/gpu_bench" "$name"; done
+    for mib in 32 512 4096 16384; do measure "gpu_gather_$mib" "$build/gpu_bench" gather $mib; done
+}
+
+run_kernels() {
+    local log2
+    piece_limit=60
+    for log2 in 14 15 16 17 18 19 20 21 22 23; do measure "gpu_sweep_g1_$log2" "$build/gpu_bench" sweep_g1 $log2; done
+    for log2 in 14 15 16 17 18 19 20 21 22; do measure "gpu_sweep_g2_$log2" "$build/gpu_bench" sweep_g2 $log2; done
+    piece_limit=30
+    for log2 in 14 15 16 17 18 19 20 21 22 23 24; do measure "gpu_ntt_$log2" "$build/gpu_bench" ntt $log2; done
+    # 64 at once, of several proofs.
+    measure gpu_msm_batch64_15 "$build/gpu_bench" msm_g1 15 1 0 64
+    measure gpu_msm_g2_batch64_15 "$build/gpu_bench" msm_g2 15 1 0 64
+    # One chain for each Merkle path. What a whole witness takes is with the proofs: witness_ms.
+    measure gpu_witness_append_32_500 "$build/gpu_bench" witness 1000 32
+}
+
+measure_proofs() {
+    local name
+    name=$(basename "$1" .key)
+    if is_slow "$name"; then return; fi
+    measure "proof_$name" "$build/gpu_proof" bench "$library" "$1" "$2"
+    measure "gpu_prove_tput_$name" "$build/gpu_proof" rate "$library" "$1" "$2"
+    # What graphs gain, and the times of stages, of which a graph shows only the whole. Large circuits have none.
+    if ! is_larger "$1" $GRAPH_KEY; then
+        measure "gpu_prove_tput_launches_$name" env GROTH16_CUDA_GRAPHS=never "$build/gpu_proof" rate "$library" "$1" "$2"
+    fi
+}
+
+# The five largest kernels, by counters of the hardware where NVIDIA's profiler is installed; else their times are in the sweeps.
+run_profiles() {
+    local kernel
+    if ! command -v ncu >/dev/null; then
+        echo "gpu.sh: SKIPPED for want of ncu: counters of kernels; accumulate_ms, reduce_ms and sort_ms of the sweeps are their times" >&2
+        return
+    fi
+    piece_limit=180
+    for kernel in g1_msm_accumulate g2_msm_accumulate g1_msm_reduce_buckets msm_sort_buckets; do
+        piece "profile_$kernel.txt" ncu --set full --kernel-name "${kernel}_kernel" --launch-count 1 "$build/gpu_bench" "msm_${kernel:0:2}" 20 1
+    done
+    piece profile_ntt_pass.txt ncu --set full --kernel-name ntt_pass_kernel --launch-count 1 "$build/gpu_bench" ntt 22
+}
+
+run_sanitizer() {
     local tool
-    for tool in memcheck racecheck initcheck; do
+    if ! command -v compute-sanitizer >/dev/null; then
+        echo "gpu.sh: SKIPPED for want of compute-sanitizer: memcheck, racecheck and initcheck" >&2
+        return
+    fi
+    for tool in racecheck memcheck initcheck; do
         local checked=(compute-sanitizer --tool "$tool" --error-exitcode 1)
         piece "sanitize_${tool}_kernels.log" "${checked[@]}" "$build/gpu_check" small
         piece "sanitize_${tool}_check.log" \
             "${checked[@]}" "$build/gpu_proof" check "$library" "$keys/tiny.key" "$keys/tiny.inputs"
     done
+}
+
+# Whether there is a GPU, or a library that needs none.
+has_gpu() {
+    [ -n "${GPU_LIBRARY:-}${DRY_RUN:-}" ] || nvidia-smi --list-gpus 2>/dev/null | grep -q .
+}
+
+# Each program without words says how it is used.
+start_programs() {
+    local program status
+    for program in gpu_setup gpu_proof gpu_model gpu_check gpu_bench; do
+        if [ ! -e "$build/$program" ] && [ -n "${GPU_LIBRARY:-}" ]; then continue; fi
+        status=0
+        "$build/$program" >/dev/null 2>&1 || status=$?
+        [ "$status" = 2 ] || {
+            echo "gpu.sh: $build/$program does not start (status $status): $("$build/$program" 2>&1 | head -n 1)" >&2
+            return 1
+        }
+    done
+}
+
+stage_run() {
+    local memory
+    if ! has_gpu; then
+        echo "gpu.sh: SKIPPED for want of a GPU (nvidia-smi lists none): nothing was tested or measured" >&2
+        return
+    fi
+    check_pack
+    start_programs
+    mkdir -p "$results"
+    memory=$( (nvidia-smi --query-gpu=memory.free --format=csv,noheader,nounits 2>/dev/null || echo 144384) | head -n 1)
+    piece_limit=30
+    if [ -z "${GPU_LIBRARY:-}" ]; then
+        piece gpu.csv nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,memory.free,ecc.errors.uncorrected.volatile.total --format=csv
+        run_rates
+    fi
+    piece_limit=300
+    run_setups
+    measure model_append_32_500 "$build/gpu_model" $((memory / 1024)) append_32_500
+    each_key measure_proofs
+    if [ -z "${GPU_LIBRARY:-}" ]; then
+        run_kernels
+        piece_limit=300
+        piece test.jsonl "$build/gpu_check" all
+    fi
+    piece_limit=300
+    each_key test_proofs
+    if [ -z "${GPU_LIBRARY:-}" ]; then
+        run_profiles
+        piece_limit=300
+        run_sanitizer
+    fi
+    if [ -n "${DRY_RUN:-}" ]; then echo "$planned_seconds s at most"; fi
     end_pieces
 }
 
@@ -185,57 +324,15 @@ stage_soak() {
         tee "$results/soak.json"
 }
 
-# measure <name of the result> <command...>
-measure() {
-    piece "$1.json" "${@:2}"
-}
-
-measure_proofs() {
-    local name
-    name=$(basename "$1" .key)
-    measure "proof_$name" "$build/gpu_proof" bench "$library" "$1" "$2"
-    measure "gpu_prove_tput_$name" "$build/gpu_proof" rate "$library" "$1" "$2"
-    # What graphs gain, and the times of stages, of which a graph shows only the whole. Large circuits have none.
-    if ! is_larger "$1" $GRAPH_KEY; then
-        measure "gpu_prove_tput_launches_$name" env GROTH16_CUDA_GRAPHS=never "$build/gpu_proof" rate "$library" "$1" "$2"
-    fi
-}
-
-# A server, from the request to the proof in JSON.
-measure_service() {
-    local key=$keys/$1.key how
-    if [ ! -e "$key" ] || [ ! -e "$keys/$1.json" ]; then return; fi
-    for how in latency throughput; do
-        measure "gpu_service_${how}_$1" "$python" shared/bench/bench.py gpu service --cuda-library "$library" "$how" "$key" "$keys/$1.json"
+stage_service() {
+    local name how
+    for name in append_32_500 inclusion_32_4; do
+        if [ ! -e "$keys/$name.key" ]; then continue; fi
+        for how in latency throughput; do
+            measure "gpu_service_${how}_$name" "$python" shared/bench/bench.py gpu service --cuda-library "$library" "$how" "$keys/$name.key" \
+                "$keys/$name.json"
+        done
     done
-}
-
-stage_bench() {
-    local log2 name bench=$build/gpu_bench
-    mkdir -p "$results"
-    if [ -z "${GPU_LIBRARY:-}" ]; then
-        nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,ecc.errors.uncorrected.volatile.total --format=csv |
-            tee "$results/gpu.csv"
-        for name in imad_wide_rate mul_imad madd_g1 madd_g2; do measure "gpu_$name" "$bench" "$name"; done
-        for log2 in 15 16 18 20 22 23; do measure "gpu_msm_g1_$log2" "$bench" msm_g1 "$log2"; done
-        for log2 in 15 16 18 20 22; do measure "gpu_msm_g2_$log2" "$bench" msm_g2 "$log2"; done
-        for log2 in 14 15 16 18 19 20 22 23 24; do measure "gpu_ntt_$log2" "$bench" ntt "$log2"; done
-        # With tables of shifted bases: one bucket set.
-        for log2 in 15 18 20 22; do measure "gpu_msm_g1_table_$log2" "$bench" msm_g1 "$log2" 1; done
-        for log2 in 15 18 20; do measure "gpu_msm_g2_table_$log2" "$bench" msm_g2 "$log2" 1; done
-        # 64 at once, of several proofs.
-        measure gpu_msm_batch64_15 "$bench" msm_g1 15 1 0 64
-        measure gpu_msm_g2_batch64_15 "$bench" msm_g2 15 1 0 64
-        # One chain for each Merkle path. What a whole witness takes is with the proofs: witness_ms.
-        for name in append_32_500 update_32_500; do measure "gpu_witness_$name" "$bench" witness 1000 32; done
-        measure gpu_witness_address-append_40_250 "$bench" witness 1000 40
-    fi
-    each_key measure_proofs
-    if [ -x "$python" ]; then
-        for name in append_32_500 address-append_40_250 inclusion_32_4; do measure_service "$name"; done
-    else
-        echo "gpu.sh: NOT measured: the server, for want of Python with the prover (make native)" >&2
-    fi
     end_pieces
 }
 
@@ -260,18 +357,16 @@ stage=${1:-}
 shift || true
 words=()
 for word in "$@"; do
-    if [ "$word" = --again ]; then export AGAIN=1; else words+=("$word"); fi
+    case "$word" in
+        --again) export AGAIN=1 ;;
+        --dry-run) DRY_RUN=1 ;;
+        *) words+=("$word") ;;
+    esac
 done
 case "$stage" in
-    build | kernel | keys | test | sanitize | bench | soak | peer) "stage_$stage" "${words[@]}" ;;
-    # Each on its own: within a list of commands the shell would go on after a failure.
-    all)
-        prover/bench/gpu.sh build
-        prover/bench/gpu.sh keys "${words[@]}"
-        for stage in test bench sanitize soak; do prover/bench/gpu.sh "$stage"; done
-        ;;
+    pack | build | kernel | circuits | run | soak | service | peer) "stage_$stage" "${words[@]}" ;;
     *)
-        echo "usage: gpu.sh build|kernel|keys [name...]|test|sanitize|bench|soak|peer|all [--again]" >&2
+        echo "usage: gpu.sh pack|run|soak|service|peer [--again] [--dry-run]; parts of pack: build|kernel|circuits [name...]" >&2
         exit 2
         ;;
 esac

@@ -1,10 +1,9 @@
-"""Keys and inputs for the stages of prover/bench/gpu.sh that make whole proofs.
+"""Circuits and inputs from which the stages of prover/bench/gpu.sh make keys and proofs without Python.
 
-For each NAME, FOLDER/NAME.key by `prover setup` (a development key), FOLDER/NAME.json, a generated request, and
-FOLDER/NAME.inputs: its public, then its secret inputs, 32 bytes each, big-endian. Existing files are not made again, so
-a stopped run resumes. Names are tiny (from the test vectors, without a request) or circuit_height_size: inclusion_32_4,
-append_32_10, append_32_500, address-append_40_250. The last two have millions of rows: their setup takes minutes and
-gigabytes. A folded key in FOLDER/prepared, which `prover keys prepare --fold` writes, is used instead of the key.
+For each NAME, FOLDER/NAME.circuit, from which gpu_setup makes a development key (gpu_circuits.py), FOLDER/NAME.json, a
+generated request, and FOLDER/NAME.inputs: its public, then its secret inputs, 32 bytes each, big-endian. Existing files
+are not made again. Names are tiny (a key from the test vectors, without a request) or circuit_height_size:
+inclusion_32_4, append_32_10, append_32_500. The last has millions of rows: it takes half a minute and gigabytes.
 """
 
 from __future__ import annotations
@@ -16,11 +15,19 @@ import sys
 import time
 from pathlib import Path
 
+from gpu_circuits import write_circuit
 from prover_server import OURS
 
 from prover.proving.request import read_envelope, read_task
+from shared.circuit_id import CircuitId, CircuitKind
 
-SMALL = ("tiny", "inclusion_32_4", "append_32_10")
+NAMES = ("tiny", "inclusion_32_4", "append_32_10", "append_32_500")
+KINDS = {
+    "inclusion": CircuitKind.INCLUSION,
+    "append": CircuitKind.BATCH_APPEND,
+    "update": CircuitKind.BATCH_UPDATE,
+    "address-append": CircuitKind.BATCH_ADDRESS_APPEND,
+}
 VECTOR = Path(__file__).resolve().parent.parent / "tests/vectors/gnark/tiny.json"
 
 
@@ -50,41 +57,28 @@ def make_request(name: str, request: Path, inputs: Path) -> None:
     write(request, body)
 
 
-def make_key(name: str, key: Path) -> None:
-    """Write a development key, with its verifying key next to it."""
-    kind, height, size = name.rsplit("_", 2)
-    of_setup = {
-        "inclusion": ("--inclusion-tree-height", height, "--inclusion-compressed-accounts", size),
-        "append": ("--append-tree-height", height, "--append-batch-size", size),
-        "update": ("--update-tree-height", height, "--update-batch-size", size),
-        "address-append": ("--address-append-tree-height", height, "--address-append-batch-size", size),
-    }[kind]
-    outputs = ("--force", "--output", str(key), "--output-vkey", str(key.with_suffix(".vkey")))
-    subprocess.run([OURS, "setup", "--circuit", kind, *of_setup, *outputs], check=True, stdout=subprocess.DEVNULL)
-
-
 def make(name: str, folder: Path) -> None:
-    """Make a key, its request and its inputs unless they are there."""
-    key, request, inputs = (folder / f"{name}.{kind}" for kind in ("key", "json", "inputs"))
+    """Make a circuit, its request and its inputs, or the tiny key, unless they are there."""
+    key, circuit, request, inputs = (folder / f"{name}.{kind}" for kind in ("key", "circuit", "json", "inputs"))
     if name == "tiny":
         if not (key.exists() and inputs.exists()):
             make_tiny(key, inputs)
         return
     if not (request.exists() and inputs.exists()):
         make_request(name, request, inputs)
-    if key.exists():
-        print(f"{key} exists", file=sys.stderr)
+    if circuit.exists():
+        print(f"{circuit} exists", file=sys.stderr)
         return
-    print(f"making {key}", file=sys.stderr)
+    kind, height, size = name.rsplit("_", 2)
     started = time.monotonic()
-    make_key(name, key)
-    print(f"made {key}: {key.stat().st_size} bytes, {time.monotonic() - started:.0f} s", file=sys.stderr)
+    write_circuit(CircuitId(KINDS[kind], 2, (int(height),), (int(size),)), circuit)
+    print(f"made {circuit}: {circuit.stat().st_size} bytes, {time.monotonic() - started:.0f} s", file=sys.stderr)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("folder", type=Path)
-    parser.add_argument("names", nargs="*", default=SMALL, metavar="NAME", help=f"default: {' '.join(SMALL)}")
+    parser.add_argument("names", nargs="*", default=NAMES, metavar="NAME", help=f"default: {' '.join(NAMES)}")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,16 +1,19 @@
 /* gpu_bench.cu - rates and times of the CUDA code on one GPU.
  *
  * gpu_bench NAME [LOG2 [SETS [WINDOW_BITS [MANY [FOLDER]]]]] prints one JSON object: the median of REPEATS timings by events after
- * three that are thrown away, and the share of the bound that follows from the rate of wide multiply-adds, which each run
- * measures again. Names: imad_wide_rate, mul_imad, madd_g1, madd_g2, msm_g1, msm_g2, ntt. WINDOW_BITS 0: the plan's choice.
- * MANY: multiplications at once. host_ms: with scalars, or values, that come from the host's memory, and results that go there; bases
- * and roots are on the GPU. FOLDER: an existing one, for the numbers and the result (gpu_peer.py). `witness CHAINS LEVELS`: the
- * chains of a batch circuit, one for each Merkle path.
+ * three that are thrown away, what the model predicts for an H200 (model.h), and the share of the bound that follows from the rate of
+ * wide multiply-adds, which each run measures again. Names: imad_wide_rate, mul_imad, sqr_imad, madd_g1, madd_g2, msm_g1, msm_g2,
+ * ntt. WINDOW_BITS 0: the plan's choice. MANY: multiplications at once. accumulate_ms, reduce_ms: of the kernels alone. host_ms: with
+ * scalars, or values, that come from the host's memory, and results that go there; bases and roots are on the GPU. FOLDER: an
+ * existing one, for the numbers and the result (gpu_peer.py). `sweep_g1 LOG2`, `sweep_g2 LOG2`: an object for each of some numbers of
+ * bucket sets and windows. `gather MIB`: random reads of points of G1 from a table of so many MiB. `witness CHAINS LEVELS`: the chains
+ * of a batch circuit, one for each Merkle path.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "gpu_generators.h"
+#include "model.h"
 #include "cuda/msm/sums.h"
 #include "cuda/ntt/transform.h"
 #include "cuda/proof/witness.h"
@@ -89,26 +92,57 @@ static double imad_wide_rate(void) {
 
 #define MUL_STEPS 1024
 
-__global__ void __launch_bounds__(BENCH_THREADS, 4) mul_kernel(fp *values) {
+__global__ void __launch_bounds__(BENCH_THREADS, 4) mul_kernel(fp *values, int squares) {
     fp *own = values + 3 * (blockIdx.x * (uint64_t)blockDim.x + threadIdx.x);
     fp a = own[0], b = own[1];
     const fp factor = own[2];
-    for (int k = 0; k < MUL_STEPS; k++) {
+    for (int k = 0; k < MUL_STEPS && !squares; k++) {
         fp_mul(&a, &a, &factor);
         fp_mul(&b, &b, &factor);
+    }
+    for (int k = 0; k < MUL_STEPS && squares; k++) {
+        fp_sqr(&a, &a);
+        fp_sqr(&b, &b);
     }
     own[0] = a;
     own[1] = b;
 }
 
-static double mul_rate(void) {
+static double mul_rate(int squares) {
     const uint32_t blocks = grid_that_fills(8);
     const size_t bytes = (size_t)blocks * BENCH_THREADS * 3 * sizeof(fp);
     fp *values = (fp *)device_allocate(&queue, bytes);
     if (values) device_record_error(&queue, cudaMemsetAsync(values, 0x17, bytes, queue.stream));
-    const double ms = median_ms([&] { mul_kernel<<<blocks, BENCH_THREADS, 0, queue.stream>>>(values); });
+    const double ms = median_ms([&] { mul_kernel<<<blocks, BENCH_THREADS, 0, queue.stream>>>(values, squares); });
     device_release(values);
     return (double)blocks * BENCH_THREADS * 2 * MUL_STEPS / ms * 1e3;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------- */
+
+#define GATHER_STEPS 64
+
+__global__ void __launch_bounds__(BENCH_THREADS) gather_kernel(uint32_t *out, const g1_affine *table, uint32_t mask) {
+    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
+    uint32_t state = thread * 2654435761u + 1, sum = 0;
+    for (int k = 0; k < GATHER_STEPS; k++) {
+        state = state * 1664525u + 1013904223u; /* does not depend on what was read: several reads are in flight */
+        const g1_affine point = table[(state >> 4 ^ state << 15) & mask];
+        sum ^= point.x.v[0] ^ point.x.v[7] ^ point.y.v[0] ^ point.y.v[7];
+    }
+    out[thread] = sum;
+}
+
+/* Bytes per second of random points; mib: a power of two. */
+static double gather_rate(uint32_t mib) {
+    const uint32_t blocks = grid_that_fills(64), points = mib << 14;
+    g1_affine *table = (g1_affine *)device_allocate(&queue, (size_t)points * sizeof *table);
+    uint32_t *out = (uint32_t *)device_allocate(&queue, (size_t)blocks * BENCH_THREADS * sizeof *out);
+    if (table) device_record_error(&queue, cudaMemsetAsync(table, 0x17, (size_t)points * sizeof *table, queue.stream));
+    const double ms = median_ms([&] { gather_kernel<<<blocks, BENCH_THREADS, 0, queue.stream>>>(out, table, points - 1); });
+    device_release(table);
+    device_release(out);
+    return (double)blocks * BENCH_THREADS * GATHER_STEPS * sizeof(g1_affine) / ms * 1e3;
 }
 
 /* ---- groups ------------------------------------------------------------------------------------- */
@@ -178,7 +212,8 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
     }                                                                                                           \
     /* `many` multiplications with the same bases. */                                                           \
     static void group##_msm_times(uint32_t count, uint32_t sets, uint32_t window_bits, uint32_t many,           \
-                                  double products, const uint64_t *generator, const char *folder) {             \
+                                  double products, double slots, const uint64_t *generator,                     \
+                                  const char *folder) {                                                         \
         const device_msm_plan plan = device_msm_plan_batch(                                                     \
             window_bits ? device_msm_plan_of(count, window_bits, sets, NULL)                                    \
                         : device_msm_plan_for(count, sets, NULL), many, NULL);                                  \
@@ -210,6 +245,11 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
             msm_recode_run(&queue, &recode);                                                                    \
             group##_msm_run(&queue, &sort, bases, &memory);                                                     \
         });                                                                                                     \
+        const group##_msm_arguments arguments = {sort, bases, memory};                                          \
+        const double accumulating = median_ms([&] { group##_msm_buckets_run(&queue, &arguments); });            \
+        const double reducing = median_ms([&] { group##_msm_reduce(&queue, &arguments); });                     \
+        const double predicted =                                                                                \
+            model_sums_ms(&plan, slots) + model_reduction_ms(&plan, slots) + model_sort_ms(&plan);              \
         const size_t bytes = (size_t)many * count * sizeof *values;                                             \
         group##_xyzz *sums = (group##_xyzz *)take(many * sizeof *sums);                                         \
         fr *from = (fr *)take(bytes);                                                                           \
@@ -223,11 +263,30 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
         if (folder) group##_write_numbers(folder, bases, values, memory.results, count);                        \
         free(from);                                                                                             \
         free(sums);                                                                                             \
+        msm_sort_release(&sort.memory);                                                                         \
+        group##_msm_release(&memory);                                                                           \
+        device_release(bases);                                                                                  \
+        device_release(values);                                                                                 \
+        device_release(digits);                                                                                 \
         const double bound = (double)device_msm_entries(&plan) * products * PRODUCT_STEPS / imad_wide_rate() * 1e3; \
         printf("{\"name\": \"gpu_msm_" #group "\", \"count\": %u, \"multiplications\": %u, \"window_bits\": %u, " \
-               "\"sets\": %u, \"ms\": %.4f, \"sort_ms\": %.4f, \"host_ms\": %.4f, \"bound_ms\": %.4f, "         \
-               "\"fraction\": %.3f}\n",                                                                         \
-               count, many, plan.window_bits, plan.sets, all, sorting, host, bound, bound / all);               \
+               "\"sets\": %u, \"ms\": %.4f, \"predicted_ms\": %.4f, \"sort_ms\": %.4f, \"accumulate_ms\": %.4f, "    \
+               "\"reduce_ms\": %.4f, \"host_ms\": %.4f, \"bound_ms\": %.4f, \"fraction\": %.3f}\n",              \
+               count, many, plan.window_bits, plan.sets, all, predicted, sorting, accumulating, reducing, host, \
+               bound, bound / all);                                                                             \
+        fflush(stdout);                                                                                         \
+    }                                                                                                           \
+    /* The plan's window and its neighbours, without tables and with 1, 2 and 4 bucket sets. */                 \
+    static void group##_sweep(uint32_t count, double products, double slots, const uint64_t *generator) {       \
+        static const uint32_t sets[] = {0, 1, 2, 4};                                                            \
+        for (int i = 0; i < 4; i++) {                                                                           \
+            const uint32_t window = device_msm_plan_for(count, sets[i], NULL).window_bits;                      \
+            for (uint32_t bits = window - 1; bits <= window + 1 && bits <= DEVICE_MSM_MAX_WINDOW; bits++) {     \
+                const device_msm_plan plan = device_msm_plan_of(count, bits, sets[i], NULL);                    \
+                if (!device_msm_fits(&plan)) continue;                                                          \
+                group##_msm_times(count, sets[i], bits, 1, products, slots, generator, NULL);                   \
+            }                                                                                                   \
+        }                                                                                                       \
     }
 
 GROUP_BENCH(g1, 4)
@@ -256,16 +315,16 @@ static void ntt_times(uint32_t log2, const char *folder) {
     free(from);
     free(to);
     const double bound = 0.5 * count * log2 * PRODUCT_STEPS / imad_wide_rate() * 1e3;
-    printf("{\"name\": \"gpu_ntt_%u\", \"passes\": %u, \"inverse_ms\": %.4f, \"forward_ms\": %.4f, \"host_ms\": %.4f, "
-           "\"bound_ms\": %.4f, \"fraction\": %.3f}\n",
-           log2, plan.passes, inverse, forward, host, bound, 2 * bound / (inverse + forward));
+    printf("{\"name\": \"gpu_ntt_%u\", \"passes\": %u, \"inverse_ms\": %.4f, \"forward_ms\": %.4f, \"predicted_ms\": %.4f, "
+           "\"host_ms\": %.4f, \"bound_ms\": %.4f, \"fraction\": %.3f}\n",
+           log2, plan.passes, inverse, forward, model_transform_ms(log2), host, bound, 2 * bound / (inverse + forward));
 }
 
 #include "bench_witness.h"
 
-static void print_rate(const char *name, double rate, double bound) {
-    printf("{\"name\": \"gpu_%s\", \"per_second\": %.6g, \"bound\": %.6g, \"fraction\": %.3f}\n", name, rate, bound,
-           rate / bound);
+static void print_rate(const char *name, double rate, double predicted, double bound) {
+    printf("{\"name\": \"gpu_%s\", \"per_second\": %.6g, \"predicted\": %.6g, \"bound\": %.6g, \"fraction\": %.3f}\n", name, rate,
+           predicted, bound, rate / bound);
 }
 
 int main(int argc, char **argv) {
@@ -273,29 +332,45 @@ int main(int argc, char **argv) {
     const uint32_t log2 = argc > 2 ? (uint32_t)atoi(argv[2]) : 20, sets = argc > 3 ? (uint32_t)atoi(argv[3]) : 0;
     const uint32_t window_bits = argc > 4 ? (uint32_t)atoi(argv[4]) : 0, many = argc > 5 ? (uint32_t)atoi(argv[5]) : 1;
     const char *folder = argc > 6 ? argv[6] : NULL;
+    if (!*name) {
+        fprintf(stderr, "usage: gpu_bench imad_wide_rate|mul_imad|sqr_imad|madd_g1|madd_g2|msm_g1|msm_g2|ntt "
+                        "[log2 [sets [window_bits [many [folder]]]]]\n"
+                        "       gpu_bench sweep_g1|sweep_g2 log2\n"
+                        "       gpu_bench gather mib\n"
+                        "       gpu_bench witness chains levels\n");
+        return 2;
+    }
     device_record_error(&queue, cudaStreamCreate(&queue.stream));
     stop_on_failure();
     if (!strcmp(name, "imad_wide_rate")) {
         const double rate = imad_wide_rate();
-        print_rate(name, rate, 32.0 * grid_that_fills(1) * 1.98e9); /* per clock and multiprocessor; an H200's clock */
+        print_rate(name, rate, model_per_second(1), 32.0 * grid_that_fills(1) * 1.98e9); /* per clock and multiprocessor */
     } else if (!strcmp(name, "mul_imad")) {
-        print_rate(name, mul_rate(), imad_wide_rate() / PRODUCT_STEPS);
+        print_rate(name, mul_rate(0), model_per_second(MODEL_PRODUCT), imad_wide_rate() / PRODUCT_STEPS);
+    } else if (!strcmp(name, "sqr_imad")) {
+        print_rate(name, mul_rate(1), model_per_second(MODEL_SQUARE), imad_wide_rate() / PRODUCT_STEPS);
     } else if (!strcmp(name, "madd_g1")) {
-        print_rate(name, g1_madd_rate(G1_GENERATOR), imad_wide_rate() / (10 * PRODUCT_STEPS));
+        print_rate(name, g1_madd_rate(G1_GENERATOR), model_per_second(MODEL_G1_ADD), imad_wide_rate() / (10 * PRODUCT_STEPS));
     } else if (!strcmp(name, "madd_g2")) {
-        print_rate(name, g2_madd_rate(G2_GENERATOR), imad_wide_rate() / (28 * PRODUCT_STEPS));
+        print_rate(name, g2_madd_rate(G2_GENERATOR), model_per_second(MODEL_G2_ADD), imad_wide_rate() / (28 * PRODUCT_STEPS));
     } else if (!strcmp(name, "msm_g1")) {
-        g1_msm_times(1u << log2, sets, window_bits, many, 10, G1_GENERATOR, folder);
+        g1_msm_times(1u << log2, sets, window_bits, many, 10, MODEL_G1_ADD, G1_GENERATOR, folder);
     } else if (!strcmp(name, "msm_g2")) {
-        g2_msm_times(1u << log2, sets, window_bits, many, 28, G2_GENERATOR, folder);
+        g2_msm_times(1u << log2, sets, window_bits, many, 28, MODEL_G2_ADD, G2_GENERATOR, folder);
+    } else if (!strcmp(name, "sweep_g1")) {
+        g1_sweep(1u << log2, 10, MODEL_G1_ADD, G1_GENERATOR);
+    } else if (!strcmp(name, "sweep_g2")) {
+        g2_sweep(1u << log2, 28, MODEL_G2_ADD, G2_GENERATOR);
+    } else if (!strcmp(name, "gather")) {
+        const double rate = gather_rate(log2);
+        printf("{\"name\": \"gpu_gather\", \"mib\": %u, \"bytes_per_second\": %.6g, \"predicted\": %.6g}\n", log2, rate,
+               1e3 * MODEL_BYTES_PER_MS);
     } else if (!strcmp(name, "ntt") && log2 <= 27) {
         ntt_times(log2, folder);
     } else if (!strcmp(name, "witness") && argc > 3) {
         witness_times(log2, sets); /* chains, levels */
     } else {
-        fprintf(stderr, "usage: gpu_bench imad_wide_rate|mul_imad|madd_g1|madd_g2|msm_g1|msm_g2|ntt "
-                        "[log2 [sets [window_bits [many [folder]]]]]\n"
-                        "       gpu_bench witness chains levels\n");
+        fprintf(stderr, "gpu_bench: there is no measurement %s of these numbers\n", name);
         return 2;
     }
     return 0;

@@ -12,6 +12,7 @@
 
 /* Multiplier slots (prover/scripts/gpu_counts.py) of a product and of an addition to a bucket. */
 #define MODEL_PRODUCT 133.0
+#define MODEL_SQUARE 104.0
 #define MODEL_G1_ADD 1270.0
 #define MODEL_G2_ADD 3194.0
 /* A complete addition has 14 products, an addition to a bucket ten. */

@@ -1,5 +1,6 @@
 /* gpu_check.c - the GPU against the host: the same text compiled for both must give the same bytes, and large sums must be the
- * multiple of the generator that the scalars say. Prints one JSON object per check; exit code 1 when one failed. */
+ * multiple of the generator that the scalars say. gpu_check all|small: small is what a sanitizer can do in minutes. Prints one JSON
+ * object per check; exit code 1 when one failed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,8 +206,12 @@ static void check_tunings(void) {
 }
 
 int main(int argc, char **argv) {
-    const int small = argc > 1 && !strcmp(argv[1], "small"); /* what a sanitizer can do in minutes */
+    const int small = argc == 2 && !strcmp(argv[1], "small");
     static const uint32_t shapes[][2] = {{2, 0}, {7, 1}, {11, 0}, {13, 1}, {16, 3}, {0, 0}};
+    if (!small && (argc != 2 || strcmp(argv[1], "all"))) {
+        fprintf(stderr, "usage: gpu_check all|small\n");
+        return 2;
+    }
     check_field("fp", t_cuda_fp_results, t_gpu_fp_results, small ? 256 : 20000);
     check_field("fr", t_cuda_fr_results, t_gpu_fr_results, small ? 256 : 20000);
     for (int i = 0; i < 2; i++) {

@@ -14,9 +14,11 @@ def test_stages__without_a_gpu__test_soak_and_measure_the_library_of_software(
 ) -> None:
     script = GpuScript(tmp_path, cuda_host_library)
     script.run("kernel")
-    script.run("keys", "tiny", "inclusion_2_1")
-    script.run("test", GROTH16_CUDA_HOST_DEVICES="2")
+    script.run("circuits", "tiny", "inclusion_2_1")
+    script.run("run", GROTH16_CUDA_HOST_DEVICES="2", GPU_SLOW="1")
     assert {check["ok"] for check in script.lines("test_*.jsonl")} == {True}
+    (rate,) = script.lines("gpu_prove_tput_tiny.json")
+    assert (rate["key"], rate["verified"], rate["batch"]) == ("tiny.key", True, 64)
 
     soak = {"SOAK_PROOFS": "1100", "SOAK_KEY": str(script.keys / "tiny.key")}
     script.run("soak", **soak)
@@ -27,10 +29,3 @@ def test_stages__without_a_gpu__test_soak_and_measure_the_library_of_software(
 
     script.replace_library()
     assert "passed before" not in script.run("soak", **soak)
-
-    (script.keys / "inclusion_2_1.key").unlink()  # its batches take minutes in software
-    script.run("bench")
-    (proof,) = script.lines("proof_tiny.json")
-    assert (proof["key"], proof["verified"]) == ("tiny.key", True)
-    (rate,) = script.lines("gpu_prove_tput_tiny.json")
-    assert (rate["key"], rate["verified"], rate["batch"]) == ("tiny.key", True, 64)

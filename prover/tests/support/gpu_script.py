@@ -22,11 +22,15 @@ class GpuScript:
 
     def run(self, *words: str, **variables: str) -> str:
         """Return the standard error of a stage, which must pass."""
+        return self.outputs(*words, **variables)[1]
+
+    def outputs(self, *words: str, **variables: str) -> tuple[str, str]:
+        """Return the standard output and error of a stage, which must pass."""
         environment = {name: value for name, value in os.environ.items() if name not in ("AGAIN", "PEER")}
         environment |= self._variables | variables
         answer = subprocess.run([SCRIPT, *words], env=environment, capture_output=True, text=True, timeout=1200)
         assert answer.returncode == 0, answer.stdout + answer.stderr
-        return answer.stderr
+        return answer.stdout, answer.stderr
 
     def replace_library(self) -> None:
         """Replace the library by another build, with other bytes."""

@@ -218,13 +218,18 @@ static inline void C(msm_reduce)(device_queue *queue, const C(msm_arguments) *ar
     LAUNCH(queue, C(msm_join_sets), plan->multiplications, 1, 0, &last);
 }
 
+/* The sums of all buckets over the sorted lists. */
+static inline void C(msm_buckets_run)(device_queue *queue, const C(msm_arguments) *arguments) {
+    const device_msm_plan *plan = &arguments->sort.plan;
+    LAUNCH(queue, C(msm_accumulate), device_blocks(device_msm_pieces(plan), plan->threads), plan->threads, 0, arguments);
+    LAUNCH(queue, C(msm_join_pieces), plan->joins, MSM_JOIN_THREADS, MSM_JOIN_THREADS * sizeof(XYZZ), arguments);
+}
+
 /* memory.results = the sums of digit * base over the sorted lists, for a plan that fits. */
 static inline void C(msm_sum_run)(device_queue *queue, const msm_sort_arguments *sort, const AFFINE *bases,
                                   const C(msm_memory) *memory) {
     const C(msm_arguments) arguments = {*sort, bases, *memory};
-    const device_msm_plan *plan = &sort->plan;
-    LAUNCH(queue, C(msm_accumulate), device_blocks(device_msm_pieces(plan), plan->threads), plan->threads, 0, &arguments);
-    LAUNCH(queue, C(msm_join_pieces), plan->joins, MSM_JOIN_THREADS, MSM_JOIN_THREADS * sizeof(XYZZ), &arguments);
+    C(msm_buckets_run)(queue, &arguments);
     C(msm_reduce)(queue, &arguments);
 }
 

@@ -21,7 +21,7 @@ def test_service__whose_gpu_fails__is_no_measurement(
     assert "GPU 0 failed" in said
 
 
-def test_keys__that_are_there__stay_and_what_is_missing_next_to_them_is_made(
+def test_circuits__that_are_there__stay_and_what_is_missing_next_to_them_is_made(
     cuda_host_library: Path, tmp_path: Path
 ) -> None:
     def make() -> str:
@@ -29,13 +29,13 @@ def test_keys__that_are_there__stay_and_what_is_missing_next_to_them_is_made(
         assert answer.returncode == 0, answer.stderr
         return answer.stderr
 
-    assert "making" in make()
-    key, request, inputs = (tmp_path / f"inclusion_2_1.{ending}" for ending in ("key", "json", "inputs"))
-    before = key.read_bytes(), request.read_bytes(), inputs.read_bytes()
+    assert "made" in make()
+    circuit, request, inputs = (tmp_path / f"inclusion_2_1.{ending}" for ending in ("circuit", "json", "inputs"))
+    before = circuit.read_bytes(), request.read_bytes(), inputs.read_bytes()
     assert json.loads(before[1])["circuitType"] == "inclusion"
     assert int(json.loads(before[1])["publicInputHash"], 16) == int.from_bytes(before[2][:32], "big")
-    assert {"tiny.key", "tiny.inputs", "inclusion_2_1.vkey"} <= {path.name for path in tmp_path.iterdir()}
-    assert "inclusion_2_1.key exists" in make()
+    assert {"tiny.key", "tiny.inputs"} <= {path.name for path in tmp_path.iterdir()}
+    assert "inclusion_2_1.circuit exists" in make()
     request.unlink()
     make()
-    assert (key.read_bytes(), request.read_bytes(), inputs.read_bytes()) == before
+    assert (circuit.read_bytes(), request.read_bytes(), inputs.read_bytes()) == before

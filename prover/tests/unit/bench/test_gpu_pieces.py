@@ -129,3 +129,26 @@ def test_piece__without_any_output__is_a_failure(stage: Stage) -> None:
     status, _, said = stage.run()
     assert status == 1
     assert all(f"{name}.jsonl" in said for name in NAMES)
+
+
+def test_pieces__for_which_a_call_has_no_time__are_left_for_the_next(stage: Stage) -> None:
+    status, ran, said = stage.run(RUN_SECONDS="299")
+    assert (status, ran) == (3, [])
+    assert "3 pieces are left" in said
+    assert stage.run(RUN_SECONDS="400")[:2] == (0, list(NAMES))
+
+
+def test_piece__that_takes_longer_than_its_limit__is_killed_and_fails(stage: Stage) -> None:
+    stage.write_program('[ "$2" != second ] || exec sleep 60')
+    stage.stage.write_text(stage.stage.read_text().replace("piece first", "piece_limit=1\npiece first", 1))
+    status, ran, said = stage.run()
+    assert (status, ran) == (1, list(NAMES))
+    assert "second.jsonl" in said
+
+
+def test_dry_run__lists_the_pieces_and_runs_none(stage: Stage) -> None:
+    process = stage.begin(DRY_RUN="1")
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert said.count("300 s at most") == len(NAMES)
+    assert stage.runs.read_text() == ""

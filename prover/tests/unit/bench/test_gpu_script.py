@@ -50,14 +50,17 @@ def test_kernel__compiled_by_gpu_sh__has_every_backend_with_its_options(tmp_path
     assert found == {name: set(expected.get(name.lower(), ())) for name in known}
     sources = (path.relative_to(BACKEND.parent).with_suffix("") for path in BACKEND.parent.rglob("*.c"))
     others = {str(source).replace("/", "_") for source in sources} - {"backend"}
-    linked = {Path(word).stem for word in compiled[-1] if word.endswith(".o")}
-    assert linked == others | {f"backend_{name.lower()}" for name in known}
+    programs = {Path(words[words.index("-o") + 1]).name: words for words in compiled if "-c" not in words}
+    assert set(programs) == {"gpu_proof", "gpu_setup", "gpu_model"}
+    for name in ("gpu_proof", "gpu_setup"):
+        linked = {Path(word).stem for word in programs[name] if word.endswith(".o")}
+        assert linked == others | {f"backend_{name.lower()}" for name in known}
 
 
 def test_script__asked_for_what_it_has_not__says_its_stages() -> None:
     answer = subprocess.run([SCRIPT, "polish"], capture_output=True, text=True, timeout=60)
     assert answer.returncode == 2
-    assert "build|kernel|keys" in answer.stderr
+    assert "pack|run|soak" in answer.stderr
 
 
 def test_peer__without_a_program__is_skipped_aloud(tmp_path: Path) -> None:
@@ -65,3 +68,12 @@ def test_peer__without_a_program__is_skipped_aloud(tmp_path: Path) -> None:
     answer = subprocess.run([SCRIPT, "peer"], capture_output=True, text=True, env=variables, timeout=60)
     assert answer.returncode == 0
     assert "SKIPPED" in answer.stderr
+
+
+def test_run__without_a_gpu__is_skipped_aloud(tmp_path: Path) -> None:
+    variables = {name: value for name, value in os.environ.items() if name != "GPU_LIBRARY"}
+    (tmp_path / "nvidia-smi").symlink_to("/bin/false")
+    variables |= {"GPU_BUILD": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    answer = subprocess.run([SCRIPT, "run"], capture_output=True, text=True, env=variables, timeout=60)
+    assert answer.returncode == 0
+    assert "SKIPPED for want of a GPU" in answer.stderr

@@ -26,7 +26,7 @@ def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
     """Write a constraint system and return its length in bytes. Raises ValueError for one of another gnark release."""
     if circuit.release is not GNARK_014:
         raise ValueError(f"a constraint system of gnark {circuit.release.version} has another format")
-    levels, instructions, body = _levels(circuit), _instructions(circuit), _body(circuit)
+    levels, instructions, body = _levels(circuit), _instructions(circuit), body_bytes(circuit)
     calldata = 8 + varint_bytes(circuit.words)
     table = coefficient_table(circuit)
     lengths = (len(levels), len(instructions), calldata, len(body))
@@ -62,7 +62,8 @@ def _instructions(circuit: CompiledCircuit) -> bytes:
     return b"".join((*columns, encoded_column(circuit.starts, 64)))
 
 
-def _body(circuit: CompiledCircuit) -> bytes:
+def body_bytes(circuit: CompiledCircuit) -> bytes:
+    """Return the body: names, counts and hints."""
     called = set(circuit.words[circuit.starts[circuit.is_hint].astype(np.intp) + 1].tolist())
     return cbor.encoded(
         {
