@@ -287,8 +287,8 @@ int32_t T(quotient)(uint8_t *h, const uint8_t *values, const uint8_t *table, con
 
 /* ---- witnesses ------------------------------------------------------------------------------------- */
 
-/* A whole witness: wires, then a and b of the domain. shape: wires, rows, log2 of the domain, order. Returns a witness_outcome, or
- * T_REFUSED when something failed. */
+/* A whole witness: wires, then a and b of the domain. shape: wires, rows, log2 of the domain, order. Returns 0 for one that holds, 1 for
+ * one that does not, 2 when the call was cancelled, and T_REFUSED when something failed. */
 int32_t T(witness)(uint8_t *wires, uint8_t *a, uint8_t *b, const device_abi_chains *chains, const device_abi_inputs *inputs,
                    const uint32_t shape[4]) {
     device_queue queue = T_QUEUE(shape[3]);
@@ -299,11 +299,13 @@ int32_t T(witness)(uint8_t *wires, uint8_t *a, uint8_t *b, const device_abi_chai
     for (int i = 0; i < 4; i++) vectors[i] = (fr *)device_allocate(&queue, i ? domain : shape[0] * sizeof(fr));
     const witness_room room = {{vectors[0], vectors[1], vectors[2]}, vectors[3], (uint64_t)1 << shape[2], shape[0], shape[1]};
     witness_key_fill(&queue, &key, chains);
-    const witness_outcome outcome = witness_run(&queue, &key, &room, inputs);
+    uint32_t failures = 0;
+    const int solved = witness_run(&queue, &key, &room, inputs, &failures);
     device_read(&queue, wires, vectors[0], shape[0] * sizeof(fr));
     device_read(&queue, a, vectors[1], domain);
     device_read(&queue, b, vectors[2], domain);
     for (int i = 0; i < 4; i++) device_release(vectors[i]);
     witness_key_release(&key);
-    return queue.status == DEVICE_OK ? (int32_t)outcome : T_REFUSED;
+    if (queue.status != DEVICE_OK) return T_REFUSED;
+    return solved ? failures != 0 : 2;
 }

@@ -66,24 +66,13 @@ static device_abi_status library_chains_load(void *handle, const device_abi_chai
     return status;
 }
 
-static uint64_t library_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* Solves the witness of a proof in the proof's memory. */
-static device_abi_status library_witness(library_key *key, proof_memory *memory, const device_abi_inputs *inputs, uint64_t *ns,
-                                         char *message) {
-    device_queue *queue = &memory->queues[PROOF_QUOTIENT];
+/* Queues the solution of a witness in the memory of its proof; the sums may be queued at once. Returns 0 when cancelled. */
+static int library_witness(library_key *key, proof_memory *memory, const device_abi_inputs *inputs) {
     const witness_room room = {{memory->wires, memory->a, memory->b}, memory->c, (uint64_t)1 << key->key.domain_log2,
                                key->key.wires, key->key.rows};
-    const uint64_t start = library_now_ns();
-    const witness_outcome outcome = witness_run(queue, &key->witness, &room, inputs);
-    *ns = library_now_ns() - start;
-    if (queue->status != DEVICE_OK) return library_failed(key->device, queue, message);
-    if (outcome == WITNESS_STOPPED) return DEVICE_ABI_CANCELLED;
-    return outcome == WITNESS_UNSATISFIED ? DEVICE_ABI_UNSATISFIED : DEVICE_ABI_OK;
+    *memory->failures = 0;
+    proof_mark(memory, PROOF_QUOTIENT, PROOF_INPUTS);
+    return witness_run(&memory->queues[PROOF_QUOTIENT], &key->witness, &room, inputs, memory->failures);
 }
 
 #endif

@@ -425,17 +425,22 @@ static device_abi_status library_prove_from(library_key *key, device_abi_sums *s
                                             int with_b1, const int32_t *cancel, char *message) {
     library_memory *memory;
     uint32_t number;
-    uint64_t witness_ns = 0;
     device_queue queue;
     memset(&queue, 0, sizeof queue);
     gpu_use(key->device->index, &queue);
     if (queue.status != DEVICE_OK) return library_failed(key->device, &queue, message);
     device_abi_status status = library_memory_take(key, count, &memory, &number, cancel, message);
     if (status != DEVICE_ABI_OK) return status;
-    if (inputs) status = library_witness(key, &memory->proof, inputs, &witness_ns, message);
+    if (inputs && !library_witness(key, &memory->proof, inputs)) {
+        const device_queue *solving = &memory->proof.queues[PROOF_QUOTIENT];
+        status = solving->status == DEVICE_OK ? DEVICE_ABI_CANCELLED : library_failed(key->device, solving, message);
+    }
     if (status == DEVICE_ABI_OK) {
         status = library_run(key, &memory->proof, number, sums, times, witnesses, count, with_b1, cancel, message);
-        times->witness = witness_ns;
+    }
+    if (status == DEVICE_ABI_OK && inputs) {
+        times->witness = device_nanoseconds(&memory->proof.marks[PROOF_INPUTS], &memory->proof.marks[PROOF_BEGUN]);
+        if (*memory->proof.failures) status = DEVICE_ABI_UNSATISFIED;
     }
     const int sound = status == DEVICE_ABI_OK || status == DEVICE_ABI_CANCELLED || status == DEVICE_ABI_UNSATISFIED;
     library_memory_give_back(key, memory, sound);

@@ -140,6 +140,7 @@ typedef enum proof_queue { PROOF_QUOTIENT, PROOF_A, PROOF_B } proof_queue;
 #define PROOF_QUEUES 3
 
 typedef enum proof_mark_name {
+    PROOF_INPUTS, /* where the device solves the witness */
     PROOF_BEGUN,
     PROOF_FORK,
     PROOF_DIGITS,
@@ -149,7 +150,7 @@ typedef enum proof_mark_name {
     PROOF_B_DONE,
     PROOF_DONE
 } proof_mark_name;
-#define PROOF_MARKS 8
+#define PROOF_MARKS 9
 
 /* Domains up to 2^17 are proved by a graph: their kernels take microseconds. */
 #define PROOF_GRAPH_LOG2 17
@@ -174,6 +175,7 @@ typedef struct proof_memory {
     uint32_t before;      /* proofs of the previous batch; 0: there was none, or it was cancelled */
     device_msm_plan a_plan, b_plan, kz_plan; /* for `room` proofs */
     proof_sums sums;
+    uint32_t *failures; /* failing rows of a witness that the device solved; page-locked */
     fr *wires, *a, *b, *c; /* of all proofs; a, b and c of domain size */
     int32_t *w_digits, *h_digits;
     msm_sort_memory a_sort, b_sort, kz_sort;
@@ -247,7 +249,7 @@ static inline size_t proof_sums_bytes(const proof_memory *memory) {
 static inline void proof_queues_create(proof_memory *memory) {
     for (int i = 0; i < PROOF_QUEUES; i++) device_queue_create(&memory->queues[i]);
     for (int i = 0; i < PROOF_MARKS; i++) device_mark_create(&memory->queues[0], &memory->marks[i]);
-    g1_xyzz *sums = (g1_xyzz *)device_host_allocate(proof_sums_bytes(memory));
+    g1_xyzz *sums = (g1_xyzz *)device_host_allocate(proof_sums_bytes(memory) + sizeof *memory->failures);
     if (!sums) {
         if (memory->queues[0].status == DEVICE_OK) memory->queues[0].status = DEVICE_OUT_OF_MEMORY;
         return;
@@ -256,6 +258,7 @@ static inline void proof_queues_create(proof_memory *memory) {
     memory->sums.b1 = sums + memory->room;
     memory->sums.kz = sums + 2 * memory->room;
     memory->sums.b2 = (g2_xyzz *)(sums + 3 * memory->room);
+    memory->failures = (uint32_t *)(memory->sums.b2 + memory->room);
 }
 
 static inline void proof_queues_destroy(proof_memory *memory) {

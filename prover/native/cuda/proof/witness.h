@@ -266,8 +266,6 @@ typedef struct witness_room {
     uint32_t wires, rows;
 } witness_room;
 
-typedef enum witness_outcome { WITNESS_SOLVED, WITNESS_UNSATISFIED, WITNESS_STOPPED } witness_outcome;
-
 static inline void witness_part_run(device_queue *queue, const witness_key *key, const witness_room *room, uint32_t part,
                                     fr *work, const void *values) {
     const device_abi_part *solved = &key->chains.parts[part];
@@ -296,22 +294,24 @@ static inline void witness_checks_run(device_queue *queue, const witness_key *ke
     LAUNCH(queue, witness_check, device_blocks(arguments.count, WITNESS_THREADS), WITNESS_THREADS, 0, &arguments);
 }
 
-/* Solves a whole witness and waits for it. While chains run, inputs->rest() solves on the CPU. Errors are recorded in the queue. */
-static inline witness_outcome witness_run(device_queue *queue, const witness_key *key, const witness_room *room,
-                                          const device_abi_inputs *inputs) {
+/* Queues the solution of a whole witness. While chains run, inputs->rest() solves on the CPU. *failures, in page-locked memory, is the
+ * number of failing rows once the queue is finished. Returns 0 when inputs->rest() cancelled the call; then the queue is finished.
+ * Errors are recorded in the queue. */
+static inline int witness_run(device_queue *queue, const witness_key *key, const witness_room *room, const device_abi_inputs *inputs,
+                              uint32_t *failures) {
     fr *const second = room->work + device_abi_part_values(&key->chains.parts[0]);
-    uint32_t *const failed = (uint32_t *)(room->work + room->n - 1), failures = 0;
+    uint32_t *const failed = (uint32_t *)(room->work + room->n - 1);
     device_write(queue, room->to.wires, inputs->inputs, key->chains.inputs * sizeof(fr));
     witness_part_run(queue, key, room, 0, room->work, inputs->parts[0]);
     witness_chains_run(queue, key, room);
     if (!inputs->rest(inputs->context)) {
         device_finish(queue);
-        return WITNESS_STOPPED;
+        return 0;
     }
     witness_part_run(queue, key, room, 1, second, inputs->parts[1]);
     witness_checks_run(queue, key, room, failed);
-    device_read(queue, &failures, failed, sizeof failures);
-    return failures ? WITNESS_UNSATISFIED : WITNESS_SOLVED;
+    device_read_later(queue, failures, failed, sizeof *failures);
+    return 1;
 }
 
 #endif
