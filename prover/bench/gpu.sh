@@ -171,7 +171,7 @@ run_setups() {
     done
 }
 
-# Software computes the batches of all keys but one for minutes; GPU_SLOW=1 tests those too.
+# Software computes the batches of all keys but one for minutes. GPU_SLOW=1 tests those too, and measures that one.
 is_slow() {
     [ -n "${GPU_LIBRARY:-}" ] && [ "$1" != tiny ]
 }
@@ -217,7 +217,7 @@ run_kernels() {
 measure_proofs() {
     local name
     name=$(basename "$1" .key)
-    if is_slow "$name"; then return; fi
+    if is_slow "$name" || { [ -n "${GPU_LIBRARY:-}" ] && [ -z "${GPU_SLOW:-}" ]; }; then return; fi
     measure "proof_$name" "$build/gpu_proof" bench "$library" "$1" "$2"
     measure "gpu_prove_tput_$name" "$build/gpu_proof" rate "$library" "$1" "$2"
     # What graphs gain, and the times of stages, of which a graph shows only the whole. Large circuits have none.

@@ -17,6 +17,8 @@ def test_stages__without_a_gpu__test_soak_and_measure_the_library_of_software(
     script.run("circuits", "tiny", "inclusion_2_1")
     script.run("run", GROTH16_CUDA_HOST_DEVICES="2", GPU_SLOW="1")
     assert {check["ok"] for check in script.lines("test_*.jsonl")} == {True}
+    (proof,) = script.lines("proof_tiny.json")
+    assert (proof["key"], proof["verified"]) == ("tiny.key", True)
     (rate,) = script.lines("gpu_prove_tput_tiny.json")
     assert (rate["key"], rate["verified"], rate["batch"]) == ("tiny.key", True, 64)
 

@@ -16,6 +16,7 @@
  * ntt_columns: maximum log2 of the adjacent elements that a pass loads
  * ntt_threads: per block of a pass
  * batch: maximum proofs of a batch
+ * g2: 0 or 1: products of sums in G2 inline or out of line
  */
 #ifndef CUDA_BASE_TUNING_H
 #define CUDA_BASE_TUNING_H
@@ -38,9 +39,10 @@ typedef enum device_setting {
     TUNING_NTT_LEVELS,
     TUNING_NTT_COLUMNS,
     TUNING_NTT_THREADS,
-    TUNING_BATCH
+    TUNING_BATCH,
+    TUNING_G2
 } device_setting;
-#define DEVICE_SETTINGS 14
+#define DEVICE_SETTINGS 15
 
 #define DEVICE_NOT_TUNED UINT32_MAX
 

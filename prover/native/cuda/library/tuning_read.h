@@ -41,6 +41,7 @@ static const tuning_range TUNING_RANGES[DEVICE_SETTINGS] = {
     {"ntt_columns", 0, NTT_COLUMNS_LOG2, 1},
     {"ntt_threads", TUNING_WARP, NTT_THREADS, TUNING_WARP},
     {"batch", 1, TUNING_MAX_PROOFS, 1},
+    {"g2", 0, 1, 1},
 };
 
 /* Writes the message for an unknown name; returns 0. */

@@ -1,11 +1,13 @@
 /* cuda/msm/group_impl.h - the sums of a multi-scalar multiplication in one group; included once per group by cuda/msm/sums.h,
  * which defines AFFINE, XYZZ, C(name) and, for MSM_THREADS threads with the registers that the loops need, MSM_BLOCKS_PER_SM and
- * MSM_REDUCE_BLOCKS_PER_SM, and undefines them afterwards.
+ * MSM_REDUCE_BLOCKS_PER_SM, and undefines them afterwards; and MSM_ADD_OUT_OF_LINE, an addition with products out of line, where the
+ * plan can choose it.
  *
  * One thread sums a piece of a bucket, with the sum in registers, and loads the next base in advance. One block adds the pieces
  * of a long bucket. Then the sum of (b + 1) * bucket b is computed level by level. A node over `width` children of `size` buckets
  * each has their plain sum P and W = sum of b * bucket b, with b counted from the node's first bucket: W = sum of W_j + size *
- * (sum of j * P_j).
+ * (sum of j * P_j). Levels of few nodes would leave most of the GPU idle: the last 2^MSM_TAIL_LOG2 nodes of a set are added at once, by
+ * a block for each bit of j, as sum of j * P_j = sum of 2^k * (sum of the P_j whose j has bit k).
  */
 
 /* Addition and doubling out of line, for kernels that add in several places. */
@@ -29,6 +31,7 @@ typedef struct C(msm_node) {
 typedef struct C(msm_memory) {
     XYZZ *sums;              /* of buckets, then of pieces */
     C(msm_node) *nodes[2];   /* of two levels */
+    XYZZ *parts, *totals;    /* of each set: sums of its tail, and its sum */
     XYZZ *results;           /* one per multiplication */
 } C(msm_memory);
 
@@ -46,27 +49,19 @@ DEVICE void C(msm_base)(AFFINE *r, const AFFINE *bases, uint32_t entry) {
     if (entry & 1) C(affine_neg)(r, r);
 }
 
-DEVICE void C(msm_accumulate)(grid_place place, const C(msm_arguments) *arguments, void *shared, uint32_t phase) {
-    const msm_sort_memory *sort = &arguments->sort.memory;
-    const uint64_t i = device_index(place);
-    (void)shared;
-    (void)phase;
-    if (i >= sort->counts->pieces) return;
-    const msm_piece piece = sort->pieces[i];
-    const uint32_t *entries = sort->sorted + piece.start;
-    AFFINE base, next;
-    XYZZ sum;
-    C(msm_base)(&base, arguments->bases, entries[0]);
-    C(xyzz_from_affine)(&sum, &base);
-    if (piece.length > 1) C(msm_base)(&next, arguments->bases, entries[1]);
-    for (uint32_t k = 1; k < piece.length; k++) {
-        base = next;
-        if (k + 1 < piece.length) C(msm_base)(&next, arguments->bases, entries[k + 1]);
-        C(xyzz_add_affine)(&sum, &sum, &base);
-    }
-    arguments->memory.sums[piece.place] = sum;
-}
-KERNEL(C(msm_accumulate), C(msm_arguments), MSM_THREADS, MSM_BLOCKS_PER_SM, 1)
+#define ACCUMULATE C(msm_accumulate)
+#define ADD C(xyzz_add_affine)
+#include "cuda/msm/accumulate_impl.h"
+#undef ACCUMULATE
+#undef ADD
+
+#if defined(MSM_ADD_OUT_OF_LINE)
+#define ACCUMULATE C(msm_accumulate_small)
+#define ADD MSM_ADD_OUT_OF_LINE
+#include "cuda/msm/accumulate_impl.h"
+#undef ACCUMULATE
+#undef ADD
+#endif
 
 #define MSM_JOIN_PHASES (1 + MSM_JOIN_LOG2)
 
@@ -76,21 +71,8 @@ DEVICE uint32_t C(msm_join_phases)(grid_place place, const C(msm_arguments) *arg
     return longs > place.block ? (longs - place.block + place.blocks - 1) / place.blocks * MSM_JOIN_PHASES : 0;
 }
 
-DEVICE void C(msm_join_pieces)(grid_place place, const C(msm_arguments) *arguments, void *shared, uint32_t phase) {
-    XYZZ *partials = (XYZZ *)shared;
-    const uint32_t step = phase % MSM_JOIN_PHASES, thread = place.thread;
-    const msm_long entry = arguments->sort.memory.longs[place.block + phase / MSM_JOIN_PHASES * place.blocks];
-    if (step == 0) {
-        const XYZZ *sums = arguments->memory.sums + entry.place;
-        XYZZ sum;
-        C(xyzz_set_infinity)(&sum);
-        for (uint32_t i = thread; i < entry.pieces; i += MSM_JOIN_THREADS) {
-            const XYZZ other = sums[i];
-            sum = C(xyzz_sum)(sum, other);
-        }
-        partials[thread] = sum;
-        return;
-    }
+/* Step `step` of adding up a block's partial sums, from 1; the last one writes the sum. */
+DEVICE void C(msm_fold)(XYZZ *partials, uint32_t thread, uint32_t step, XYZZ *to) {
     const uint32_t half = MSM_JOIN_THREADS >> step;
     if (thread >= half) return;
     XYZZ sum = partials[thread], other = partials[thread + half];
@@ -98,8 +80,26 @@ DEVICE void C(msm_join_pieces)(grid_place place, const C(msm_arguments) *argumen
     if (step < MSM_JOIN_LOG2) {
         partials[thread] = sum;
     } else {
-        arguments->memory.sums[entry.bucket] = sum;
+        *to = sum;
     }
+}
+
+DEVICE void C(msm_join_pieces)(grid_place place, const C(msm_arguments) *arguments, void *shared, uint32_t phase) {
+    XYZZ *partials = (XYZZ *)shared;
+    const uint32_t step = phase % MSM_JOIN_PHASES;
+    const msm_long entry = arguments->sort.memory.longs[place.block + phase / MSM_JOIN_PHASES * place.blocks];
+    if (step > 0) {
+        C(msm_fold)(partials, place.thread, step, &arguments->memory.sums[entry.bucket]);
+        return;
+    }
+    const XYZZ *sums = arguments->memory.sums + entry.place;
+    XYZZ sum;
+    C(xyzz_set_infinity)(&sum);
+    for (uint32_t i = place.thread; i < entry.pieces; i += MSM_JOIN_THREADS) {
+        const XYZZ other = sums[i];
+        sum = C(xyzz_sum)(sum, other);
+    }
+    partials[place.thread] = sum;
 }
 KERNEL(C(msm_join_pieces), C(msm_arguments), MSM_JOIN_THREADS, 1, C(msm_join_phases)(place, arguments))
 
@@ -159,28 +159,78 @@ DEVICE void C(msm_reduce_nodes)(grid_place place, const C(msm_level) *arguments,
 }
 KERNEL(C(msm_reduce_nodes), C(msm_level), MSM_THREADS, MSM_REDUCE_BLOCKS_PER_SM, 1)
 
-typedef struct C(msm_last) {
-    const C(msm_node) *sets;
-    XYZZ *results;
-    uint32_t count, window_bits; /* count: sets of a multiplication */
-} C(msm_last);
+/* The last nodes of all sets. */
+typedef struct C(msm_tail) {
+    const C(msm_node) *nodes;
+    XYZZ *parts, *totals, *results;
+    uint32_t log2;              /* of the nodes of a set */
+    uint32_t size_log2;         /* buckets of a node */
+    uint32_t sets, all_sets, window_bits; /* sets: of a multiplication */
+} C(msm_tail);
 
-/* One thread per multiplication: sum of 2^(window_bits * set) * set, where buckets count from one. */
-DEVICE void C(msm_join_sets)(grid_place place, const C(msm_last) *arguments, void *shared, uint32_t phase) {
-    const C(msm_node) *sets = arguments->sets + (uint64_t)place.block * arguments->count;
+/* Sums of a tail: one for each bit, the plain one, and the weighted one. */
+DEVICE uint32_t C(msm_tail_parts)(const C(msm_tail) *arguments) { return arguments->log2 + 2; }
+
+/* One block for each sum. */
+DEVICE void C(msm_tail_sums)(grid_place place, const C(msm_tail) *arguments, void *shared, uint32_t phase) {
+    XYZZ *partials = (XYZZ *)shared;
+    const uint32_t log2 = arguments->log2, parts = C(msm_tail_parts)(arguments);
+    const uint32_t part = place.block % parts, is_bit = part < log2;
+    if (phase > 0) {
+        C(msm_fold)(partials, place.thread, phase, &arguments->parts[place.block]);
+        return;
+    }
+    const C(msm_node) *nodes = arguments->nodes + ((uint64_t)(place.block / parts) << log2);
+    const uint32_t low = (1u << part) - 1, count = 1u << (log2 - is_bit);
     XYZZ sum;
+    C(xyzz_set_infinity)(&sum);
+    for (uint32_t i = place.thread; i < count; i += MSM_JOIN_THREADS) {
+        const uint32_t node = is_bit ? (i & ~low) << 1 | 1u << part | (i & low) : i;
+        const XYZZ other = part == log2 + 1 ? nodes[node].weighted : nodes[node].plain;
+        sum = C(xyzz_sum)(sum, other);
+    }
+    partials[place.thread] = sum;
+}
+KERNEL(C(msm_tail_sums), C(msm_tail), MSM_JOIN_THREADS, 1, MSM_JOIN_PHASES)
+
+/* One thread per set: its sum, where buckets count from one. */
+DEVICE void C(msm_tail_totals)(grid_place place, const C(msm_tail) *arguments, void *shared, uint32_t phase) {
+    const uint64_t set = device_index(place);
+    const uint32_t log2 = arguments->log2;
     (void)shared;
     (void)phase;
+    if (set >= arguments->all_sets) return;
+    const XYZZ *parts = arguments->parts + set * C(msm_tail_parts)(arguments);
+    XYZZ sum;
     C(xyzz_set_infinity)(&sum);
-    for (uint32_t set = arguments->count; set-- > 0;) {
+    for (uint32_t bit = log2; bit-- > 0;) {
+        const XYZZ part = parts[bit];
+        if (bit + 1 < log2) sum = C(xyzz_twice)(sum);
+        sum = C(xyzz_sum)(sum, part);
+    }
+    for (uint32_t i = 0; i < arguments->size_log2; i++) sum = C(xyzz_twice)(sum);
+    for (uint32_t i = 0; i < 2; i++) {
+        const XYZZ part = parts[log2 + i];
+        sum = C(xyzz_sum)(sum, part);
+    }
+    arguments->totals[set] = sum;
+}
+KERNEL(C(msm_tail_totals), C(msm_tail), MSM_JOIN_THREADS, 1, 1)
+
+/* One thread per multiplication: sum of 2^(window_bits * set) * set. With one set nothing is doubled. */
+DEVICE void C(msm_join_sets)(grid_place place, const C(msm_tail) *arguments, void *shared, uint32_t phase) {
+    const XYZZ *totals = arguments->totals + (uint64_t)place.block * arguments->sets;
+    XYZZ sum = totals[arguments->sets - 1];
+    (void)shared;
+    (void)phase;
+    for (uint32_t set = arguments->sets - 1; set-- > 0;) {
+        const XYZZ total = totals[set];
         for (uint32_t i = 0; i < arguments->window_bits; i++) sum = C(xyzz_twice)(sum);
-        const C(msm_node) node = sets[set];
-        sum = C(xyzz_sum)(sum, node.weighted);
-        sum = C(xyzz_sum)(sum, node.plain);
+        sum = C(xyzz_sum)(sum, total);
     }
     arguments->results[place.block] = sum;
 }
-KERNEL(C(msm_join_sets), C(msm_last), 1, 1, 1)
+KERNEL(C(msm_join_sets), C(msm_tail), 1, 1, 1)
 
 /* ---- memory and launches ------------------------------------------------------------------------------ */
 
@@ -188,6 +238,8 @@ static inline void C(msm_release)(C(msm_memory) *memory) {
     device_release(memory->sums);
     device_release(memory->nodes[0]);
     device_release(memory->nodes[1]);
+    device_release(memory->parts);
+    device_release(memory->totals);
     device_release(memory->results);
 }
 
@@ -196,6 +248,8 @@ static inline void C(msm_allocate)(device_queue *queue, C(msm_memory) *memory, c
     memory->sums = (XYZZ *)device_allocate(queue, (keys + device_msm_partials(plan)) * sizeof(XYZZ));
     memory->nodes[0] = (C(msm_node) *)device_allocate(queue, nodes * sizeof(C(msm_node)));
     memory->nodes[1] = (C(msm_node) *)device_allocate(queue, (nodes + 1) / 2 * sizeof(C(msm_node)));
+    memory->parts = (XYZZ *)device_allocate(queue, (uint64_t)plan->all_sets * (MSM_TAIL_LOG2 + 2) * sizeof(XYZZ));
+    memory->totals = (XYZZ *)device_allocate(queue, plan->all_sets * sizeof(XYZZ));
     memory->results = (XYZZ *)device_allocate(queue, plan->multiplications * sizeof(XYZZ));
 }
 
@@ -204,8 +258,8 @@ static inline void C(msm_reduce)(device_queue *queue, const C(msm_arguments) *ar
     uint32_t done = plan->reduce_log2, from = 0;
     uint64_t count = device_msm_keys(plan) >> done;
     LAUNCH(queue, C(msm_reduce_buckets), device_blocks(count, plan->threads), plan->threads, 0, arguments);
-    while (done < plan->window_bits - 1) {
-        const uint32_t left = plan->window_bits - 1 - done;
+    while (plan->window_bits - 1 - done > MSM_TAIL_LOG2) {
+        const uint32_t left = plan->window_bits - 1 - done - MSM_TAIL_LOG2;
         const uint32_t width = left < plan->level_log2 ? left : plan->level_log2;
         C(msm_node) *const *nodes = arguments->memory.nodes;
         count >>= width;
@@ -214,14 +268,31 @@ static inline void C(msm_reduce)(device_queue *queue, const C(msm_arguments) *ar
         done += width;
         from = 1 - from;
     }
-    const C(msm_last) last = {arguments->memory.nodes[from], arguments->memory.results, plan->sets, plan->window_bits};
-    LAUNCH(queue, C(msm_join_sets), plan->multiplications, 1, 0, &last);
+    const C(msm_memory) *memory = &arguments->memory;
+    const C(msm_tail) tail = {memory->nodes[from], memory->parts, memory->totals, memory->results, plan->window_bits - 1 - done,
+                              done, plan->sets, plan->all_sets, plan->window_bits};
+    const uint64_t parts = (uint64_t)plan->all_sets * (tail.log2 + 2);
+    LAUNCH(queue, C(msm_tail_sums), parts, MSM_JOIN_THREADS, MSM_JOIN_THREADS * sizeof(XYZZ), &tail);
+    LAUNCH(queue, C(msm_tail_totals), device_blocks(plan->all_sets, MSM_JOIN_THREADS), MSM_JOIN_THREADS, 0, &tail);
+    LAUNCH(queue, C(msm_join_sets), plan->multiplications, 1, 0, &tail);
+}
+
+static inline void C(msm_accumulate_run)(device_queue *queue, const C(msm_arguments) *arguments) {
+    const device_msm_plan *plan = &arguments->sort.plan;
+    const uint64_t blocks = device_blocks(device_msm_pieces(plan), plan->threads);
+#if defined(MSM_ADD_OUT_OF_LINE)
+    if (plan->g2) {
+        LAUNCH(queue, C(msm_accumulate_small), blocks, plan->threads, 0, arguments);
+        return;
+    }
+#endif
+    LAUNCH(queue, C(msm_accumulate), blocks, plan->threads, 0, arguments);
 }
 
 /* The sums of all buckets over the sorted lists. */
 static inline void C(msm_buckets_run)(device_queue *queue, const C(msm_arguments) *arguments) {
     const device_msm_plan *plan = &arguments->sort.plan;
-    LAUNCH(queue, C(msm_accumulate), device_blocks(device_msm_pieces(plan), plan->threads), plan->threads, 0, arguments);
+    C(msm_accumulate_run)(queue, arguments);
     LAUNCH(queue, C(msm_join_pieces), plan->joins, MSM_JOIN_THREADS, MSM_JOIN_THREADS * sizeof(XYZZ), arguments);
 }
 

@@ -42,6 +42,7 @@ typedef struct device_msm_plan {
     uint32_t level_log2;  /* maximum log2 of the children of other nodes */
     uint32_t threads;     /* per block that sums or reduces buckets, or computes a row of the table */
     uint32_t joins;       /* blocks that add pieces */
+    uint32_t g2;          /* 1: sums in G2 with products out of line */
 } device_msm_plan;
 
 static inline uint32_t device_msm_at_most(uint64_t value, uint32_t limit) {
@@ -97,6 +98,7 @@ static inline device_msm_plan device_msm_plan_of(uint32_t count, uint32_t window
     plan.level_log2 = device_tuned(tuning, TUNING_LEVEL, DEVICE_MSM_LEVEL_LOG2);
     plan.threads = device_tuned(tuning, TUNING_THREADS, DEVICE_MSM_THREADS);
     plan.joins = device_tuned(tuning, TUNING_JOINS, DEVICE_MSM_JOIN_BLOCKS);
+    plan.g2 = device_tuned(tuning, TUNING_G2, 0);
     return device_msm_plan_batch(plan, 1, tuning);
 }
 

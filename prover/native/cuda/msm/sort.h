@@ -189,9 +189,9 @@ DEVICE void msm_sort_buckets(grid_place place, const msm_sort_arguments *argumen
     } else if (phase == 2) {
         partials[place.thread] = scan_sum(next, buckets, own_first, own);
     } else if (phase == 3) {
-        if (place.thread == 0) scan_partials(partials, place.threads);
+        scan_group(partials, place.threads, place.thread);
     } else if (phase == 4) {
-        scan_replace(next, buckets, own_first, own, first + partials[place.thread]);
+        scan_replace(next, buckets, own_first, own, first + scan_before(partials, place.threads, place.thread));
     } else if (phase == 5) {
         uint32_t *starts = memory->starts + (uint64_t)place.block * buckets;
         for (uint32_t b = place.thread; b < buckets; b += place.threads) starts[b] = next[b];
@@ -236,21 +236,21 @@ DEVICE void msm_pieces_count(grid_place place, const msm_sort_arguments *argumen
 }
 KERNEL(msm_pieces_count, msm_sort_arguments, MSM_SORT_THREADS, 4, 3)
 
-/* Runs on one thread: converts counts of lengths to start indices, longest first. */
+/* Runs in one block, with a thread for each length, longest first: converts counts of lengths to start indices. */
 DEVICE void msm_pieces_order(grid_place place, const msm_sort_arguments *arguments, void *shared, uint32_t phase) {
     msm_counts *counts = arguments->memory.counts;
-    uint32_t sum = 0;
-    (void)place;
-    (void)shared;
-    (void)phase;
-    for (uint32_t l = arguments->plan.piece; l > 0; l--) {
-        const uint32_t pieces = counts->lengths[l];
-        counts->lengths[l] = sum;
-        sum += pieces;
+    uint32_t *partials = (uint32_t *)shared;
+    const uint32_t piece = arguments->plan.piece, thread = place.thread;
+    if (phase == 0) {
+        partials[thread] = thread < piece ? counts->lengths[piece - thread] : 0;
+    } else if (phase == 1) {
+        scan_group(partials, place.threads, thread);
+    } else {
+        if (thread < piece) counts->lengths[piece - thread] = scan_before(partials, place.threads, thread);
+        if (thread == 0) counts->pieces = scan_before(partials, place.threads, place.threads);
     }
-    counts->pieces = sum;
 }
-KERNEL(msm_pieces_order, msm_sort_arguments, 1, 1, 1)
+KERNEL(msm_pieces_order, msm_sort_arguments, DEVICE_MSM_MAX_PIECE, 1, 3)
 
 /* Writes the pieces of bucket `key`; next: index of the block's next piece of each length. */
 DEVICE void msm_place_pieces(const msm_sort_arguments *arguments, uint32_t *next, uint64_t key) {
@@ -334,7 +334,7 @@ static inline void msm_sort_run(device_queue *queue, const msm_sort_arguments *a
     const uint64_t counters = device_msm_counters(plan), tiles = (uint64_t)plan->multiplications * plan->windows * plan->tiles;
     const uint64_t key_blocks = device_blocks(device_msm_keys(plan), MSM_SORT_THREADS);
     const size_t partition_bytes = plan->partitions * sizeof(uint32_t);
-    const size_t bucket_bytes = (((size_t)1 << plan->low_bits) + MSM_SORT_THREADS) * sizeof(uint32_t);
+    const size_t bucket_bytes = (sizeof(uint32_t) << plan->low_bits) + SCAN_SHARED_BYTES(MSM_SORT_THREADS);
     const size_t length_bytes = (plan->piece + 1) * sizeof(uint32_t);
     device_zero(queue, memory->counts, sizeof(msm_counts));
     device_zero(queue, memory->counters, counters * sizeof(uint32_t)); /* the last row of windows may be incomplete */
@@ -343,7 +343,7 @@ static inline void msm_sort_run(device_queue *queue, const msm_sort_arguments *a
     LAUNCH(queue, msm_sort_partition, tiles, MSM_SORT_THREADS, partition_bytes, arguments);
     LAUNCH(queue, msm_sort_buckets, (uint64_t)plan->all_sets * plan->partitions, MSM_SORT_THREADS, bucket_bytes, arguments);
     LAUNCH(queue, msm_pieces_count, key_blocks, MSM_SORT_THREADS, length_bytes, arguments);
-    LAUNCH(queue, msm_pieces_order, 1, 1, 0, arguments);
+    LAUNCH(queue, msm_pieces_order, 1, DEVICE_MSM_MAX_PIECE, SCAN_SHARED_BYTES(DEVICE_MSM_MAX_PIECE), arguments);
     LAUNCH(queue, msm_pieces_place, key_blocks, MSM_SORT_THREADS, length_bytes, arguments);
 }
 

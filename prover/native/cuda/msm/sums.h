@@ -8,6 +8,7 @@
 #define MSM_THREADS DEVICE_MSM_THREADS /* maximum */
 #define MSM_JOIN_LOG2 6 /* the sums of a block are in shared memory */
 #define MSM_JOIN_THREADS (1u << MSM_JOIN_LOG2)
+#define MSM_TAIL_LOG2 10 /* nodes of a set that are added at once */
 
 #define AFFINE g1_affine
 #define XYZZ g1_xyzz
@@ -26,7 +27,9 @@
 #define C(name) g2_##name
 #define MSM_BLOCKS_PER_SM 2
 #define MSM_REDUCE_BLOCKS_PER_SM 2
+#define MSM_ADD_OUT_OF_LINE g2_small_xyzz_add_affine
 #include "cuda/msm/group_impl.h"
+#undef MSM_ADD_OUT_OF_LINE
 #undef AFFINE
 #undef XYZZ
 #undef C

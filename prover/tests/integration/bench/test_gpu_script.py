@@ -30,8 +30,6 @@ def test_run__on_a_gpu_in_software__passes_and_does_not_run_again(cuda_host_libr
     with Engine() as engine, engine.load_key((script.keys / "inclusion_2_1.key").read_bytes()) as key:
         inputs = (script.keys / "inclusion_2_1.inputs").read_bytes()
         key.verifying_key.verify(key.prove(inputs).points, inputs[:32])
-    (proof,) = script.lines("proof_tiny.json")
-    assert (proof["key"], proof["verified"]) == ("tiny.key", True)
     (predicted,) = script.lines("model_append_32_500.json")
     assert predicted["ms"] <= 110
     assert "all of it passed before" in script.run("run", **two)

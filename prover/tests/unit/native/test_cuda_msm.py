@@ -68,7 +68,7 @@ def test_msm__odd_counts__equals_py_ecc(hooks: Any, group: Group, count: int) ->
     generator = random.Random(count)
     exponents = [1 + i % 40 for i in range(count)]
     scalars = [generator.randrange(R) for _ in range(count)]
-    for shape in ((0, 0, FORWARDS), (6, 1, BACKWARDS)):
+    for shape in ((0, 0, FORWARDS), (6, 1, BACKWARDS), (16, 1, FORWARDS)):
         answer = sum_on_device(hooks, group, exponents, scalars, shape, count // 3)
         assert answer == expected_sum(group, exponents, scalars, count // 3)
 
