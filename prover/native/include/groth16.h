@@ -240,8 +240,8 @@ typedef enum g16_stage {
     G16_STAGE_MSM_A = 3,
     G16_STAGE_MSM_B1 = 4,
     G16_STAGE_MSM_B2 = 5,
-    G16_STAGE_MSM_K = 6,
-    G16_STAGE_MSM_Z = 7,
+    G16_STAGE_MSM_K = 6, /* also the sum over Z, which shares its buckets */
+    G16_STAGE_MSM_Z = 7, /* with tables the sort of the digits of the quotient, otherwise 0 */
     G16_STAGE_ASSEMBLE = 8
 } g16_stage;
 #define G16_STAGE_COUNT 9

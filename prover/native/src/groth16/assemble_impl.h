@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "curve/encoding_impl.h"
 #include "curve/g2.h"
+#include "msm/sums_impl.h"
 #include "key/key.h"
 
 /* The sums over A, B in G2, K with Z, and, for classical blinding, B in G1; later the points of the proof. */
@@ -15,97 +16,131 @@ typedef struct prove_base {
     g2_xyzz bs;
 } prove_base;
 
-/* r, s and rs, their product, are plain numbers. */
-static void prove_blind_classical(const proving_key *pk, groth16_proof *proof, prove_base *base, const uint64_t r[4],
-                                  const uint64_t s[4], const uint64_t rs[4]) {
+/* Blinding values as plain numbers: rho, sigma, their product and 1 / rho; or r, s, their product and zero. */
+enum { BLINDING_FIRST, BLINDING_SECOND, BLINDING_PRODUCT, BLINDING_INVERSE, BLINDING_VALUES };
+
+/* The blinding of one proof. Re-randomisation has steps for tasks: B; A; then both multiples of A, in any order. */
+typedef struct prove_blinding {
+    const proving_key *pk;
+    g16_blinding method;
+    uint64_t values[BLINDING_VALUES][4];
+    g1_affine ar; /* alpha and the sum over A */
+    g1_xyzz krs;  /* what is added to the sum over K and Z */
+    groth16_proof proof;
+} prove_blinding;
+
+static void prove_begin_blinding(prove_blinding *b, const proving_key *pk, g16_blinding method, const fr values[2]) {
+    fr t;
+    memset(b, 0, sizeof *b);
+    b->pk = pk;
+    b->method = method;
+    fr_to_limbs(b->values[BLINDING_FIRST], &values[0]);
+    fr_to_limbs(b->values[BLINDING_SECOND], &values[1]);
+    fr_mul(&t, &values[0], &values[1]);
+    fr_to_limbs(b->values[BLINDING_PRODUCT], &t);
+    if (method == G16_BLINDING_RERANDOMISED) {
+        fr_inv(&t, &values[0]); /* rho is not zero */
+        fr_to_limbs(b->values[BLINDING_INVERSE], &t);
+    }
+    os_random_wipe(&t, sizeof t);
+}
+
+/* Bs = rho (beta + sum over B) + rho sigma delta. Overwrites the sum. */
+static void prove_blind_b(prove_blinding *b, g2_xyzz *sum) {
+    g2_affine bs;
+    const g2_msm_multiple multiples[2] = {{b->values[BLINDING_FIRST], &bs}, {b->values[BLINDING_PRODUCT], &b->pk->delta2}};
+    g2_xyzz_add_affine(sum, sum, &b->pk->beta2);
+    g2_xyzz_to_affine(&bs, sum);
+    g2_msm_multiples(sum, multiples, 2);
+    g2_xyzz_to_affine(&b->proof.bs, sum);
+    os_random_wipe(&bs, sizeof bs);
+}
+
+/* Adds alpha to the sum over A. */
+static void prove_blind_a(prove_blinding *b, g1_xyzz *sum) {
+    g1_xyzz_add_affine(sum, sum, &b->pk->alpha);
+    g1_xyzz_to_affine(&b->ar, sum);
+}
+
+/* Ar = (1 / rho) (alpha + sum over A) */
+static void prove_blind_ar(prove_blinding *b) {
+    const g1_msm_multiple multiple = {b->values[BLINDING_INVERSE], &b->ar};
+    g1_xyzz t;
+    g1_msm_multiples(&t, &multiple, 1);
+    g1_xyzz_to_affine(&b->proof.ar, &t);
+    os_random_wipe(&t, sizeof t);
+}
+
+/* sigma (alpha + sum over A), a part of Krs */
+static void prove_blind_krs(prove_blinding *b) {
+    const g1_msm_multiple multiple = {b->values[BLINDING_SECOND], &b->ar};
+    g1_msm_multiples(&b->krs, &multiple, 1);
+}
+
+/* Classical blinding of all sums, which it overwrites. */
+static void prove_blind_classical(prove_blinding *b, prove_base *base) {
+    const proving_key *pk = b->pk;
+    const uint64_t *r = b->values[BLINDING_FIRST], *s = b->values[BLINDING_SECOND], *rs = b->values[BLINDING_PRODUCT];
+    g1_affine bs1, minus_delta;
+    const g1_msm_multiple r_delta = {r, &pk->delta}, s_delta = {s, &pk->delta};
+    const g2_msm_multiple s_delta2 = {s, &pk->delta2};
+    const g1_msm_multiple krs[3] = {{s, &b->proof.ar}, {r, &bs1}, {rs, &minus_delta}};
     g1_xyzz t;
     g2_xyzz t2;
-    g1_affine bs1, minus_delta;
 
-    g1_xyzz_mul_var(&t, &pk->delta, r);
+    prove_blind_a(b, &base->ar);
+    g1_msm_multiples(&t, &r_delta, 1);
     g1_xyzz_add(&base->ar, &base->ar, &t);
-    g1_xyzz_to_affine(&proof->ar, &base->ar);
+    g1_xyzz_to_affine(&b->proof.ar, &base->ar);
 
     g1_xyzz_add_affine(&base->bs1, &base->bs1, &pk->beta);
-    g1_xyzz_mul_var(&t, &pk->delta, s);
+    g1_msm_multiples(&t, &s_delta, 1);
     g1_xyzz_add(&base->bs1, &base->bs1, &t);
     g1_xyzz_to_affine(&bs1, &base->bs1);
 
-    g2_xyzz_mul_var(&t2, &pk->delta2, s);
+    g2_xyzz_add_affine(&base->bs, &base->bs, &pk->beta2);
+    g2_msm_multiples(&t2, &s_delta2, 1);
     g2_xyzz_add(&base->bs, &base->bs, &t2);
-    g2_xyzz_to_affine(&proof->bs, &base->bs);
+    g2_xyzz_to_affine(&b->proof.bs, &base->bs);
 
-    g1_xyzz_mul_var(&t, &proof->ar, s);
-    g1_xyzz_add(&base->krs, &base->krs, &t);
-    g1_xyzz_mul_var(&t, &bs1, r);
-    g1_xyzz_add(&base->krs, &base->krs, &t);
     g1_affine_neg(&minus_delta, &pk->delta);
-    g1_xyzz_mul_var(&t, &minus_delta, rs);
-    g1_xyzz_add(&base->krs, &base->krs, &t);
-    g1_xyzz_to_affine(&proof->krs, &base->krs);
+    g1_msm_multiples(&b->krs, krs, 3);
 
     os_random_wipe(&t, sizeof t);
     os_random_wipe(&t2, sizeof t2);
     os_random_wipe(&bs1, sizeof bs1);
 }
 
-/* rho, its inverse and sigma are plain numbers; rho is not zero. */
-static void prove_blind_rerandomised(const proving_key *pk, groth16_proof *proof, prove_base *base, const uint64_t rho[4],
-                              const uint64_t rho_inverse[4], const uint64_t sigma[4]) {
-    g1_affine ar;
-    g2_affine bs;
-    g1_xyzz t;
-    g2_xyzz t2;
-    g1_xyzz_to_affine(&ar, &base->ar);
-    g1_xyzz_mul_var(&t, &ar, rho_inverse);
-    g1_xyzz_to_affine(&proof->ar, &t);
-
-    g1_xyzz_mul_var(&t, &ar, sigma);
-    g1_xyzz_add(&base->krs, &base->krs, &t);
-    g1_xyzz_to_affine(&proof->krs, &base->krs);
-
-    g2_xyzz_mul_var(&t2, &pk->delta2, sigma);
-    g2_xyzz_add(&base->bs, &base->bs, &t2);
-    g2_xyzz_to_affine(&bs, &base->bs);
-    g2_xyzz_mul_var(&t2, &bs, rho);
-    g2_xyzz_to_affine(&proof->bs, &t2);
-
-    os_random_wipe(&t, sizeof t);
-    os_random_wipe(&t2, sizeof t2);
-    os_random_wipe(&ar, sizeof ar);
-    os_random_wipe(&bs, sizeof bs);
+/* Adds the last term, encodes the proof, and wipes base and blinding. */
+static g16_status prove_encode(prove_blinding *b, prove_base *base, uint8_t *out, g16_error *error) {
+    g16_status status = G16_OK;
+    if (b->method == G16_BLINDING_RERANDOMISED && g1_affine_is_infinity(&b->ar)) {
+        /* Infinity cannot be blinded. Only a person who knows the key's secrets can cause this. */
+        status = g16_fail(error, G16_UNSUPPORTED_KEY, 0, "this key maps the witness to the point at infinity");
+    } else {
+        g1_xyzz_add(&base->krs, &base->krs, &b->krs);
+        g1_xyzz_to_affine(&b->proof.krs, &base->krs);
+        groth16_proof_encode(out, &b->proof);
+    }
+    os_random_wipe(base, sizeof *base);
+    os_random_wipe(b, sizeof *b);
+    return status;
 }
 
 /* Adds alpha and beta, blinds and encodes. Consumes and wipes base. */
 static g16_status prove_finish(const struct g16_key *key, g16_blinding method, prove_base *base, uint8_t *out,
                                const fr blinding[2], g16_error *error) {
-    const proving_key *pk = &key->pk;
-    groth16_proof proof;
-    uint64_t plain[3][4];
-    fr third;
-    g1_xyzz_add_affine(&base->ar, &base->ar, &pk->alpha);
-    g2_xyzz_add_affine(&base->bs, &base->bs, &pk->beta2);
-    if (method == G16_BLINDING_RERANDOMISED && g1_xyzz_is_infinity(&base->ar)) {
-        /* Infinity cannot be blinded. Only a person who knows the key's secrets can cause this. */
-        os_random_wipe(base, sizeof *base);
-        return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "this key maps the witness to the point at infinity");
-    }
-    fr_to_limbs(plain[0], &blinding[0]);
-    fr_to_limbs(plain[1], &blinding[1]);
+    prove_blinding b;
+    prove_begin_blinding(&b, &key->pk, method, blinding);
     if (method == G16_BLINDING_CLASSICAL) {
-        fr_mul(&third, &blinding[0], &blinding[1]);
-        fr_to_limbs(plain[2], &third);
-        prove_blind_classical(pk, &proof, base, plain[0], plain[1], plain[2]);
+        prove_blind_classical(&b, base);
     } else {
-        fr_inv(&third, &blinding[0]);
-        fr_to_limbs(plain[2], &third);
-        prove_blind_rerandomised(pk, &proof, base, plain[0], plain[2], plain[1]);
+        prove_blind_b(&b, &base->bs);
+        prove_blind_a(&b, &base->ar);
+        prove_blind_ar(&b);
+        prove_blind_krs(&b);
     }
-    groth16_proof_encode(out, &proof);
-    os_random_wipe(base, sizeof *base);
-    os_random_wipe(plain, sizeof plain);
-    os_random_wipe(&third, sizeof third);
-    return G16_OK;
+    return prove_encode(&b, base, out, error);
 }
 
 /* Reads the blinding values of a proof. */

@@ -22,7 +22,6 @@
 
 #include "ntt/small_roots_impl.h"
 #include "r1cs/solver_impl.h"
-#include "groth16/assemble_impl.h"
 #include "groth16/prove_tasks_impl.h"
 
 static void groth16_prepare_key(struct g16_key *key, fr *roots) {
@@ -40,21 +39,6 @@ static size_t groth16_prove_scratch_bytes(const struct g16_key *key, uint32_t th
     prove_state p;
     p.key = key;
     return prove_lay_out(&p, arena_measure(), threads, threads) + ARENA_ALIGNMENT;
-}
-
-static void prove_join(prove_state *p, prove_base *base) {
-    const proving_key *pk = &p->key->pk;
-    const prove_sums *s = &p->sums;
-    if (prove_has_tables(p->key)) {
-        g1_msm_table_join(&base->ar, s->table_a, &pk->tables, p->parts);
-        g2_msm_table_join(&base->bs, s->table_b2, &pk->tables, p->parts);
-        g1_msm_table_join(&base->krs, s->table_kz, &pk->tables, p->parts);
-    } else {
-        g1_msm_join_windows(&base->ar, s->a, msm_cut_pieces(&s->cut_a), &p->plan);
-        g2_msm_join_windows(&base->bs, s->b2, msm_cut_pieces(&s->cut_b2), &p->plan);
-        g1_msm_join_windows(&base->krs, s->kz, msm_cut_pieces(&s->cut_kz), &p->plan);
-    }
-    if (p->method == G16_BLINDING_CLASSICAL) g1_msm_join_windows(&base->bs1, s->b1, msm_cut_pieces(&s->cut_b1), &p->plan);
 }
 
 /* Solves the witness into the state's arrays; a, b and c are not yet padded to the domain. */
@@ -86,7 +70,7 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
     prove_state p;
     memset(&p, 0, sizeof p);
     p.key = key;
-    p.method = method;
+    prove_begin_blinding(&p.blinding, &key->pk, method, blinding);
     p.cancel = cancel;
     p.stage_ns = stage_ns;
     prove_lay_out(&p, arena_over(scratch), threads, share);
@@ -102,10 +86,9 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
         prove_add_time(&p, G16_STAGE_WITNESS, start);
         status = thread_pool_run(pool, p.tasks, prove_list_tasks(&p), cancel);
         if (status == G16_OK) {
-            prove_base base;
             start = prove_now_ns();
-            prove_join(&p, &base);
-            status = prove_finish(key, method, &base, proof, blinding, error);
+            if (method == G16_BLINDING_CLASSICAL) prove_blind_classical(&p.blinding, &p.base);
+            status = prove_encode(&p.blinding, &p.base, proof, error);
             prove_add_time(&p, G16_STAGE_ASSEMBLE, start);
         } else {
             g16_fail(error, status, 0, "the proof was cancelled");
@@ -113,6 +96,8 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
     }
     /* Sums without blinding would allow to test guesses of the witness against the proof. */
     os_random_wipe(p.sums.memory, p.sums.bytes);
+    os_random_wipe(&p.base, sizeof p.base);
+    os_random_wipe(&p.blinding, sizeof p.blinding);
     os_random_wipe(blinding, sizeof blinding);
     return status;
 }

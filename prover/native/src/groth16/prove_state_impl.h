@@ -6,6 +6,7 @@
 
 #include "msm/sums_impl.h"
 #include "key/key.h"
+#include "groth16/assemble_impl.h"
 #include "groth16/quotient_cut_impl.h"
 
 enum {
@@ -19,7 +20,11 @@ enum {
     PROVE_GROUP_SORT_H,
     PROVE_GROUP_SORT_W_TABLE,
     PROVE_GROUP_SORT_H_TABLE,
-    PROVE_GROUP_MSM
+    PROVE_GROUP_A,
+    PROVE_GROUP_B,
+    PROVE_GROUP_KZ,
+    PROVE_GROUP_JOIN_A,
+    PROVE_GROUP_JOIN
 };
 
 #define PROVE_RECODE_TASKS 256
@@ -33,7 +38,7 @@ enum {
 #define PROVE_WAIT 0.125
 #define PROVE_WAIT_LAST 1.0
 /* Maximum number of entries of the task list. */
-#define PROVE_MAX_ENTRIES 16
+#define PROVE_MAX_ENTRIES 20
 
 /* The cuts of windows, and the sums of their pieces or of parts of bucket sets; one block of memory that is wiped at the end. */
 typedef struct prove_sums {
@@ -53,7 +58,6 @@ typedef struct prove_state {
     fold_shape shape;
     quotient_cut cut;
     fr product_scale; /* 1 / n^2, when the quotient is divided between tasks and not folded */
-    g16_blinding method;
     const g16_cancel *cancel;
     uint64_t *stage_ns; /* G16_STAGE_COUNT, or NULL */
     msm_plan plan; /* of all sums without tables, and of B1 */
@@ -68,6 +72,8 @@ typedef struct prove_state {
     const fr *h; /* the quotient, or products at points; stored in a or c */
     void *w_digits, *h_digits;
     prove_sums sums;
+    prove_base base;
+    prove_blinding blinding;
     thread_pool_task tasks[PROVE_MAX_ENTRIES];
     uint8_t *worker_memory;
     size_t worker_bytes;

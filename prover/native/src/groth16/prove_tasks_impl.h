@@ -15,7 +15,7 @@ static void prove_task_recode_w(void *argument, uint32_t index, uint32_t worker)
     if (prove_has_tables(p->key)) {
         msm_table_recode(p->w_table_digits, &p->key->pk.tables, p->wires, unit, count, first, last);
     }
-    if (!prove_has_tables(p->key) || p->method == G16_BLINDING_CLASSICAL) {
+    if (!prove_has_tables(p->key) || p->blinding.method == G16_BLINDING_CLASSICAL) {
         msm_recode(p->w_digits, &p->plan, p->wires, unit, count, first, last);
     }
     prove_add_time(p, G16_STAGE_MSM_SORT, start);
@@ -236,16 +236,88 @@ static void prove_task_part_b2(void *argument, uint32_t index, uint32_t worker) 
     prove_add_time(p, G16_STAGE_MSM_B2, start);
 }
 
+/* ---- joins of sums, and blinding -------------------------------------------------------------------- */
+
+static void prove_task_join_b(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const prove_sums *s = &p->sums;
+    (void)index;
+    (void)worker;
+    if (prove_has_tables(p->key)) {
+        g2_msm_table_join(&p->base.bs, s->table_b2, &p->key->pk.tables, p->parts);
+    } else {
+        g2_msm_join_windows(&p->base.bs, s->b2, msm_cut_pieces(&s->cut_b2), &p->plan);
+    }
+    if (p->blinding.method == G16_BLINDING_CLASSICAL) {
+        g1_msm_join_windows(&p->base.bs1, s->b1, msm_cut_pieces(&s->cut_b1), &p->plan);
+    } else {
+        prove_blind_b(&p->blinding, &p->base.bs);
+    }
+    prove_add_time(p, G16_STAGE_ASSEMBLE, start);
+}
+
+static void prove_task_join_a(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const prove_sums *s = &p->sums;
+    (void)index;
+    (void)worker;
+    if (prove_has_tables(p->key)) {
+        g1_msm_table_join(&p->base.ar, s->table_a, &p->key->pk.tables, p->parts);
+    } else {
+        g1_msm_join_windows(&p->base.ar, s->a, msm_cut_pieces(&s->cut_a), &p->plan);
+    }
+    if (p->blinding.method == G16_BLINDING_RERANDOMISED) prove_blind_a(&p->blinding, &p->base.ar);
+    prove_add_time(p, G16_STAGE_ASSEMBLE, start);
+}
+
+static void prove_task_blind_a(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    (void)worker;
+    if (index == 0) {
+        prove_blind_ar(&p->blinding);
+    } else {
+        prove_blind_krs(&p->blinding);
+    }
+    prove_add_time(p, G16_STAGE_ASSEMBLE, start);
+}
+
+static void prove_task_join_kz(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const prove_sums *s = &p->sums;
+    (void)index;
+    (void)worker;
+    if (prove_has_tables(p->key)) {
+        g1_msm_table_join(&p->base.krs, s->table_kz, &p->key->pk.tables, p->parts);
+    } else {
+        g1_msm_join_windows(&p->base.krs, s->kz, msm_cut_pieces(&s->cut_kz), &p->plan);
+    }
+    prove_add_time(p, G16_STAGE_ASSEMBLE, start);
+}
+
 /* ---- task list ------------------------------------------------------------------------------------------ */
 
 static thread_pool_task *prove_list_table_tasks(thread_pool_task *next, prove_state *p) {
     const uint32_t sets = p->key->pk.tables.sets, sorted = THREAD_POOL_AFTER(PROVE_GROUP_SORT_W_TABLE);
     next = prove_push(next, p, prove_task_sort_h_table, sets, PROVE_GROUP_SORT_H_TABLE, THREAD_POOL_AFTER(PROVE_GROUP_RECODE_H));
     next = prove_push(next, p, prove_task_sort_w_table, sets, PROVE_GROUP_SORT_W_TABLE, THREAD_POOL_AFTER(PROVE_GROUP_RECODE_W));
-    next = prove_push(next, p, prove_task_part_b2, sets * p->parts, PROVE_GROUP_MSM, sorted);
-    next = prove_push(next, p, prove_task_part_a, sets * p->parts, PROVE_GROUP_MSM, sorted);
-    return prove_push(next, p, prove_task_part_kz, sets * p->parts, PROVE_GROUP_MSM,
+    next = prove_push(next, p, prove_task_part_b2, sets * p->parts, PROVE_GROUP_B, sorted);
+    next = prove_push(next, p, prove_task_part_kz, sets * p->parts, PROVE_GROUP_KZ,
                       sorted | THREAD_POOL_AFTER(PROVE_GROUP_SORT_H_TABLE));
+    return prove_push(next, p, prove_task_part_a, sets * p->parts, PROVE_GROUP_A, sorted);
+}
+
+/* Joins are short and come first: the last of them is all that remains to be done after the sums. */
+static thread_pool_task *prove_list_joins(thread_pool_task *next, prove_state *p) {
+    next = prove_push(next, p, prove_task_join_a, 1, PROVE_GROUP_JOIN_A, THREAD_POOL_AFTER(PROVE_GROUP_A));
+    if (p->blinding.method == G16_BLINDING_RERANDOMISED) {
+        next = prove_push(next, p, prove_task_blind_a, 2, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_JOIN_A));
+    }
+    next = prove_push(next, p, prove_task_join_b, 1, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_B));
+    return prove_push(next, p, prove_task_join_kz, 1, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_KZ));
 }
 
 static thread_pool_task *prove_push_sort_w(thread_pool_task *next, prove_state *p) {
@@ -256,9 +328,9 @@ static thread_pool_task *prove_push_sort_w(thread_pool_task *next, prove_state *
  * finish at about the same time. */
 static uint32_t prove_list_tasks(prove_state *p) {
     const uint32_t sorted = THREAD_POOL_AFTER(PROVE_GROUP_SORT_W), windows = p->plan.windows;
-    const int tables = prove_has_tables(p->key), classical = p->method == G16_BLINDING_CLASSICAL;
+    const int tables = prove_has_tables(p->key), classical = p->blinding.method == G16_BLINDING_CLASSICAL;
     const prove_sums *s = &p->sums;
-    thread_pool_task *next = p->tasks;
+    thread_pool_task *next = prove_list_joins(p->tasks, p);
     next = prove_push(next, p, prove_task_recode_w, p->w_chunks, PROVE_GROUP_RECODE_W, 0);
     next = prove_list_quotient(next, p);
     next = prove_push(next, p, prove_task_recode_h, p->h_chunks, PROVE_GROUP_RECODE_H,
@@ -272,11 +344,11 @@ static uint32_t prove_list_tasks(prove_state *p) {
             next = prove_push(next, p, prove_task_sort_h, 2 * windows, PROVE_GROUP_SORT_H, ready);
             ready = THREAD_POOL_AFTER(PROVE_GROUP_SORT_H);
         }
-        next = prove_push(next, p, prove_task_b2, windows * s->cut_b2.parts, PROVE_GROUP_MSM, sorted);
-        next = prove_push(next, p, prove_task_kz, windows * msm_cut_pieces(&s->cut_kz), PROVE_GROUP_MSM, ready);
-        next = prove_push(next, p, prove_task_a, windows * s->cut_a.parts, PROVE_GROUP_MSM, sorted);
+        next = prove_push(next, p, prove_task_b2, windows * s->cut_b2.parts, PROVE_GROUP_B, sorted);
+        next = prove_push(next, p, prove_task_kz, windows * msm_cut_pieces(&s->cut_kz), PROVE_GROUP_KZ, ready);
+        next = prove_push(next, p, prove_task_a, windows * s->cut_a.parts, PROVE_GROUP_A, sorted);
     }
-    if (classical) next = prove_push(next, p, prove_task_b1, windows * s->cut_b1.parts, PROVE_GROUP_MSM, sorted);
+    if (classical) next = prove_push(next, p, prove_task_b1, windows * s->cut_b1.parts, PROVE_GROUP_B, sorted);
     return (uint32_t)(next - p->tasks);
 }
 

@@ -125,11 +125,11 @@ static inline __attribute__((always_inline)) void glv_lanes_digits_kind(void *di
         for (int half = 0; half < 2; half++) {
             lanes_u64 *low = &words[half][0], *high = &words[half][1];
             const lanes_u64 digit = lanes_sub(lanes_and(*low, mask), middle);
-            const size_t at = (2 * w + (uint32_t)half) * stride;
+            const size_t place = (2 * w + (uint32_t)half) * stride;
             if (wide) {
-                glv_store_i32((int32_t *)digits + at, digit);
+                glv_store_i32((int32_t *)digits + place, digit);
             } else {
-                lanes_store_i16((int16_t *)digits + at, digit);
+                lanes_store_i16((int16_t *)digits + place, digit);
             }
             *low = lanes_or(lanes_right(*low, bits), lanes_left(*high, 64 - bits));
             *high = lanes_right(*high, bits);

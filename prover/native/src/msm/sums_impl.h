@@ -8,6 +8,7 @@
 #define G16_MSM_SUMS_IMPL_H
 
 #include "base/arena.h"
+#include "base/random.h"
 #include "base/thread_pool.h"
 #include "curve/encoding_impl.h"
 #include "curve/g1.h"
@@ -51,6 +52,11 @@
 /* Lines of the two-level bucket sum: at most 2^ceil(log2(MSM_PART_BUCKETS) / 2). */
 #define MSM_LINE_BITS 7
 #define MSM_MAX_LINES (1 << MSM_LINE_BITS)
+
+/* Sums of a few multiples: points, bits of a digit, and multiples of each point, for digits of up to half of the range. */
+#define MSM_MULTIPLES_MAX 3
+#define MSM_MULTIPLES_WINDOW 4
+#define MSM_MULTIPLES 8
 
 /* Fixed bases (trusted setup): scalars have 254 bits, and signed recoding needs one more. A chunk of sums fits a slab for every
  * window size. */
@@ -139,6 +145,7 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #include MSM_PAIR_ADDITION
 #include "msm/group_impl.h"
 #include "msm/table_group_impl.h"
+#include "msm/multiples_group_impl.h"
 #define FIXED_BASE_BYTES G1_COMPRESSED_BYTES
 #include "msm/fixed_base_impl.h"
 #undef FIXED_BASE_BYTES
@@ -179,6 +186,7 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #include MSM_PAIR_ADDITION
 #include "msm/group_impl.h"
 #include "msm/table_group_impl.h"
+#include "msm/multiples_group_impl.h"
 #define FIXED_BASE_BYTES G2_COMPRESSED_BYTES
 #include "msm/fixed_base_impl.h"
 #undef FIXED_BASE_BYTES
