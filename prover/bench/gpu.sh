@@ -202,7 +202,7 @@ run_rates() {
 
 run_kernels() {
     local log2
-    piece_limit=60
+    piece_limit=120
     for log2 in 14 15 16 17 18 19 20 21 22 23; do measure "gpu_sweep_g1_$log2" "$build/gpu_bench" sweep_g1 $log2; done
     for log2 in 14 15 16 17 18 19 20 21 22; do measure "gpu_sweep_g2_$log2" "$build/gpu_bench" sweep_g2 $log2; done
     piece_limit=30
