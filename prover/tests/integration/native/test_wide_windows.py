@@ -11,7 +11,7 @@ import pytest
 from prover.kernel.engine import Engine
 from prover.proving.request import read_envelope, read_task
 
-PROVER = Path(sys.executable).with_name("prover")
+PROVER = str(Path(sys.executable).with_name("prover"))
 LEAVES = 14
 """221,000 constraints and 185,000 bases in each sum over wires; wide windows begin below 180,000 (msm/plan.h)."""
 ONE, TWO = (value.to_bytes(32, "big") for value in (1, 2))
