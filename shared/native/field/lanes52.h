@@ -2,17 +2,17 @@
  *
  * A value is five vectors of limbs; lane i belongs to element i. It is normalised when every limb is in [0, 2^52), and raw when
  * limbs are any signed 64-bit numbers with the right weighted sum. Operands of products are normalised. Results are normalised
- * too, and below (1 + 2^-53) p + (sum of the products of the operands' values) / R + addend, which must be below R; they are not
- * reduced. Requirements: an odd modulus below 2^254; the 52-bit limbs of p and of `shifted` differ from 2^51 - 1; the negated
- * inverse modulo 2^52 is below 2^51. Time does not depend on values.
+ * too, and below (1 + 2^-51) p + (sum of the products of the operands' values) / R + addend, which must be below R; they are not
+ * reduced. Requirements: an odd modulus below 2^254; the lower four 52-bit limbs of p, `shifted` and `shifted_twice` differ from
+ * 2^51 - 1; both limbs of the negated inverse modulo 2^104 are below 2^51. Time does not depend on values.
  *
- * A row adds a b[i] and a multiple of p to the columns i .. i + 6, so that column i becomes divisible by 2^52; the quotient is
- * carried into column i + 1. A column accumulates at most five low and five high halves below 2^52 of each of up to four products
- * and of the multiple: less than 2^58 in absolute value, also where products are subtracted from each other.
- * - The first three rows add m N for N = p inverse, which is -1 modulo 2^52: so m is the low limb of the column, and the rest of
- * the column is its carry. N + 1 = 2^52 shifted has no more digits than p.
- * - The last two rows add m p for m = inverse times the column modulo 2^52, because N would give larger results. The low half of
- * m p[0] is minus the low limb of the column modulo 2^52. So the carry is the column over 2^52 rounded up, without that half.
+ * A product a b has ten columns. Five multiples of p are added, each of which makes the lowest remaining column divisible by 2^52;
+ * its quotient is carried into the next one. A column accumulates at most five low and five high halves below 2^52 of each of up
+ * to four products and of the multiples: less than 2^58 in absolute value, also where products are subtracted from each other.
+ * - The first three columns are cleared by m N for N = p inverse, which is -1 modulo 2^52: so m is the low limb of the column, and
+ * the rest of the column is its carry. N + 1 = 2^52 shifted has no more digits than p.
+ * - The last two are cleared by m p for m = inverse times the column modulo 2^52, because N would give larger results. The low half
+ * of m p[0] is minus the low limb of the column modulo 2^52. So the carry is the column over 2^52 rounded up, without that half.
  *
  * The including unit defines LANES_IFMA when it is compiled for AVX-512 IFMA, and additionally LANES_IFMA_EMULATED when the
  * instructions are emulated. Without LANES_IFMA, with AVX-512 or AVX2, the halves of a product are computed in floating point
@@ -22,14 +22,18 @@
  * exponent bits that it will accumulate. Every step is exact:
  * - a, b < 2^52: 2^104 <= a b + 2^104 < 2^105, where a unit of the mantissa is 2^52. So the high half is the floor, the low half
  * is in [0, 2^52), and 2^52 plus it is an integer below 2^53.
- * - p is used in signed digits d, |d| < 2^51, and a quotient m as the double 2^52 + m, the form of a low half. Then |(2^52 + m)
- * d| < 2^104 as well. The low half is that of m d; the high half is too large by d, which the start of the column subtracts. For
- * d < 0 the sum starts from 2^105 - 2^52 and stays in [2^104, 2^105).
- * - In the last two rows the low limb x of the column enters the quotient as 2^52 + x too: its product with a number of absolute
- * value below 2^51 is below 2^104 in absolute value and has the low half of x times that number.
- * - There m d0 + x is divisible by 2^52 for the lowest digit d0, so the carry is the high half of m d0 rounded up: the rounding
- * error of a sum minus m d0, rounded towards zero. That sum is 2^105 - 2^52 for d0 > 0 and 2^104 for d0 < 0.
+ * - Multiples of p are used in signed digits d, |d| < 2^51, and a quotient m as the double 2^52 + m, the form of a low half. Then
+ * (2^52 + m) |d| < 2^104 as well. The low half is that of m |d|; the high half is too large by |d|, which the start of the column
+ * takes into account. For d < 0 both halves are subtracted.
+ * - Low limbs x of columns enter quotients as 2^52 + x too: the product with a limb of the inverse is below 2^104 and has the low
+ * half of x times that limb.
+ * - For the last two columns m d0 + x is divisible by 2^52 for the lowest digit d0 of p, so the carry is the high half of m d0
+ * rounded up: minus the floor of 2^105 - 2^52 - m d0 for d0 > 0, and of 2^104 - m d0 for d0 < 0.
  * - Columns may be negative. They start 2^60 higher, and the next one 2^8 lower, so that carries are never negative.
+ * A product of floating point takes eleven clocks before the next column's quotient can be computed. So quotients are computed in
+ * pairs where that is possible: the first two columns are cleared by M = p inverse modulo 2^104, which is -1 modulo 2^104, and the
+ * last two quotients are the two limbs of inverse times both columns. M < 2^103 p and N < 2^51 p, so together the first three
+ * multiples add less than 2^-51 p to the result.
  */
 #ifndef SHARED_FIELD_LANES52_H
 #define SHARED_FIELD_LANES52_H
@@ -39,6 +43,7 @@
 #define LANES52_MASK 0xfffffffffffffULL
 #define LANES52_UNROLL _Pragma("GCC unroll 10")
 #define LANES52_MAX_PRODUCTS 4
+#define LANES52_MAX_REDUCED 4
 
 /* Load and store one part of five limbs; the loop over parts is not unrolled, because products are long. */
 #define LANES52_TAKE(to, from, h) LANES52_UNROLL for (int limb = 0; limb < 5; limb++) (to)[limb] = LANES_PART((from)[limb], h)
@@ -47,8 +52,9 @@
 
 typedef struct lanes52_modulus {
     uint64_t p[5];
-    uint64_t inverse;    /* -1/p mod 2^52 */
-    uint64_t shifted[5]; /* (p inverse + 1) / 2^52 */
+    uint64_t inverse[2];       /* -1/p mod 2^104 */
+    uint64_t shifted[5];       /* (N + 1) / 2^52 for N = p inverse[0] */
+    uint64_t shifted_twice[5]; /* (M + 1) / 2^104 for M = p inverse */
 } lanes52_modulus;
 
 /* Carries limbs upwards; is_signed: limbs may be negative. */
@@ -110,8 +116,9 @@ LANES_INLINE __m512i lanes52_add_high(__m512i sum, __m512i a, __m512i b) { retur
 
 /* lanes52_factor: a limb as a factor.
  * lanes52_accumulate: *low += low half of a b, *high += high half, each plus its LANES52_..._EXCESS.
- * lanes52_finish_row: adds the row's multiple of p to columns row .. row + 6, then the carry; called for rows 0 to 4.
- * lanes52_start: initial value of column k when each row has the given number of products. */
+ * lanes52_start: initial value of column k when each row has the given number of products.
+ * With IFMA, lanes52_finish_row: clears column `row`, for rows 0 to 4. Without, lanes52_reduce_stage: clears columns 0 and 1, then 2,
+ * computes the quotients of 3 and 4, then clears these. */
 
 #if defined(LANES_IFMA)
 
@@ -138,7 +145,7 @@ LANES_INLINE void lanes52_finish_row(lanes_part t[10], int row, const lanes52_mo
         for (int k = 0; k < 5; k++) lanes52_accumulate(&t[row + 1 + k], &t[row + 2 + k], t[row], lanes_set(modulus->shifted[k]));
         return;
     }
-    const lanes_part m = lanes52_add_low(lanes_zero(), t[row], lanes_set(modulus->inverse));
+    const lanes_part m = lanes52_add_low(lanes_zero(), t[row], lanes_set(modulus->inverse[0]));
     t[row + 1] = lanes_part_add(t[row + 1], lanes_part_right_signed(lanes_part_add(t[row], lanes_part_set(LANES52_MASK)), 52));
     t[row + 1] = lanes52_add_high(t[row + 1], m, lanes_set(modulus->p[0]));
     LANES52_UNROLL
@@ -153,7 +160,7 @@ LANES_INLINE void lanes52_finish_row(lanes_part t[10], int row, const lanes52_mo
 
 typedef lanes_real lanes52_factor;
 
-/* The bit patterns of 2^52 and 2^104; that of 2^105 - 2^52 is the last one before 2^105. */
+/* The bit patterns of 2^52 and 2^104. That of 2^105 - 2^52 is the last one before 2^105. */
 #define LANES52_BITS_52 0x4330000000000000ULL
 #define LANES52_BITS_104 0x4670000000000000ULL
 /* The amount by which columns start higher; its carry follows. */
@@ -162,7 +169,7 @@ typedef lanes_real lanes52_factor;
 
 LANES_INLINE lanes52_factor lanes52_factor_of(lanes_part limb) { return lanes_part_to_real(limb); }
 
-/* Returns digit k in [-2^51, 2^51) of p or `shifted`; the highest digit is the remainder. */
+/* Returns digit k in [-2^51, 2^51) of a multiple of p; the highest digit is the remainder. */
 LANES_INLINE int64_t lanes52_digit(const uint64_t limbs[5], int k) {
     const int64_t half = (int64_t)1 << 51, limb = (int64_t)limbs[k];
     const int64_t value = limb + (k > 0 && (int64_t)limbs[k > 0 ? k - 1 : 0] >= half);
@@ -172,26 +179,23 @@ LANES_INLINE int64_t lanes52_digit(const uint64_t limbs[5], int k) {
 /* Constants are made of their bits: where rounding is a mode of the thread, clang converts and adds constant doubles at run time. */
 LANES_INLINE lanes_real lanes52_real_of_bits(uint64_t bits) { return lanes_part_as_real(lanes_part_set(bits)); }
 
-/* Returns an integer of absolute value below 2^53 as a double. */
-LANES_INLINE lanes_real lanes52_real_of(int64_t value) {
+/* Returns an integer below 2^53 as a double. */
+LANES_INLINE lanes_real lanes52_real_of(uint64_t value) {
     if (value == 0) return lanes52_real_of_bits(0);
-    const uint64_t sign = value < 0 ? (uint64_t)1 << 63 : 0, magnitude = (uint64_t)(value < 0 ? -value : value);
-    const int exponent = 63 - __builtin_clzll(magnitude);
-    return lanes52_real_of_bits(sign | (uint64_t)(1023 + exponent) << 52 | (magnitude << (52 - exponent) & LANES52_MASK));
+    const int exponent = 63 - __builtin_clzll(value);
+    return lanes52_real_of_bits((uint64_t)(1023 + exponent) << 52 | (value << (52 - exponent) & LANES52_MASK));
 }
 
-/* Returns the bits of the number to which a product with the digit is added; plus 1, they are those of 2^52 more. */
-LANES_INLINE uint64_t lanes52_base_bits(int64_t digit) {
-    return digit < 0 ? LANES52_BITS_104 + LANES52_MASK : LANES52_BITS_104;
+LANES_INLINE uint64_t lanes52_magnitude(int64_t digit) { return (uint64_t)(digit < 0 ? -digit : digit); }
+
+/* Returns 2^104 + high half of a b. */
+LANES_INLINE lanes_real lanes52_high(lanes_real a, lanes_real b) {
+    return lanes_real_add_product(a, b, lanes52_real_of_bits(LANES52_BITS_104));
 }
 
-LANES_INLINE lanes_real lanes52_high(lanes_real a, lanes_real b, uint64_t base_bits) {
-    return lanes_real_add_product(a, b, lanes52_real_of_bits(base_bits));
-}
-
-/* Returns 2^52 + low half of a b, given high = lanes52_high(a, b, base_bits). */
-LANES_INLINE lanes_real lanes52_low(lanes_real a, lanes_real b, lanes_real high, uint64_t base_bits) {
-    return lanes_real_add_product(a, b, lanes_real_sub(lanes52_real_of_bits(base_bits + 1), high));
+/* Returns 2^52 + low half of a b, given high = lanes52_high(a, b). */
+LANES_INLINE lanes_real lanes52_low(lanes_real a, lanes_real b, lanes_real high) {
+    return lanes_real_add_product(a, b, lanes_real_sub(lanes52_real_of_bits(LANES52_BITS_104 + 1), high));
 }
 
 /* Returns 2^52 + low 52 bits. */
@@ -200,100 +204,150 @@ LANES_INLINE lanes_real lanes52_low_limb(lanes_part a) {
 }
 
 LANES_INLINE lanes_part lanes52_add_bits(lanes_part a, lanes_real b) { return lanes_part_add(a, lanes_real_bits(b)); }
-
-LANES_INLINE void lanes52_accumulate_from(lanes_part *low, lanes_part *high, lanes_real a, lanes_real b, uint64_t base_bits) {
-    const lanes_real upper = lanes52_high(a, b, base_bits);
-    *high = lanes52_add_bits(*high, upper);
-    *low = lanes52_add_bits(*low, lanes52_low(a, b, upper, base_bits));
-    LANES_IN_ORDER(*low, *high);
-}
+LANES_INLINE lanes_part lanes52_sub_bits(lanes_part a, lanes_real b) { return lanes_part_sub(a, lanes_real_bits(b)); }
 
 #define LANES52_LOW_EXCESS LANES52_BITS_52
 #define LANES52_HIGH_EXCESS LANES52_BITS_104
 
 LANES_INLINE void lanes52_accumulate(lanes_part *low, lanes_part *high, lanes52_factor a, lanes52_factor b) {
-    lanes52_accumulate_from(low, high, a, b, LANES52_BITS_104);
+    const lanes_real upper = lanes52_high(a, b);
+    *high = lanes52_add_bits(*high, upper);
+    *low = lanes52_add_bits(*low, lanes52_low(a, b, upper));
+    LANES_IN_ORDER(*low, *high);
 }
 
-/* t[k] and t[k + 1] += m d for digits first to 4 of the limbs. */
-LANES_INLINE void lanes52_add_digits(lanes_part t[6], lanes_real m, const uint64_t limbs[5], int first) {
+/* *low and *high += m digit, for m = 2^52 + a quotient. */
+LANES_INLINE void lanes52_accumulate_digit(lanes_part *low, lanes_part *high, lanes_real m, int64_t digit) {
+    const lanes_real factor = lanes52_real_of(lanes52_magnitude(digit)), upper = lanes52_high(m, factor);
+    const lanes_real lower = lanes52_low(m, factor, upper);
+    *high = digit < 0 ? lanes52_sub_bits(*high, upper) : lanes52_add_bits(*high, upper);
+    *low = digit < 0 ? lanes52_sub_bits(*low, lower) : lanes52_add_bits(*low, lower);
+    LANES_IN_ORDER(*low, *high);
+}
+
+/* t[k] and t[k + 1] += m d for all digits d of the limbs. */
+LANES_INLINE void lanes52_add_digits(lanes_part t[6], lanes_real m, const uint64_t limbs[5]) {
     LANES52_UNROLL
-    for (int k = first; k < 5; k++) {
-        const int64_t digit = lanes52_digit(limbs, k);
-        lanes52_accumulate_from(&t[k], &t[k + 1], m, lanes52_real_of(digit), lanes52_base_bits(digit));
+    for (int k = 0; k < 5; k++) lanes52_accumulate_digit(&t[k], &t[k + 1], m, lanes52_digit(limbs, k));
+}
+
+/* t += (m[0] + m[1] 2^52) times the limbs, column by column. */
+LANES_INLINE void lanes52_add_digits_twice(lanes_part t[7], const lanes_real m[2], const uint64_t limbs[5]) {
+    LANES52_UNROLL
+    for (int k = 0; k < 6; k++) {
+        if (k < 5) lanes52_accumulate_digit(&t[k], &t[k + 1], m[0], lanes52_digit(limbs, k < 5 ? k : 0));
+        if (k > 0) lanes52_accumulate_digit(&t[k], &t[k + 1], m[1], lanes52_digit(limbs, k > 0 ? k - 1 : 0));
     }
 }
 
-LANES_INLINE void lanes52_finish_row(lanes_part t[10], int row, const lanes52_modulus *modulus) {
-    lanes_part *u = t + row;
-    const lanes_real x = lanes52_low_limb(u[0]);
-    u[1] = lanes_part_add(u[1], lanes_part_right(u[0], 52));
-    if (row < LANES52_SHIFTED_ROWS) {
-        lanes52_add_digits(u + 1, x, modulus->shifted, 0);
+/* The constant from which a product of a quotient with p[0] is subtracted. */
+LANES_INLINE uint64_t lanes52_lowest_base(const lanes52_modulus *modulus) {
+    return lanes52_digit(modulus->p, 0) < 0 ? LANES52_BITS_104 : LANES52_BITS_104 + LANES52_MASK;
+}
+
+/* Returns the constant minus m p[0]: its bits are minus the high half of the product rounded up. */
+LANES_INLINE lanes_real lanes52_minus_lowest(lanes_real m, const lanes52_modulus *modulus) {
+    const int64_t digit = lanes52_digit(modulus->p, 0);
+    const lanes_real base = lanes52_real_of_bits(lanes52_lowest_base(modulus)), factor = lanes52_real_of(lanes52_magnitude(digit));
+    return digit < 0 ? lanes_real_add_product(m, factor, base) : lanes_real_sub_product(m, factor, base);
+}
+
+/* What columns 4 and 5 have in excess because of lanes52_minus_lowest(). */
+LANES_INLINE uint64_t lanes52_lowest_excess(const lanes52_modulus *modulus) {
+    return (uint64_t)lanes52_digit(modulus->p, 0) - lanes52_lowest_base(modulus);
+}
+
+/* Stage 0 to 3 of the reduction of columns t. m: the last two quotients, from stage 2 to stage 3. */
+LANES_INLINE void lanes52_reduce_stage(lanes_part t[10], lanes_real m[2], int stage, const lanes52_modulus *modulus) {
+    if (stage == 0) {
+        lanes_real first[2];
+        LANES52_UNROLL
+        for (int i = 0; i < 2; i++) {
+            first[i] = lanes52_low_limb(t[i]);
+            t[i + 1] = lanes_part_add(t[i + 1], lanes_part_right(t[i], 52));
+        }
+        lanes52_add_digits_twice(t + 2, first, modulus->shifted_twice);
+    } else if (stage == 1) {
+        const lanes_real third = lanes52_low_limb(t[2]);
+        t[3] = lanes_part_add(t[3], lanes_part_right(t[2], 52));
+        lanes52_add_digits(t + 3, third, modulus->shifted);
+    } else if (stage == 2) {
+        const lanes_real inverse[2] = {lanes52_real_of(modulus->inverse[0]), lanes52_real_of(modulus->inverse[1])};
+        /* Modulo 2^52. Column 4 started lower by the excess of what it has not received yet. */
+        const uint64_t excess = modulus->inverse[0] - lanes52_lowest_excess(modulus) * modulus->inverse[0];
+        const lanes_real low = lanes52_low_limb(t[3]);
+        t[4] = lanes_part_add(t[4], lanes_part_right(t[3], 52));
+        const lanes_real high = lanes52_low_limb(t[4]), upper = lanes52_high(low, inverse[0]);
+        const lanes_real crossed = lanes52_low(low, inverse[1], lanes52_high(low, inverse[1]));
+        m[0] = lanes52_low(low, inverse[0], upper);
+        const lanes_part sum = lanes52_add_bits(lanes52_add_bits(lanes_part_set((uint64_t)0 - excess), upper), crossed);
+        m[1] = lanes52_low_limb(lanes52_add_bits(sum, lanes52_low(high, inverse[0], lanes52_high(high, inverse[0]))));
+        t[4] = lanes52_sub_bits(t[4], lanes52_minus_lowest(m[0], modulus));
     } else {
-        const lanes_real inverse = lanes52_real_of((int64_t)modulus->inverse);
-        const lanes_real m = lanes52_low(x, inverse, lanes52_high(x, inverse, LANES52_BITS_104), LANES52_BITS_104);
-        /* The carry already contains the low half of the lowest digit's product. */
-        const int64_t lowest = lanes52_digit(modulus->p, 0);
-        const lanes_real rest = lanes_real_sub_product(m, lanes52_real_of(lowest), lanes52_real_of_bits(lanes52_base_bits(-lowest)));
-        u[1] = lanes_part_sub(u[1], lanes_real_bits(rest));
-        lanes52_add_digits(u, m, modulus->p, 1);
+        lanes52_accumulate_digit(&t[4], &t[5], m[0], lanes52_digit(modulus->p, 1));
+        t[5] = lanes_part_add(t[5], lanes_part_right(t[4], 52));
+        t[5] = lanes52_sub_bits(t[5], lanes52_minus_lowest(m[1], modulus));
+        LANES52_UNROLL
+        for (int k = 5; k < 9; k++) {
+            if (k < 8) lanes52_accumulate_digit(&t[k], &t[k + 1], m[0], lanes52_digit(modulus->p, k < 8 ? k - 3 : 0));
+            lanes52_accumulate_digit(&t[k], &t[k + 1], m[1], lanes52_digit(modulus->p, k - 4));
+        }
     }
 }
 
-/* Returns what a product with digits first to 4 of the limbs adds to column 0 .. 5 in excess of its halves. */
+/* Returns what products of a quotient with digits first to 4 of the limbs add to column 0 .. 5 in excess of its halves. */
 LANES_INLINE uint64_t lanes52_digits_excess(const uint64_t limbs[5], int first, int column) {
     uint64_t excess = 0;
-    if (column >= first && column < 5) excess += LANES52_BITS_52;
+    if (column >= first && column < 5) {
+        excess += lanes52_digit(limbs, column) < 0 ? (uint64_t)0 - LANES52_BITS_52 : LANES52_BITS_52;
+    }
     if (column > first && column <= 5) {
         const int64_t digit = lanes52_digit(limbs, column - 1);
-        excess += lanes52_base_bits(digit) + (uint64_t)digit;
+        excess += (digit < 0 ? (uint64_t)0 - LANES52_BITS_104 : LANES52_BITS_104) + (uint64_t)digit;
     }
     return excess;
 }
 
-/* Returns what a row with the given number of products adds to column 0 .. 6 in excess of the halves. */
-LANES_INLINE uint64_t lanes52_excess(int products, int row, int column, const lanes52_modulus *modulus) {
-    uint64_t excess = 0;
-    if (column >= 0 && column < 5) excess += LANES52_BITS_52 * (unsigned)products;
-    if (column > 0 && column <= 5) excess += LANES52_BITS_104 * (unsigned)products;
-    if (row < LANES52_SHIFTED_ROWS) return excess + lanes52_digits_excess(modulus->shifted, 0, column - 1);
-    if (column == 1) {
-        const int64_t lowest = lanes52_digit(modulus->p, 0);
-        excess += (uint64_t)lowest - lanes52_base_bits(-lowest);
-    }
-    return excess + lanes52_digits_excess(modulus->p, 1, column);
-}
-
 LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *modulus) {
-    const uint64_t lift = (k < 9 ? LANES52_LIFT : 0) - (k > 0 ? LANES52_LIFT_CARRY : 0);
-    return lift - (lanes52_excess(products, 0, k, modulus) + lanes52_excess(products, 1, k - 1, modulus) +
-                   lanes52_excess(products, 2, k - 2, modulus) + lanes52_excess(products, 3, k - 3, modulus) +
-                   lanes52_excess(products, 4, k - 4, modulus));
+    const int lows = k < 5 ? k + 1 : 9 - k, highs = k < 6 ? k : 10 - k;
+    uint64_t excess = (uint64_t)(unsigned)products * ((uint64_t)(unsigned)lows * LANES52_BITS_52 + (uint64_t)(unsigned)highs * LANES52_BITS_104);
+    excess += lanes52_digits_excess(modulus->shifted_twice, 0, k - 2) + lanes52_digits_excess(modulus->shifted_twice, 0, k - 3);
+    excess += lanes52_digits_excess(modulus->shifted, 0, k - 3);
+    excess += lanes52_digits_excess(modulus->p, 1, k - 3) + lanes52_digits_excess(modulus->p, 1, k - 4);
+    if (k == 4 || k == 5) excess += lanes52_lowest_excess(modulus);
+    return (k < 9 ? LANES52_LIFT : 0) - (k > 0 ? LANES52_LIFT_CARRY : 0) - excess;
 }
 
 #endif
 
 /* ---- whole products ------------------------------------------------------------------------------ */
 
-/* Normalises the result; columns are lifted without LANES_IFMA. */
+/* Columns of several products or parts are reduced together, because quotients depend on each other. With IFMA the rows of a product
+ * are interleaved with those of its reduction instead, and columns are not lifted. */
 #if defined(LANES_IFMA)
-LANES_INLINE void lanes52_finish(lanes_part r[5]) { lanes52_carry_part(r, 1); }
-#else
-LANES_INLINE void lanes52_finish(lanes_part r[5]) { lanes52_carry_part(r, 0); }
-#endif
-
-/* Quotients of rows depend on each other. With one part, rows of products are interleaved with them. With several parts it is
- * faster to compute all products part by part, and then to interleave the ends of rows of all parts. */
-#define LANES52_ROWS_IN_TURN (LANES_PARTS > 1)
-
-LANES_INLINE void lanes52_finish_rows(lanes_part t[LANES_PARTS][10], const lanes52_modulus *modulus) {
+#define LANES52_REDUCES_ROWS 1
+LANES_INLINE void lanes52_reduce(lanes_part (*t)[10], int count, const lanes52_modulus *modulus) {
     LANES52_UNROLL
-    for (int i = 0; i < 5; i++) {
+    for (int row = 0; row < 5; row++) {
         LANES52_UNROLL
-        for (int h = 0; h < LANES_PARTS; h++) lanes52_finish_row(t[h], i, modulus);
+        for (int j = 0; j < count; j++) lanes52_finish_row(t[j], row, modulus);
     }
 }
+#else
+#define LANES52_REDUCES_ROWS 0
+LANES_INLINE void lanes52_finish_row(lanes_part t[10], int row, const lanes52_modulus *modulus) { (void)t, (void)row, (void)modulus; }
+LANES_INLINE void lanes52_reduce(lanes_part (*t)[10], int count, const lanes52_modulus *modulus) {
+    lanes_real quotients[LANES52_MAX_REDUCED][2];
+    LANES52_UNROLL
+    for (int stage = 0; stage < 4; stage++) {
+        LANES52_UNROLL
+        for (int j = 0; j < count; j++) lanes52_reduce_stage(t[j], quotients[j], stage, modulus);
+    }
+}
+#endif
+
+/* Normalises a result. */
+LANES_INLINE void lanes52_finish(lanes_part r[5]) { lanes52_carry_part(r, LANES52_REDUCES_ROWS); }
 
 /* r = the upper halves of the columns. */
 LANES_INLINE void lanes52_finish_parts(lanes_u64 r[5], lanes_part t[LANES_PARTS][10]) {
@@ -331,12 +385,12 @@ LANES_INLINE void lanes52_mul_sum(lanes_u64 r[5], int products, const lanes_u64 
                 LANES52_UNROLL
                 for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], factors[q][k], factor);
             }
-            if (!LANES52_ROWS_IN_TURN) lanes52_finish_row(t, i, modulus);
+            if (LANES52_REDUCES_ROWS) lanes52_finish_row(t, i, modulus);
         }
         LANES52_UNROLL
         for (int k = 0; k < 10; k++) sums[h][k] = t[k];
     }
-    if (LANES52_ROWS_IN_TURN) lanes52_finish_rows(sums, modulus);
+    if (!LANES52_REDUCES_ROWS) lanes52_reduce(sums, LANES_PARTS, modulus);
     lanes52_finish_parts(r, sums);
 }
 
@@ -352,11 +406,7 @@ LANES_INLINE void lanes52_reduce_two(lanes_u64 *const r[2], lanes_part columns[2
         LANES52_UNROLL
         for (int k = 0; k < 10; k++) t[j][k] = columns[j][k];
     }
-    LANES52_UNROLL
-    for (int i = 0; i < 5; i++) {
-        LANES52_UNROLL
-        for (int j = 0; j < 2 * LANES_PARTS; j++) lanes52_finish_row(t[j], i, modulus);
-    }
+    lanes52_reduce(t, 2 * LANES_PARTS, modulus);
     lanes52_finish_parts(r[0], t);
     lanes52_finish_parts(r[1], t + LANES_PARTS);
 }
@@ -366,21 +416,25 @@ LANES_INLINE void lanes52_factors_of_part(lanes52_factor factors[5], const lanes
     for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(LANES_PART(limbs[k], h));
 }
 
-/* columns += a b for one part. products: for the first product the number that the columns will receive, for later ones 0. */
-LANES_INLINE void lanes52_add_product(lanes_part columns[10], const lanes52_factor a[5], const lanes52_factor b[5], int products,
-                                      const lanes52_modulus *modulus) {
+/* columns += a b for one part. */
+LANES_INLINE void lanes52_add_product(lanes_part columns[10], const lanes52_factor a[5], const lanes52_factor b[5]) {
     lanes52_factor factors[5];
-    lanes_part t[10];
     LANES52_UNROLL
     for (int k = 0; k < 5; k++) factors[k] = a[k];
-    LANES52_UNROLL
-    for (int k = 0; k < 10; k++) t[k] = products ? lanes_part_set(lanes52_start(products, k, modulus)) : columns[k];
     LANES52_UNROLL
     for (int i = 0; i < 5; i++) {
         const lanes52_factor factor = b[i];
         LANES52_UNROLL
-        for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], factors[k], factor);
+        for (int k = 0; k < 5; k++) lanes52_accumulate(&columns[i + k], &columns[i + k + 1], factors[k], factor);
     }
+}
+
+/* columns = a b for one part, with the exponent bits of the halves. */
+LANES_INLINE void lanes52_mul_factors(lanes_part columns[10], const lanes52_factor a[5], const lanes52_factor b[5]) {
+    lanes_part t[10];
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) t[k] = lanes_part_set(0);
+    lanes52_add_product(t, a, b);
     LANES52_UNROLL
     for (int k = 0; k < 10; k++) columns[k] = t[k];
 }
@@ -389,9 +443,14 @@ LANES_INLINE void lanes52_add_product(lanes_part columns[10], const lanes52_fact
 LANES_INLINE void lanes52_mul_part(lanes_part columns[10], const lanes_u64 a[5], const lanes_u64 b[5], int h,
                                    const lanes52_modulus *modulus) {
     lanes52_factor left[5], right[5];
+    lanes_part t[10];
     lanes52_factors_of_part(left, a, h);
     lanes52_factors_of_part(right, b, h);
-    lanes52_add_product(columns, left, right, 1, modulus);
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) t[k] = lanes_part_set(lanes52_start(1, k, modulus));
+    lanes52_add_product(t, left, right);
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) columns[k] = t[k];
 }
 #endif
 
@@ -427,7 +486,7 @@ LANES_INLINE void lanes52_sqr_part(lanes_part columns[10], const lanes_u64 a[5],
         for (int i = k < 5 ? 0 : k - 4; i < k - i; i++) lanes52_accumulate(&cross[k], &cross[k + 1], factors[i], factors[k - i]);
         if (k > 0) t[k] = lanes_part_add(t[k], lanes_part_add(cross[k], cross[k]));
         if (k % 2 == 0) lanes52_accumulate(&t[k], &t[k + 1], factors[k / 2], factors[k / 2]);
-        if (!LANES52_ROWS_IN_TURN && k < 5) lanes52_finish_row(t, k, modulus);
+        if (LANES52_REDUCES_ROWS && k < 5) lanes52_finish_row(t, k, modulus);
     }
     LANES52_UNROLL
     for (int k = 0; k < 10; k++) columns[k] = t[k];
@@ -437,7 +496,7 @@ LANES_INLINE void lanes52_sqr(lanes_u64 r[5], const lanes_u64 a[5], const lanes5
     LANES_IN_REGION;
     lanes_part sums[LANES_PARTS][10];
     LANES52_EACH_PART(h) lanes52_sqr_part(sums[h], a, h, modulus);
-    if (LANES52_ROWS_IN_TURN) lanes52_finish_rows(sums, modulus);
+    if (!LANES52_REDUCES_ROWS) lanes52_reduce(sums, LANES_PARTS, modulus);
     lanes52_finish_parts(r, sums);
 }
 

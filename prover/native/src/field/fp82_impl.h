@@ -27,34 +27,52 @@ FP8_INLINE void fp82_add(fp82 *r, const fp82 *a, const fp82 *b) {
     fp8_add(&r->c1, &a->c1, &b->c1);
 }
 
+static inline __attribute__((always_inline)) void fp82_part_factors(lanes52_factor factors[5], const lanes_part a[5]) {
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(a[k]);
+}
+
+static inline __attribute__((always_inline)) void fp82_sum_part(lanes_part sum[5], const fp82 *a, int h) {
+    (void)h; /* unused when there is one part */
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) sum[k] = lanes_part_add(LANES_PART(a->c0.v[k], h), LANES_PART(a->c1.v[k], h));
+    lanes52_carry_part(sum, 0);
+}
+
+/* Initial values of the columns of both components: c0 = a0 b0 - a1 b1 + p R is not negative. The exponent bits of two products
+ * cancel in c0; c1 = (a0 + a1)(b0 + b1) - a0 b0 - a1 b1 contains those of one with the opposite sign. */
+FP8_INLINE uint64_t fp82_start_c0(int k) { return lanes52_start(0, k, &FP8_MODULUS) + (k < 5 ? 0 : FP8_P[k < 5 ? 0 : k - 5]); }
+FP8_INLINE uint64_t fp82_start_c1(int k) { return 2 * lanes52_start(0, k, &FP8_MODULUS) - lanes52_start(1, k, &FP8_MODULUS); }
+
 #if LANES_PARTS > 1
 
-/* r = a b: c0 = a0 b0 + a1 (10p - b1), c1 = a0 b1 + a1 b0, with one reduction each. Karatsuba's method needs a seventh fewer
- * operations, but its code does not fit the cache of decoded instructions and is slower here. b < 10p; for wide a and b < 6.1p
- * the components are below 2.5p and 2.1p. */
+/* r = a b: Karatsuba's three products and two reductions. Products of all parts are computed by the same code, which would not fit
+ * the cache of decoded instructions if it were repeated. For wide a and b < 6.1p the components are below 2.6p and 2.2p. */
 static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp82 *b) {
-    enum { A0, A1, B0, B1, LESS_B1 };
-    static const uint8_t second_of[2] = {LESS_B1, B0}; /* factor of a1 in c0 and c1 */
-    lanes52_factor factors[LANES_PARTS][5][5];
+    const fp82 *const operands[2] = {a, b};
+    lanes52_factor factors[LANES_PARTS][3][2][5]; /* the components and their sum */
     lanes_part columns[FP8_TWO_PARTS][10];
     LANES_IN_REGION;
     LANES52_EACH_PART(h) {
-        lanes_part less[5];
-        lanes52_factors_of_part(factors[h][A0], a->c0.v, h);
-        lanes52_factors_of_part(factors[h][A1], a->c1.v, h);
-        lanes52_factors_of_part(factors[h][B0], b->c0.v, h);
-        lanes52_factors_of_part(factors[h][B1], b->c1.v, h);
         LANES52_UNROLL
-        for (int k = 0; k < 5; k++) less[k] = lanes_part_sub(lanes_part_set(fp8_lifted(10, k)), LANES_PART(b->c1.v[k], h));
-        lanes52_carry_part(less, 0);
-        LANES52_UNROLL
-        for (int k = 0; k < 5; k++) factors[h][LESS_B1][k] = lanes52_factor_of(less[k]);
+        for (int i = 0; i < 2; i++) {
+            lanes_part sum[5];
+            lanes52_factors_of_part(factors[h][0][i], operands[i]->c0.v, h);
+            lanes52_factors_of_part(factors[h][1][i], operands[i]->c1.v, h);
+            fp82_sum_part(sum, operands[i], h);
+            fp82_part_factors(factors[h][2][i], sum);
+        }
     }
-    FP8_EACH_PART(j) {
-        const lanes52_factor(*const f)[5] = (const lanes52_factor(*)[5])factors[j % LANES_PARTS];
-        const int component = j / LANES_PARTS;
-        lanes52_add_product(columns[j], f[A0], f[B0 + component], 2, &FP8_MODULUS);
-        lanes52_add_product(columns[j], f[A1], f[second_of[component]], 0, &FP8_MODULUS);
+    LANES52_EACH_PART(h) {
+        lanes_part products[3][10];
+        _Pragma("GCC unroll 1") for (int q = 0; q < 3; q++) lanes52_mul_factors(products[q], factors[h][q][0], factors[h][q][1]);
+        LANES52_UNROLL
+        for (int k = 0; k < 10; k++) {
+            const lanes_part both = lanes_part_add(products[0][k], products[1][k]);
+            const lanes_part difference = lanes_part_sub(products[0][k], products[1][k]);
+            columns[h][k] = lanes_part_add(lanes_part_set(fp82_start_c0(k)), difference);
+            columns[LANES_PARTS + h][k] = lanes_part_add(lanes_part_set(fp82_start_c1(k)), lanes_part_sub(products[2][k], both));
+        }
     }
     fp8_reduce_two(&r->c0, &r->c1, columns);
 }
@@ -71,32 +89,18 @@ static inline __attribute__((always_inline)) void fp82_add_product(lanes_part t[
     }
 }
 
-static inline __attribute__((always_inline)) void fp82_part_factors(lanes52_factor factors[5], const lanes_part a[5]) {
-    LANES52_UNROLL
-    for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(a[k]);
-}
-
-static inline __attribute__((always_inline)) void fp82_sum_part(lanes_part sum[5], const fp82 *a, int h) {
-    (void)h; /* unused when there is one part */
-    LANES52_UNROLL
-    for (int k = 0; k < 5; k++) sum[k] = lanes_part_add(LANES_PART(a->c0.v[k], h), LANES_PART(a->c1.v[k], h));
-    lanes52_carry_part(sum, 0);
-}
-
 /* r = a b: Karatsuba's three products and two reductions. For wide a and b < 6.1p the components are below 2.6p and 2.2p. */
 static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp82 *b) {
     LANES_IN_REGION;
     LANES52_EACH_PART(h) {
         lanes52_factor factors[5];
         lanes_part low[10], high[10], mid[10], limbs[5];
-        /* low = a0 b0 + p R, which exceeds high = a1 b1. In low - high the constants that lanes52_start() adds cancel; mid - low
-         * - high contains them once with the opposite sign. */
         LANES52_UNROLL
         for (int k = 0; k < 10; k++) {
-            const uint64_t none = lanes52_start(0, k, &FP8_MODULUS), start = none + (k < 5 ? 0 : FP8_P[k < 5 ? 0 : k - 5]);
-            low[k] = lanes_part_set(start);
+            low[k] = lanes_part_set(fp82_start_c0(k));
             high[k] = lanes_part_set(0);
-            mid[k] = lanes_part_set(2 * none - lanes52_start(1, k, &FP8_MODULUS) + start);
+            /* `low` is subtracted with its initial value. */
+            mid[k] = lanes_part_set(fp82_start_c1(k) + fp82_start_c0(k));
         }
         LANES52_TAKE(limbs, a->c0.v, h);
         fp82_part_factors(factors, limbs);
@@ -115,15 +119,14 @@ static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp8
         fp82_part_factors(factors, limbs);
         fp82_sum_part(limbs, b, h);
         fp82_add_product(mid, factors, limbs);
+        lanes_part both[2][10];
         LANES52_UNROLL
-        for (int i = 0; i < 5; i++) {
-            lanes52_finish_row(low, i, &FP8_MODULUS);
-            lanes52_finish_row(mid, i, &FP8_MODULUS);
-        }
-        lanes52_finish(low + 5);
-        lanes52_finish(mid + 5);
-        LANES52_PUT(r->c0.v, low + 5, h);
-        LANES52_PUT(r->c1.v, mid + 5, h);
+        for (int k = 0; k < 10; k++) both[0][k] = low[k], both[1][k] = mid[k];
+        lanes52_reduce(both, 2, &FP8_MODULUS);
+        lanes52_finish(both[0] + 5);
+        lanes52_finish(both[1] + 5);
+        LANES52_PUT(r->c0.v, both[0] + 5, h);
+        LANES52_PUT(r->c1.v, both[1] + 5, h);
     }
 }
 

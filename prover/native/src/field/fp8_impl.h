@@ -4,7 +4,7 @@
  * Layout: five vectors of 52-bit limbs; lane i belongs to element i. Montgomery form with R = 2^260, so a value differs from the
  * scalar form (R = 2^256) by the factor 16. Values are "loose": non-negative, not reduced. Bounds are given in multiples of p,
  * where p < 2^253.6 and R/p > 84:
- * fp8_mul takes normalised limbs; its result is below p + a * b / R, up to a fraction of 2^-53, where p * p / R < 0.0119p;
+ * fp8_mul takes normalised limbs; its result is below p + a * b / R, up to a fraction of 2^-51, where p * p / R < 0.0119p;
  * in memory ("packed") values are below 2p + 2^212, in four 64-bit limbs.
  * Time does not depend on values.
  */
@@ -34,8 +34,9 @@ typedef struct fp8 {
 
 static const lanes52_modulus FP8_MODULUS = {
     {0x08c16d87cfd47, 0x916871ca8d3c2, 0x181585d97816a, 0xa029b85045b68, 0x030644e72e131},
-    0x20782e4866389,
-    {0xc93a3dee22c55, 0xe15f4ea250777, 0x37f0b49e7cd63, 0x2079e650a0895, 0x6234192d7a1}};
+    {0x20782e4866389, 0x651eca6ac987d},
+    {0xc93a3dee22c55, 0xe15f4ea250777, 0x37f0b49e7cd63, 0x2079e650a0895, 0x6234192d7a1},
+    {0xad9de1582c255, 0x8ad2bc2a5fd8b, 0x09ad1fe489ff8, 0x8774e6c3bdfd7, 0x0131d64f7d9d6}};
 #define FP8_P FP8_MODULUS.p
 static const uint64_t FP8_2P[5] = {0x1182db0f9fa8e, 0x22d0e3951a784, 0x302b0bb2f02d5, 0x405370a08b6d0,
                                    0x060c89ce5c263};

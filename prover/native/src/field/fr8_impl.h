@@ -15,8 +15,9 @@ typedef fp8 fr8; /* the same limbs with another modulus */
 
 static const lanes52_modulus FR8_MODULUS = {
     {0x1f593f0000001, 0x4879b9709143e, 0x181585d2833e8, 0xa029b85045b68, 0x030644e72e131},
-    0x1f593efffffff,
-    {0x82e644ee4c3d2, 0xf93893c98b1de, 0xd46fe04d0a4c7, 0x8f0aad55e2a1f, 0x5ed0447de83}};
+    {0x1f593efffffff, 0x4b4c6911b3c2e},
+    {0x82e644ee4c3d2, 0xf93893c98b1de, 0xd46fe04d0a4c7, 0x8f0aad55e2a1f, 0x5ed0447de83},
+    {0x74eccce9a797a, 0x16ddcc30bd8a4, 0x49ecd3539499e, 0xb23a6fcc592b8, 0x00e3bd49f6ee5}};
 static const uint64_t FR8_2R[5] = {0x3eb27e0000002, 0x90f372e12287c, 0x302b0ba5067d0, 0x405370a08b6d0, 0x060c89ce5c263};
 static const uint64_t FR8_4R[5] = {0x7d64fc0000004, 0x21e6e5c2450f8, 0x6056174a0cfa1, 0x80a6e14116da0, 0x0c19139cb84c6};
 
