@@ -84,7 +84,7 @@ static bool follow(plan *p, uint32_t update) {
 static void compare(plan *p, const expectations *expected, const uint8_t *nodes, const uint32_t *slot) {
     for (size_t i = 0; i < expected->count; i++) {
         const expectation *each = &expected->list[i];
-        if (slot[each->path] == UINT32_MAX) continue; /* of another part */
+        if (slot[each->path] == UINT32_MAX) continue; /* another part checks it */
         if (memcmp(nodes + NODE * (size_t)slot[each->path], each->value, NODE) != 0) fail(p, each->blamed);
     }
 }

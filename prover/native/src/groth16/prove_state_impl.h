@@ -33,8 +33,8 @@ enum {
 #define PROVE_PARTS_PER_THREAD 4
 #define PROVE_MIN_PARTS 2
 #define PROVE_MAX_PARTS 32
-/* The `wait` of msm_cut_for(): threads without tasks of one list continue with those of another, except for K and Z, which wait for
- * the quotient. */
+/* The `wait` of msm_cut_for(): a thread that has no task left in one list takes tasks from the next, except for K and Z, which wait
+ * for the quotient. */
 #define PROVE_WAIT 0.125
 #define PROVE_WAIT_LAST 1.0
 /* Maximum number of entries of the task list. */

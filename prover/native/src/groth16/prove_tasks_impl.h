@@ -238,6 +238,16 @@ static void prove_task_part_b2(void *argument, uint32_t index, uint32_t worker) 
 
 /* ---- joins of sums, and blinding -------------------------------------------------------------------- */
 
+/* Adds the parts of a sum in G1: those from tables if the key has them, else those of windows. */
+static void prove_join_g1(g1_xyzz *out, const prove_state *p, const g1_msm_table_sum *table_sums, const g1_xyzz *windows,
+                          const msm_cut *cut) {
+    if (prove_has_tables(p->key)) {
+        g1_msm_table_join(out, table_sums, &p->key->pk.tables, p->parts);
+    } else {
+        g1_msm_join_windows(out, windows, msm_cut_pieces(cut), &p->plan);
+    }
+}
+
 static void prove_task_join_b(void *argument, uint32_t index, uint32_t worker) {
     prove_state *p = argument;
     const uint64_t start = prove_now_ns();
@@ -263,11 +273,7 @@ static void prove_task_join_a(void *argument, uint32_t index, uint32_t worker) {
     const prove_sums *s = &p->sums;
     (void)index;
     (void)worker;
-    if (prove_has_tables(p->key)) {
-        g1_msm_table_join(&p->base.ar, s->table_a, &p->key->pk.tables, p->parts);
-    } else {
-        g1_msm_join_windows(&p->base.ar, s->a, msm_cut_pieces(&s->cut_a), &p->plan);
-    }
+    prove_join_g1(&p->base.ar, p, s->table_a, s->a, &s->cut_a);
     if (p->blinding.method == G16_BLINDING_RERANDOMISED) prove_blind_a(&p->blinding, &p->base.ar);
     prove_add_time(p, G16_STAGE_ASSEMBLE, start);
 }
@@ -290,11 +296,7 @@ static void prove_task_join_kz(void *argument, uint32_t index, uint32_t worker) 
     const prove_sums *s = &p->sums;
     (void)index;
     (void)worker;
-    if (prove_has_tables(p->key)) {
-        g1_msm_table_join(&p->base.krs, s->table_kz, &p->key->pk.tables, p->parts);
-    } else {
-        g1_msm_join_windows(&p->base.krs, s->kz, msm_cut_pieces(&s->cut_kz), &p->plan);
-    }
+    prove_join_g1(&p->base.krs, p, s->table_kz, s->kz, &s->cut_kz);
     prove_add_time(p, G16_STAGE_ASSEMBLE, start);
 }
 

@@ -184,8 +184,8 @@ def prepare_loaded(
 ) -> bool:
     """Write the prepared key, without tables, of a key that load_with_origin returned; return whether it was written.
 
-    As no user requested it, nothing is written to a nearly full disk, nor over a file of another user
-    or version, which would replace ours in the same way at every start. It does not wait for another process that
+    As no user requested it, nothing is written to a nearly full disk, nor over a file that another user
+    or version wrote, which would replace ours in the same way at every start. It does not wait for another process that
     prepares the key: folding takes hours. Raises KernelMisused when the key is closed.
     """
     with explained(folder):

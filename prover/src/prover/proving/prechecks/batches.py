@@ -120,8 +120,8 @@ def _check_tree(
     hashed, *failures = _results(threads, [partial(chain, elements), *checks_of_parts])
     first = min(failures)
     if first < count:
-        row, place = divmod(first, len(proofs))
-        checks.require(proofs[place], row, holds=False, reason=WRONG_PATH)
+        row, which = divmod(first, len(proofs))
+        checks.require(proofs[which], row, holds=False, reason=WRONG_PATH)
     checks.require("NewRoot", holds=first != count, reason="the batch leads to another root")
     checks.require(name, holds=hashed == checks.scalar(name), reason="the hash chain is that of other elements")
 
