@@ -75,7 +75,7 @@ def work(url: str, workers: int, proof_s: float) -> None:
 
 
 async def _work(url: str, workers: int, proof_s: float) -> None:
-    usual = QueueSettings().model_dump(include=set(BRISK))
+    usual = {name: getattr(QueueSettings(), name) for name in BRISK}
     circuits = CircuitSelection.of(names=[CIRCUIT])
     async with nodes_on(url) as start:
         for _ in range(workers):

@@ -9,12 +9,10 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
 
 import click
+from msgspec.structs import FieldInfo
 from prometheus_client import CollectorRegistry
-from pydantic import BaseModel, SecretStr
-from pydantic.fields import FieldInfo
 from reference_pages import commands_page, exit_codes_page, meanings, metric_rows, write_or_check
 
 from prover import settings
@@ -22,7 +20,8 @@ from prover.cli.commands.start import start
 from prover.cli.main import cli
 from prover.observability.memory import MemoryCollector
 from prover.observability.metrics import Metrics
-from prover.settings import DeviceSettings, Settings
+from prover.settings import DeviceSettings, Group, Settings, settings_of, words_of
+from prover.variables import Secret
 
 SCRIPT = "prover/scripts/regenerate_reference.py"
 SERVICE = Path(__file__).resolve().parent.parent
@@ -54,10 +53,10 @@ The reference's variables are accepted:
 def settings_page() -> str:
     """Return the page of all settings."""
     texts, options = _texts(), _options()
-    groups: list[tuple[str, str, type[BaseModel]]] = [
+    groups: list[tuple[str, str, type[Group]]] = [
         (name, f"PROVER_{name.upper()}__", type(field.default))
-        for name, field in Settings.model_fields.items()
-        if isinstance(field.default, BaseModel)
+        for name, field in settings_of(Settings).items()
+        if isinstance(field.default, Group)
     ]
     groups.append(("device", "PROVER_", DeviceSettings))
     parts = [SETTINGS_HEADING]
@@ -65,8 +64,8 @@ def settings_page() -> str:
         about = (inspect.getdoc(model) or "").replace("``", "`")
         rows = [
             f"| `{prefix}{name.upper()}` | {options.get(prefix + name.upper(), '')} | {_default(field)} "
-            f"| {texts[model.__name__, name]}{_choices(field.annotation)} |"
-            for name, field in model.model_fields.items()
+            f"| {texts[model.__name__, name]}{_choices(field)} |"
+            for name, field in settings_of(model).items()
         ]
         head = ["| Variable | Option | Default | Meaning |", "|---|---|---|---|"]
         parts.append("\n".join(["", f"## {group.capitalize()}", "", about, "", *head, *rows, ""]))
@@ -106,8 +105,8 @@ def _options() -> dict[str, str]:
 
 def _default(field: FieldInfo) -> str:
     value = field.default
-    if isinstance(value, SecretStr):
-        value = value.get_secret_value()
+    if isinstance(value, Secret):
+        value = value.reveal()
     if value is None:
         return "unset"
     if isinstance(value, bool):
@@ -117,18 +116,10 @@ def _default(field: FieldInfo) -> str:
     return f"`{value}`" if str(value) else "empty"
 
 
-def _choices(annotation: Any) -> str:
+def _choices(field: FieldInfo) -> str:
     """Return the allowed values of a setting that is one of several words."""
-    words = list(_words(annotation))
+    words = list(words_of(field.type))
     return f" One of {', '.join(f'`{word}`' for word in words)}." if words else ""
-
-
-def _words(annotation: Any) -> Iterator[str]:
-    for part in get_args(annotation):
-        if isinstance(part, str):
-            yield part
-        else:
-            yield from _words(part)
 
 
 def metrics_page() -> str:

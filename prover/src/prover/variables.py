@@ -31,6 +31,23 @@ _MIN_SIMILARITY = 0.85
 """Minimum similarity of a suggested name, compared without the prefix that all names share."""
 
 
+class Secret:
+    """A text that representations, and so logs and errors, do not show. Empty is false."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return f"Secret({'**********' if self else ''})"
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def reveal(self) -> str:
+        """Return the text."""
+        return self._text
+
+
 def with_secret_files(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment with the secrets that are in files; a variable comes before its file.
 

@@ -23,6 +23,7 @@ from prover.queue.connection import RedisConnection
 from prover.queue.jobs import JobState, JobStatus, Submission
 from prover.queue.store import JobStore
 from prover.settings import QueueSettings
+from prover.variables import Secret
 from prover.worker.instance import QueueInstance
 from prover.worker.monitor import count_event
 
@@ -83,7 +84,7 @@ class Node:
     """An instance with its store, metrics and proofs."""
 
     def __init__(self, url: str, prove: Prove, settings: dict[str, Any]) -> None:
-        self.settings = QueueSettings.model_validate({"url": url, **BRISK, **settings})
+        self.settings = QueueSettings(url=Secret(url), **BRISK | settings)
         self.metrics = Metrics(CollectorRegistry())
         self.connection = RedisConnection.open(url)
         self.store = JobStore(self.connection, limits_of(self.settings), lambda event: count_event(self.metrics, event))

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel, ValidationError
 
 from prover.errors import SettingsInvalid
-from prover.settings import Settings, load_settings, unknown_variables
+from prover.settings import Group, Settings, load_settings, settings_of, unknown_variables
 
 pytestmark = pytest.mark.usefixtures("no_variables")
 
@@ -48,12 +47,12 @@ def test_settings__with_several_faults__lists_them_all(monkeypatch: pytest.Monke
     assert "PROVER_LOG__LEVEL" in caught.value.detail
 
 
-def fractions(model: type[BaseModel], prefix: str = "PROVER_") -> Iterator[str]:
+def fractions(model: type[Group], prefix: str = "PROVER_") -> Iterator[str]:
     """Yield the variable of every setting that takes fractions."""
-    for name, field in model.model_fields.items():
-        if isinstance(field.default, BaseModel):
+    for name, field in settings_of(model).items():
+        if isinstance(field.default, Group):
             yield from fractions(type(field.default), f"{prefix}{name.upper()}__")
-        elif field.annotation is float:
+        elif "float" in str(field.type):
             yield f"{prefix}{name.upper()}"
 
 
@@ -61,21 +60,21 @@ def fractions(model: type[BaseModel], prefix: str = "PROVER_") -> Iterator[str]:
 @pytest.mark.parametrize("name", list(fractions(Settings)))
 def test_number__that_is_not_finite__is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(SettingsInvalid, match=f"{name}: Input should be a finite number"):
+    with pytest.raises(SettingsInvalid, match=f"{name}: (expected (finite number|float [<>])|Number out of range)"):
         load_settings()
 
 
 def test_memory__beyond_all_machines__is_refused() -> None:
-    with pytest.raises(SettingsInvalid, match=r"PROVER_KEYS__MEMORY_GIB: .* less than or equal"):
+    with pytest.raises(SettingsInvalid, match=r"PROVER_KEYS__MEMORY_GIB: expected float <= 1073741824.0"):
         load_settings({"keys": {"memory_gib": 1e308}})
 
 
 def test_settings__once_made__are_frozen() -> None:
     settings = load_settings()
-    with pytest.raises(ValidationError):
-        settings.http.address = "x"
-    with pytest.raises(ValidationError):
-        settings.http = settings.http
+    with pytest.raises(AttributeError):
+        settings.http.address = "x"  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        settings.http = settings.http  # type: ignore[misc]
 
 
 def test_unknown_variable__with_our_prefix__names_the_nearest_known(monkeypatch: pytest.MonkeyPatch) -> None:

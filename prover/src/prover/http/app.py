@@ -160,7 +160,7 @@ def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> Met
     try:
         return MetricsServer(registry, host, port, probes(state))
     except OSError as error:
-        if "metrics_address" in http.model_fields_set or error.errno != errno.EADDRINUSE:
+        if "metrics_address" in http.given or error.errno != errno.EADDRINUSE:
             raise _cannot_listen(_METRICS_OPTION, http.metrics_address, error) from error
     _log.warning(
         "metrics_address_taken",

@@ -36,7 +36,7 @@ from rendered_chart import (
 )
 
 from prover.cli.main import cli
-from prover.settings import DeviceSettings, HttpSettings, Settings
+from prover.settings import DeviceSettings, HttpSettings, Settings, settings_of
 
 QUEUE: dict[str, Any] = {"redis.existingSecret": "redis", "workers": {"append": {"circuits": ["append"]}, "rest": {}}}
 MATRIX: dict[str, dict[str, Any]] = {
@@ -139,8 +139,7 @@ def is_setting(variable: str) -> bool:
     if variable in ("REDIS_URL_FILE", "PROVER_API_KEY_FILE"):
         return True
     group, _, name = variable.removeprefix("PROVER_").lower().partition("__")
-    model: Any = Settings.model_fields[group].annotation if name else DeviceSettings
-    return (name or group) in model.model_fields
+    return (name or group) in settings_of(type(getattr(Settings(), group)) if name else DeviceSettings)
 
 
 def test_chart__probes_and_ports__are_those_of_the_server(chart: Rendered) -> None:

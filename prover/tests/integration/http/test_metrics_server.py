@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from in_process_service import CONVERTED, Serve, circuit, open_store
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
@@ -188,13 +189,12 @@ async def test_metrics_server__on_an_address_in_use_that_nobody_chose__takes_a_f
     state = (await serve(published_keys)).app[STATE]
     with contextlib.closing(MetricsServer(new_registry(), "127.0.0.1", 0)) as first:
         address = f"127.0.0.1:{first.address[1]}"
-        unchosen = HttpSettings.model_construct(_fields_set=set(), metrics_address=address)
-        state.settings = state.settings.model_copy(update={"http": unchosen})
+        unchosen = HttpSettings(metrics_address=address)
+        state.settings = replace(state.settings, http=unchosen)
         with contextlib.closing(start_metrics_server(state, new_registry())) as second:
             assert second.address[1] != first.address[1]
             assert fetch(second, "/livez")[0] == 200
-        chosen = HttpSettings(metrics_address=address)
-        state.settings = state.settings.model_copy(update={"http": chosen})
+        state.settings = replace(state.settings, http=replace(unchosen, given=frozenset({"metrics_address"})))
         with pytest.raises(SettingsInvalid, match="--metrics-address: cannot listen"):
             start_metrics_server(state, new_registry())
 

@@ -41,7 +41,7 @@ def test_variables__of_the_reference__reach_the_settings(
     monkeypatch.setenv("PROVER_MAX_CONCURRENCY", "3")
     monkeypatch.setenv("PROVER_TOTAL_MEMORY_GB", "10")
     settings = settings_of(started)
-    assert settings.http.api_key.get_secret_value() == "sekret"
+    assert settings.http.api_key.reveal() == "sekret"
     assert "sekret" not in repr(settings)
     assert settings.proving.permits == 3
     assert settings.proving.working_memory_bytes == 5 * 2**30

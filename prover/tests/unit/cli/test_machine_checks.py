@@ -8,6 +8,7 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from prover.cli.checks.keys import key_checks
 from prover.cli.checks.machine import (
@@ -140,7 +141,7 @@ def test_preloaded_keys__that_are_prepared__do_not_count_against_the_budget(tmp_
     with Engine(1) as engine:
         path_of(engine, source, settings.prepared_folder).write_bytes(b"")
     assert preload(settings) is Status.OK
-    assert preload(settings.model_copy(update={"prepare": False})) is Status.FAILURE
+    assert preload(replace(settings, prepare=False)) is Status.FAILURE
 
 
 Usage = namedtuple("Usage", "total used free")

@@ -15,6 +15,7 @@ from prover.keys.catalogue.selection import CircuitSelection
 from prover.queue.circuit_queues import CircuitQueue, Network
 from prover.queue.limits import QueueLimits
 from prover.settings import QueueSettings, Settings, load_settings
+from prover.variables import Secret
 from prover.worker.instance import claimable, queues_of
 
 URL = "redis://user:secret@host:6379/2"
@@ -30,7 +31,7 @@ def start(*words: str, **variables: str) -> tuple[int, str]:
 
 def parts(settings: Settings) -> tuple[str, bool, bool]:
     queue = settings.queue
-    return queue.url.get_secret_value(), queue.http, queue.workers
+    return queue.url.reveal(), queue.http, queue.workers
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_slots__of_a_queue__follow_the_reference(
 
 
 def test_settings__of_the_queue__have_the_periods_of_the_specification_and_hide_the_address() -> None:
-    settings = QueueSettings.model_validate({"url": URL})
+    settings = QueueSettings(url=Secret(URL))
     periods = (
         settings.sweep_stuck_s, settings.sweep_requests_s, settings.sweep_failures_s, settings.sweep_results_s
     )  # fmt: skip

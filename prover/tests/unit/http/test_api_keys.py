@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from prover.errors import RateLimited, SettingsInvalid
 from prover.http.access import api_keys as module
 from prover.http.access.api_keys import ApiKeys, Role, parse_keys
 from prover.http.access.rate_limit import RateLimiter
 from prover.settings import HttpSettings
+from prover.variables import Secret
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def test_keys__from_all_sources__are_found_by_their_text(tmp_path: Path) -> None
     path = key_file(tmp_path, "# who may prove\n\nphoton = from-the-file\nops:admin=operators-key\n")
     keys = ApiKeys(
         HttpSettings(
-            api_key=SecretStr("sekret"),
-            api_keys=SecretStr("forester=first-key,indexer:prove=second=key"),
+            api_key=Secret("sekret"),
+            api_keys=Secret("forester=first-key,indexer:prove=second=key"),
             api_keys_file=path,
         )
     )
@@ -54,7 +54,7 @@ def test_keys__from_all_sources__are_found_by_their_text(tmp_path: Path) -> None
 
 
 def test_keys__in_memory__are_digests_only() -> None:
-    keys = ApiKeys(HttpSettings(api_keys=SecretStr("forester=first-key")))
+    keys = ApiKeys(HttpSettings(api_keys=Secret("forester=first-key")))
     assert "first-key" not in repr(vars(keys))
 
 
@@ -81,7 +81,7 @@ def test_entry__malformed__is_refused_by_place_without_its_key(text: str, named:
 def test_names__given_twice__are_refused(tmp_path: Path) -> None:
     path = key_file(tmp_path, "forester=from-the-file\n")
     with pytest.raises(SettingsInvalid, match="twice: forester"):
-        ApiKeys(HttpSettings(api_keys=SecretStr("forester=first-key"), api_keys_file=path))
+        ApiKeys(HttpSettings(api_keys=Secret("forester=first-key"), api_keys_file=path))
 
 
 @pytest.mark.parametrize("text", ["", "# none\n"])

@@ -67,7 +67,7 @@ def check(output: str, sizing: tuple[Demand, ...], **options: Any) -> None:
         *(Check("variables", Status.WARNING, sentence, "correct or remove it") for sentence in unknown_variables()),
     ]
     if settings.queue.url:
-        checks.append(check_redis(settings.queue.url.get_secret_value()))
+        checks.append(check_redis(settings.queue.url.reveal()))
     _show(checks, output)
     if any(item.status is Status.FAILURE for item in checks):
         sys.exit(1)
@@ -98,7 +98,7 @@ def _address_checks(settings: Settings) -> list[Check]:
     http, checks = settings.http, []
     if settings.queue.http:
         checks.append(check_address("API address", http.address, "--prover-address"))
-    chosen = "metrics_address" in http.model_fields_set
+    chosen = "metrics_address" in http.given
     return [*checks, check_address("metrics address", http.metrics_address, "--metrics-address", must_be_free=chosen)]
 
 

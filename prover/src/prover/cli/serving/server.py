@@ -111,7 +111,7 @@ def _open_queue(settings: Settings, metrics: Metrics) -> QueuePart | None:
         return None
     from prover.cli.serving.queue_part import QueuePart
 
-    return QueuePart.open(settings.queue.url.get_secret_value(), settings, metrics)
+    return QueuePart.open(settings.queue.url.reveal(), settings, metrics)
 
 
 def _freeze_collector() -> None:

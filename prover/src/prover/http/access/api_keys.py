@@ -164,8 +164,8 @@ def _api_key(name: str, role: Role, text: str) -> ApiKey:
 
 
 def _fixed_keys(settings: HttpSettings) -> tuple[ApiKey, ...]:
-    keys = parse_keys(settings.api_keys.get_secret_value().replace(",", "\n"), "PROVER_HTTP__API_KEYS")
-    single = settings.api_key.get_secret_value()
+    keys = parse_keys(settings.api_keys.reveal().replace(",", "\n"), "PROVER_HTTP__API_KEYS")
+    single = settings.api_key.reveal()
     if not single:
         return keys
     # The reference accepts any text here, and its one key has every right.
