@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import forester_instructions
 from chains import AUTHORITY, FORESTER, USER, registered_inserter, send
+from forester_instructions import Pair
 from solders.compute_budget import set_compute_unit_limit
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
@@ -15,7 +17,6 @@ from localnet.chain.blocks import RecordedTransaction
 from localnet.chain.network import Network
 from localnet.programs import registry
 from localnet.programs.light_system import Input, Output, invoke
-from localnet.programs.registry import Pair
 from localnet.simulated_prover import prove
 from shared.indexed_merkle_tree import IndexedMerkleTree
 from shared.merkle_tree import MerkleTree
@@ -105,10 +106,10 @@ class Forest:
         """Register the forester and warp into its active phase."""
         registered = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), FORESTER.pubkey())
         assert send(self.network, [registered], AUTHORITY).err is None
-        epoch = registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+        epoch = forester_instructions.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
         assert send(self.network, [epoch], FORESTER).err is None
         self.network.warp(ACTIVE_SLOT)
-        final = registry.finalize_registration(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+        final = forester_instructions.finalize_registration(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
         assert send(self.network, [final], FORESTER).err is None
 
     def compress(self, count: int = BATCH, lamports: int = 1_000_000) -> list[int]:
@@ -147,20 +148,20 @@ class Forest:
         request = batch_append_request(self.tree, [self.queued.pop(0) for _ in range(self.batch)])
         forester = FORESTER.pubkey()
         accounts = (forester, self.epoch_account, self.state.tree, self.state.queue)
-        return registry.batch_append(*accounts, self.tree.root, self.prover(request))
+        return forester_instructions.batch_append(*accounts, self.tree.root, self.prover(request))
 
     def nullify_instruction(self) -> Instruction:
         """Return the instruction that nullifies the next batch of spent accounts."""
         request = batch_update_request(self.tree, [self.spent.pop(0) for _ in range(self.batch)])
         accounts = (FORESTER.pubkey(), self.epoch_account, self.state.tree)
-        return registry.batch_nullify(*accounts, self.tree.root, self.prover(request))
+        return forester_instructions.batch_nullify(*accounts, self.tree.root, self.prover(request))
 
     def address_instruction(self) -> Instruction:
         """Return the instruction that moves the next batch of queued addresses into the address tree."""
         batch = [self.queued_addresses.pop(0) for _ in range(self.address_batch)]
         request = batch_address_append_request(self.address_tree, batch)
         accounts = (FORESTER.pubkey(), self.epoch_account, self.address_key)
-        return registry.batch_update_address_tree(*accounts, self.address_tree.root, self.prover(request))
+        return forester_instructions.batch_update_address_tree(*accounts, self.address_tree.root, self.prover(request))
 
     def work(self, *instructions: Instruction) -> RecordedTransaction:
         """Send work with a compute limit."""

@@ -14,6 +14,7 @@ from administration import (
     update_protocol_config,
 )
 from chains import AUTHORITY, FORESTER, funded, send, simulated_artefacts
+from forester_instructions import Pair
 from forestry import Forest
 from solders.account import Account
 from solders.compute_budget import set_compute_unit_limit
@@ -23,7 +24,7 @@ from test_rollovers import CPI_CONTEXT_BYTES, new_account
 from localnet.chain import addresses
 from localnet.chain.network import Network
 from localnet.programs import registry
-from localnet.programs.registry import Pair, u64
+from localnet.programs.registry import u64
 
 TREE_FORESTER = slice(80, 112)
 """The key in the account of a V2 tree that may work on it without an epoch, where the tree has no fee."""

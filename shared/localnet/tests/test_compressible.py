@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import forester_instructions
 import pytest
 from chains import AUTHORITY, FORESTER, USER, funded, send, simulated_artefacts
 from compressible import RENT_SPONSOR, claim, compress_and_close, create_account
@@ -59,9 +60,11 @@ def activate_after(network: Network, slot: int) -> Pubkey:
     epoch = slot // ACTIVE_PHASE + 1
     forester = FORESTER.pubkey()
     network.warp(epoch * ACTIVE_PHASE)
-    assert send(network, [registry.register_forester_epoch(forester, forester, epoch)], FORESTER).err is None
+    assert (
+        send(network, [forester_instructions.register_forester_epoch(forester, forester, epoch)], FORESTER).err is None
+    )
     network.warp(epoch * ACTIVE_PHASE + REGISTRATION)
-    assert send(network, [registry.finalize_registration(forester, forester, epoch)], FORESTER).err is None
+    assert send(network, [forester_instructions.finalize_registration(forester, forester, epoch)], FORESTER).err is None
     return addresses.forester_epoch(forester, epoch)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import forester_instructions
 import pytest
 from chains import AUTHORITY, FORESTER, USER, funded, registered_inserter, send, simulated_artefacts
 from forestry import ACTIVE_SLOT, BATCH, EPOCH, Forest, address_insertion
@@ -45,7 +46,7 @@ def test_epoch__registration_to_report__counts_the_work(active: Forest) -> None:
     assert active.work(active.append_instruction()).err is None
     assert active.work_counter() == 50
     active.network.warp(ACTIVE_SLOT + 200)
-    report = registry.report_work(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    report = forester_instructions.report_work(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
     assert send(active.network, [report], FORESTER).err is None
     account = active.network.account(addresses.epoch(EPOCH))
     assert account is not None
@@ -60,14 +61,16 @@ def test_register_forester_epoch__outside_its_window__is_refused(slot: int, epoc
     admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), FORESTER.pubkey())
     assert send(network, [admitted], AUTHORITY).err is None
     network.warp(slot)
-    done = send(network, [registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), epoch)], FORESTER)
+    done = send(
+        network, [forester_instructions.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), epoch)], FORESTER
+    )
     assert done.err == custom(0, code)
 
 
 def test_register_forester_epoch__twice__finds_the_account_in_place(forest: Forest) -> None:
     admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), FORESTER.pubkey())
     assert send(forest.network, [admitted], AUTHORITY).err is None
-    registration = registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    registration = forester_instructions.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
     assert send(forest.network, [registration], FORESTER).err is None
     forest.network.advance()
     assert send(forest.network, [registration], FORESTER).err == custom(0, 0)
@@ -80,7 +83,7 @@ def test_register_forester__without_the_protocol_authority__is_refused(forest: F
 
 
 def test_report_work__outside_the_report_phase__is_refused(active: Forest) -> None:
-    report = registry.report_work(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    report = forester_instructions.report_work(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
     assert send(active.network, [report], FORESTER).err == custom(0, 6011)
     active.network.warp(ACTIVE_SLOT + 300)
     assert send(active.network, [report], FORESTER).err == custom(0, 6001)
@@ -88,10 +91,10 @@ def test_report_work__outside_the_report_phase__is_refused(active: Forest) -> No
 
 def test_finalize_registration__before_the_active_phase__is_refused(forest: Forest) -> None:
     admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), FORESTER.pubkey())
-    registration = registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    registration = forester_instructions.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
     assert send(forest.network, [admitted], AUTHORITY).err is None
     assert send(forest.network, [registration], FORESTER).err is None
-    final = registry.finalize_registration(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    final = forester_instructions.finalize_registration(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
     assert send(forest.network, [final], FORESTER).err == custom(0, 6009)
 
 
@@ -143,11 +146,11 @@ def test_forester__handed_to_another_key__keeps_its_derivation(forest: Forest) -
     derivation = FORESTER.pubkey()
     admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), derivation)
     assert send(forest.network, [admitted], AUTHORITY).err is None
-    handed = registry.update_forester(derivation, derivation, other.pubkey())
+    handed = forester_instructions.update_forester(derivation, derivation, other.pubkey())
     assert send(forest.network, [handed], FORESTER, other).err is None
-    old = registry.register_forester_epoch(derivation, derivation, EPOCH)
+    old = forester_instructions.register_forester_epoch(derivation, derivation, EPOCH)
     assert isinstance(send(forest.network, [old], FORESTER).err, dict)
-    new = registry.register_forester_epoch(other.pubkey(), derivation, EPOCH)
+    new = forester_instructions.register_forester_epoch(other.pubkey(), derivation, EPOCH)
     assert send(forest.network, [new], other).err is None
 
 
@@ -298,7 +301,7 @@ def test_append__changed_byte_of_root_or_proof__does_not_verify(active: Forest, 
 def test_append__before_the_active_phase__is_refused(forest: Forest) -> None:
     forest.compress()
     admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), FORESTER.pubkey())
-    registration = registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    registration = forester_instructions.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
     assert send(forest.network, [admitted], AUTHORITY).err is None
     assert send(forest.network, [registration], FORESTER).err is None
     assert forest.work(forest.append_instruction()).err == custom(1, 6011)
@@ -311,11 +314,11 @@ def test_append__two_foresters__only_the_eligible_one_may(forest: Forest, weight
     for key, weight in zip((FORESTER, other), weights, strict=True):
         admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), key.pubkey(), weight)
         assert send(forest.network, [admitted], AUTHORITY).err is None
-        registration = registry.register_forester_epoch(key.pubkey(), key.pubkey(), EPOCH)
+        registration = forester_instructions.register_forester_epoch(key.pubkey(), key.pubkey(), EPOCH)
         assert send(forest.network, [registration], key).err is None
     forest.network.warp(ACTIVE_SLOT)
     for key in (FORESTER, other):
-        final = registry.finalize_registration(key.pubkey(), key.pubkey(), EPOCH)
+        final = forester_instructions.finalize_registration(key.pubkey(), key.pubkey(), EPOCH)
         assert send(forest.network, [final], key).err is None
     forest.compress()
     instruction = forest.append_instruction()

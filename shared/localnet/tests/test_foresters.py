@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import forester_instructions
 import pytest
 from administration import update_forester_weight
 from chains import AUTHORITY, FORESTER, USER, funded, send, simulated_artefacts
@@ -42,13 +43,13 @@ def test_register_forester_epoch__without_weight__is_refused(forest: Forest) -> 
     admit(forest)
     weightless = update_forester_weight(AUTHORITY.pubkey(), FORESTER.pubkey(), 0)
     assert send(forest.network, [weightless], AUTHORITY).err is None
-    registration = registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    registration = forester_instructions.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
     assert send(forest.network, [registration], FORESTER).err == custom(0, 6006)
 
 
 def test_append__registration_not_finalized__is_refused(forest: Forest) -> None:
     admit(forest)
-    registration = registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    registration = forester_instructions.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
     assert send(forest.network, [registration], FORESTER).err is None
     forest.network.warp(ACTIVE_SLOT)
     forest.compress()
@@ -57,17 +58,17 @@ def test_append__registration_not_finalized__is_refused(forest: Forest) -> None:
 
 def test_append__finalized_in_the_same_transaction__is_accepted(forest: Forest) -> None:
     admit(forest)
-    registration = registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    registration = forester_instructions.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
     assert send(forest.network, [registration], FORESTER).err is None
     forest.network.warp(ACTIVE_SLOT)
     forest.compress()
-    final = registry.finalize_registration(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    final = forester_instructions.finalize_registration(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
     assert forest.work(final, forest.append_instruction()).err is None
 
 
 def test_finalize_registration__more_often_than_allowed__is_refused(forest: Forest) -> None:
     forest.register()
-    final = registry.finalize_registration(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    final = forester_instructions.finalize_registration(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
     for _ in range((FINALIZATIONS - 1) // 9):
         forest.network.advance()
         assert send(forest.network, [final] * 9, FORESTER).err is None

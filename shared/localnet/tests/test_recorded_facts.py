@@ -6,6 +6,7 @@ import json
 
 import administration
 import compressible
+import forester_instructions
 import pytest
 from chains import FORESTER, USER, funded, registered_inserter, send, simulated_artefacts
 from forestry import EPOCH, INSERT_INTO_QUEUES, Forest, address_insertion
@@ -21,20 +22,20 @@ from localnet.programs.light_system import Output, invoke
 
 REGISTRY = {
     "register_forester": registry.REGISTER_FORESTER,
-    "update_forester_pda": registry.UPDATE_FORESTER,
+    "update_forester_pda": forester_instructions.UPDATE_FORESTER,
     "update_forester_pda_weight": administration.UPDATE_FORESTER_WEIGHT,
-    "register_forester_epoch": registry.REGISTER_FORESTER_EPOCH,
-    "finalize_registration": registry.FINALIZE_REGISTRATION,
-    "report_work": registry.REPORT_WORK,
-    "batch_append": registry.BATCH_APPEND,
-    "batch_nullify": registry.BATCH_NULLIFY,
-    "batch_update_address_tree": registry.BATCH_UPDATE_ADDRESS_TREE,
-    "nullify": registry.NULLIFY,
-    "update_address_merkle_tree": registry.UPDATE_ADDRESS_MERKLE_TREE,
-    "rollover_state_merkle_tree_and_queue": registry.ROLLOVER_STATE_V1,
-    "rollover_address_merkle_tree_and_queue": registry.ROLLOVER_ADDRESS_V1,
-    "rollover_batched_state_merkle_tree": registry.ROLLOVER_STATE_V2,
-    "rollover_batched_address_merkle_tree": registry.ROLLOVER_ADDRESS_V2,
+    "register_forester_epoch": forester_instructions.REGISTER_FORESTER_EPOCH,
+    "finalize_registration": forester_instructions.FINALIZE_REGISTRATION,
+    "report_work": forester_instructions.REPORT_WORK,
+    "batch_append": forester_instructions.BATCH_APPEND,
+    "batch_nullify": forester_instructions.BATCH_NULLIFY,
+    "batch_update_address_tree": forester_instructions.BATCH_UPDATE_ADDRESS_TREE,
+    "nullify": forester_instructions.NULLIFY,
+    "update_address_merkle_tree": forester_instructions.UPDATE_ADDRESS_MERKLE_TREE,
+    "rollover_state_merkle_tree_and_queue": forester_instructions.ROLLOVER_STATE_V1,
+    "rollover_address_merkle_tree_and_queue": forester_instructions.ROLLOVER_ADDRESS_V1,
+    "rollover_batched_state_merkle_tree": forester_instructions.ROLLOVER_STATE_V2,
+    "rollover_batched_address_merkle_tree": forester_instructions.ROLLOVER_ADDRESS_V2,
     "update_protocol_config": administration.UPDATE_PROTOCOL_CONFIG,
     "initialize_batched_state_merkle_tree": administration.INITIALIZE_STATE_TREE,
     "initialize_batched_address_merkle_tree": administration.INITIALIZE_ADDRESS_TREE,
@@ -64,11 +65,17 @@ def test_fixtures__of_the_package__are_the_recorded_accounts() -> None:
 
 
 def early_report(forest: Forest) -> RecordedTransaction:
-    return send(forest.network, [registry.report_work(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)], FORESTER)
+    return send(
+        forest.network, [forester_instructions.report_work(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)], FORESTER
+    )
 
 
 def late_registration(forest: Forest) -> RecordedTransaction:
-    return send(forest.network, [registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), 3)], FORESTER)
+    return send(
+        forest.network,
+        [forester_instructions.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), 3)],
+        FORESTER,
+    )
 
 
 def eleven_leaves(forest: Forest) -> RecordedTransaction:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import forester_instructions
 import pytest
 from chains import FORESTER, funded, simulated_artefacts
+from forester_instructions import Pair
 from forestry import Forest
 from solders.account import Account
 from solders.instruction import Instruction
@@ -12,8 +14,6 @@ from solders.pubkey import Pubkey
 
 from localnet.chain import addresses
 from localnet.chain.network import Network
-from localnet.programs import registry
-from localnet.programs.registry import Pair
 
 CPI_CONTEXT_BYTES = 20_488
 """As the protocol config of the fixtures wants it."""
@@ -67,7 +67,7 @@ def start(network: Network, key: Pubkey) -> bytes:
 
 def prepare_address_v2(forest: Forest) -> tuple[Instruction, Pubkey, Pubkey]:
     old, new = addresses.ADDRESS_TREE, twin(forest.network, addresses.ADDRESS_TREE)
-    return registry.rollover_address_v2(FORESTER.pubkey(), forest.epoch_account, old, new), old, new
+    return forester_instructions.rollover_address_v2(FORESTER.pubkey(), forest.epoch_account, old, new), old, new
 
 
 def test_rollover_address_v2__full_tree__has_a_successor_once(forest: Forest) -> None:
@@ -95,7 +95,7 @@ def test_rollover_state_v2__full_tree__has_a_successor_with_queue_and_context(fo
     context = new_account(network, CPI_CONTEXT_BYTES, addresses.LIGHT_SYSTEM)
     patch(network, old.tree, 10**12, at240=2**32 - 1)
     patch(network, old.queue, 10**12, at280=2**32 - 1)
-    instruction = registry.rollover_state_v2(FORESTER.pubkey(), forest.epoch_account, old, new, context)
+    instruction = forester_instructions.rollover_state_v2(FORESTER.pubkey(), forest.epoch_account, old, new, context)
     done = forest.work(instruction)
     assert done.err is None, done.logs
     assert (start(network, new.tree), start(network, new.queue)) == (b"BatchMta", b"queueacc")
@@ -107,7 +107,7 @@ def test_rollover_state_v2__context_of_another_size__is_refused(forest: Forest) 
     old = Pair(addresses.STATE_TREE, addresses.OUTPUT_QUEUE)
     new = Pair(twin(network, old.tree), twin(network, old.queue))
     context = new_account(network, CPI_CONTEXT_BYTES - 8, addresses.LIGHT_SYSTEM)
-    instruction = registry.rollover_state_v2(FORESTER.pubkey(), forest.epoch_account, old, new, context)
+    instruction = forester_instructions.rollover_state_v2(FORESTER.pubkey(), forest.epoch_account, old, new, context)
     assert forest.work(instruction).err == {"InstructionError": [1, {"Custom": 6018}]}
 
 
@@ -118,7 +118,7 @@ def test_rollover_state_v1__full_tree__has_a_successor(forest: Forest) -> None:
     context = new_account(network, CPI_CONTEXT_BYTES, addresses.LIGHT_SYSTEM)
     patch(network, old.tree, 10**12, at240=2**26 - 1)
     patch(network, old.queue, 10**12)
-    instruction = registry.rollover_state_v1(FORESTER.pubkey(), forest.epoch_account, old, new, context)
+    instruction = forester_instructions.rollover_state_v1(FORESTER.pubkey(), forest.epoch_account, old, new, context)
     done = forest.work(instruction)
     assert done.err is None, done.logs
     assert start(network, new.tree) == start(network, old.tree)
@@ -131,7 +131,7 @@ def test_rollover_address_v1__full_tree__has_a_successor(forest: Forest) -> None
     new = Pair(twin(network, old.tree), twin(network, old.queue))
     patch(network, old.tree, 10**12, at240=2**26 - 1)
     patch(network, old.queue, 10**12)
-    instruction = registry.rollover_address_v1(FORESTER.pubkey(), forest.epoch_account, old, new)
+    instruction = forester_instructions.rollover_address_v1(FORESTER.pubkey(), forest.epoch_account, old, new)
     done = forest.work(instruction)
     assert done.err is None, done.logs
     assert start(network, new.tree) == start(network, old.tree)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+import forester_instructions
 import pytest
 from chains import AUTHORITY, FORESTER, Inserter, funded, registered_inserter, replay, send, simulated_artefacts
 from forestry import INSERT_INTO_QUEUES
@@ -33,9 +34,9 @@ def network() -> Network:
     me = FORESTER.pubkey()
     admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), me)
     assert send(network, [admitted], AUTHORITY).err is None
-    assert send(network, [registry.register_forester_epoch(me, me, EPOCH)], FORESTER).err is None
+    assert send(network, [forester_instructions.register_forester_epoch(me, me, EPOCH)], FORESTER).err is None
     network.warp(ACTIVE_SLOT)
-    assert send(network, [registry.finalize_registration(me, me, EPOCH)], FORESTER).err is None
+    assert send(network, [forester_instructions.finalize_registration(me, me, EPOCH)], FORESTER).err is None
     return network
 
 
@@ -84,7 +85,7 @@ def test_nullify__built_here__equals_the_recorded_one_and_works_once(network: Ne
     queue_nullifier(network, leaves)
     tree = MerkleTree(26)
     tree.append(leaves)
-    instruction = registry.nullify(
+    instruction = forester_instructions.nullify(
         FORESTER.pubkey(),
         addresses.forester_epoch(FORESTER.pubkey(), EPOCH),
         addresses.STATE_TREE_V1,
@@ -109,7 +110,7 @@ def test_nullify__proof_of_another_leaf__is_refused(network: Network) -> None:
     tree = MerkleTree(26)
     tree.append([*reversed(leaves), *leaves])
     places = {"changelog_index": facts["changelog_index"], "queue_index": facts["queue_index"]}
-    instruction = registry.nullify(
+    instruction = forester_instructions.nullify(
         FORESTER.pubkey(),
         addresses.forester_epoch(FORESTER.pubkey(), EPOCH),
         addresses.STATE_TREE_V1,
@@ -140,7 +141,7 @@ def queue_two(network: Network) -> tuple[MerkleTree, list[bytes]]:
 def nullify_at(network: Network, tree: MerkleTree, leaf: bytes, leaf_index: int, changelog_index: int) -> object:
     """Clear the leaf at an index with the nullifier of ``leaf``; returns the error."""
     [bucket] = [place for place, value in waiting(network, addresses.NULLIFIER_QUEUE_V1).items() if value == leaf]
-    instruction = registry.nullify(
+    instruction = forester_instructions.nullify(
         FORESTER.pubkey(),
         addresses.forester_epoch(FORESTER.pubkey(), EPOCH),
         addresses.STATE_TREE_V1,
@@ -187,7 +188,7 @@ def test_update_address_merkle_tree__built_here__equals_the_recorded_one() -> No
     facts = recorded("v1_txs")["update_address_merkle_tree"]
     absence = IndexedMerkleTree(1).absence(bytes.fromhex(facts["address"]))
     low = absence.low
-    instruction = registry.update_address_merkle_tree(
+    instruction = forester_instructions.update_address_merkle_tree(
         FORESTER.pubkey(),
         addresses.forester_epoch(FORESTER.pubkey(), EPOCH),
         addresses.ADDRESS_TREE_V1,
@@ -195,7 +196,7 @@ def test_update_address_merkle_tree__built_here__equals_the_recorded_one() -> No
         changelog_index=facts["changelog_index"],
         indexed_changelog_index=facts["indexed_changelog_index"],
         queue_index=facts["queue_index"],
-        low=registry.LowElement(low.index, low.value, low.next_index, low.next_value, absence.path),
+        low=forester_instructions.LowElement(low.index, low.value, low.next_index, low.next_value, absence.path),
     )
     assert bytes(instruction.data).hex() == facts["instruction"]["data"]
     assert [str(meta.pubkey) for meta in instruction.accounts] == [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import forester_instructions
 from chains import FORESTER
+from forester_instructions import LowElement
 from forestry import Forest
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
@@ -12,8 +14,6 @@ from solders.pubkey import Pubkey
 from localnet.base58 import decode
 from localnet.chain import addresses
 from localnet.chain.network import Network
-from localnet.programs import registry
-from localnet.programs.registry import LowElement
 
 LAST_CHANGE = 304 + 24
 """Offset of the index of a V1 tree's last change (forester/docs/reference/accounts.md, "V1 trees")."""
@@ -51,7 +51,7 @@ def waiting(network: Network, queue: Pubkey) -> dict[int, bytes]:
 def nullify_instruction(forest: Forest, bucket: int, proof: dict[str, Any]) -> Instruction:
     """Return the instruction that clears the leaf of a queued nullifier, with the indexer's proof."""
     data = content(forest.network, addresses.STATE_TREE_V1)
-    return registry.nullify(
+    return forester_instructions.nullify(
         FORESTER.pubkey(),
         forest.epoch_account,
         addresses.STATE_TREE_V1,
@@ -73,7 +73,7 @@ def address_instruction(forest: Forest, bucket: int, proof: dict[str, Any]) -> I
         decode(proof["higherRangeAddress"]),
         [decode(node) for node in proof["proof"]],
     )
-    return registry.update_address_merkle_tree(
+    return forester_instructions.update_address_merkle_tree(
         FORESTER.pubkey(),
         forest.epoch_account,
         addresses.ADDRESS_TREE_V1,

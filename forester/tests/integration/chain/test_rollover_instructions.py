@@ -1,4 +1,4 @@
-"""Rollovers as localnet builds them, whose own tests execute them: both builders must agree, byte for byte."""
+"""Rollovers as localnet's tests build and execute them: both builders must agree, byte for byte."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from forester.chain.programs import registry
 PROGRAM = """
 import json
 from solders.pubkey import Pubkey
-from localnet.programs import registry
-from localnet.programs.registry import Pair
+import forester_instructions as registry
+from forester_instructions import Pair
 me, epoch, new_tree, old_tree, new_queue, old_queue, context = (Pubkey(bytes([n]) * 32) for n in range(1, 8))
 old, new = Pair(old_tree, old_queue), Pair(new_tree, new_queue)
 built = {
@@ -37,6 +37,7 @@ def test_rollovers__built_here_and_by_localnet__are_equal() -> None:
     if not python.is_file():
         pytest.skip("localnet is not here: make setup")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    environment["PYTHONPATH"] = str(LOCALNET.parents[2] / "tests")
     answer = subprocess.run([python, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     me, epoch, *keys = (Pubkey(bytes([number]) * 32) for number in range(1, 8))
