@@ -20,15 +20,13 @@ from localnet.indexer.api.proofs import (
     leaf_proofs,
 )
 from localnet.indexer.api.shapes import Json, Snapshot, merkle_context
+from localnet.indexer.database.trees import address_version
 from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1
 from shared.field import ZERO
-from shared.indexed_merkle_tree import LARGEST_VALUE
-from shared.poseidon import hash2, hash3
+from shared.indexed_merkle_tree import LARGEST_VALUE, Absence
 from shared.proof_compression import compress_proof
-from shared.proof_wire import ProofJson
-
-_V2_STATE_HEIGHT = 32
-_V2_ADDRESS_HEIGHT = 40
+from shared.proof_wire import MerkleRequest, ProofJson
+from shared.witness_inputs import Membership, combined_request, inclusion_request, non_inclusion_request
 
 # Numbers of accounts and addresses for which keys exist, by heights of the trees.
 _INCLUSION = {26: frozenset({1, 2, 3, 4, 8}), 32: frozenset(range(1, 21))}
@@ -54,18 +52,23 @@ class Statement:
         if not self.proved and not self.absences:
             return None
         _require_keys(self)
-        body: Json = {"circuitType": _circuit(self)}
-        if self.proved:
-            body["stateTreeHeight"] = self.proved[0].tree.height
-        if self.absences:
-            body["addressTreeHeight"] = self.absences[0].tree.height
-        if _hashed(self):
-            body["publicInputHash"] = _hex(_public_input(self))
-        if self.proved:
-            body["inputCompressedAccounts"] = [_leaf_json(leaf) for leaf in self.proved]
-        if self.absences:
-            body["newAddresses"] = [_absence_json(absence) for absence in self.absences]
-        return body
+        members = [
+            Membership(leaf.tree.root, leaf.leaf_index, leaf.hash, tuple(leaf.path or ())) for leaf in self.proved
+        ]
+        absences = [
+            Absence(address_version(one.tree), one.tree.root, one.address, one.low, tuple(one.path))
+            for one in self.absences
+        ]
+        if members and absences:
+            return _body(combined_request(members, absences))
+        if members:
+            return _body(inclusion_request(members, 2 if self.proved[0].tree.batched else 1))
+        return _body(non_inclusion_request(absences))
+
+
+def _body(request: MerkleRequest) -> Json:
+    members: Json = msgspec.to_builtins(request)
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def state_v1(snapshot: Snapshot, params: ValidityProof) -> Statement:
@@ -183,12 +186,6 @@ def _absences(snapshot: Snapshot, wanted: list[tuple[bytes, bytes]]) -> list[Abs
     return absences
 
 
-def _circuit(statement: Statement) -> str:
-    if statement.proved and statement.absences:
-        return "combined"
-    return "inclusion" if statement.proved else "non-inclusion"
-
-
 def _require_keys(statement: Statement) -> None:
     """Refuse numbers and mixtures of trees for which no proving key exists."""
     state = {leaf.tree.height for leaf in statement.proved}
@@ -207,51 +204,3 @@ def _require_keys(statement: Statement) -> None:
     if max(accounts, addresses) not in counts:
         allowed = ", ".join(map(str, sorted(counts)))
         raise validation(f"Invalid number of {'hashes' if accounts else 'new addresses'}. Allowed: {allowed}")
-
-
-def _hashed(statement: Statement) -> bool:
-    """Return whether the circuit has one public input, the hash of all others."""
-    return any(leaf.tree.height == _V2_STATE_HEIGHT for leaf in statement.proved) or any(
-        absence.tree.height == _V2_ADDRESS_HEIGHT for absence in statement.absences
-    )
-
-
-def _public_input(statement: Statement) -> bytes:
-    parts = []
-    if statement.proved:
-        parts.append(_pairs([(leaf.tree.root, leaf.hash) for leaf in statement.proved]))
-    if statement.absences:
-        parts.append(_pairs([(absence.tree.root, absence.address) for absence in statement.absences]))
-    return hash2(*parts) if len(parts) > 1 else parts[0]
-
-
-def _pairs(pairs: list[tuple[bytes, bytes]]) -> bytes:
-    chain = hash2(*pairs[0])
-    for root, value in pairs[1:]:
-        chain = hash3(chain, root, value)
-    return chain
-
-
-def _leaf_json(leaf: LeafProof) -> Json:
-    return {
-        "root": _hex(leaf.tree.root),
-        "pathIndex": leaf.leaf_index,
-        "pathElements": [_hex(node) for node in leaf.path or ()],
-        "leaf": _hex(leaf.hash),
-    }
-
-
-def _absence_json(absence: AbsenceProof) -> Json:
-    return {
-        "root": _hex(absence.tree.root),
-        "value": _hex(absence.address),
-        "pathIndex": absence.low.index,
-        "pathElements": [_hex(node) for node in absence.path],
-        "leafLowerRangeValue": _hex(absence.low.value),
-        "leafHigherRangeValue": _hex(absence.low.next_value),
-        "nextIndex": absence.low.next_index,
-    }
-
-
-def _hex(data: bytes) -> str:
-    return "0x" + data.hex()
