@@ -13,12 +13,11 @@ from localnet.indexer.decoding.hashing import (
     AccountData,
     CompressedAccount,
     account_hash,
-    nullifier_hash,
-    transaction_hash,
 )
 from localnet.indexer.decoding.instructions import INVOKE
 from localnet.indexer.decoding.source import Block, Group, Instruction, Transaction
 from localnet.indexer.programs import TreeType
+from shared import witness_inputs
 from shared.field import ZERO
 from shared.indexed_merkle_tree import IndexedMerkleTree
 from shared.merkle_tree import MerkleTree
@@ -107,12 +106,14 @@ class SimulatedChain:
             for i, account in enumerate(outputs)
         ]
         with_hash = batched and inputs
-        tx_hash = transaction_hash([i.hash for i in inputs], [o.hash for o in made], slot) if with_hash else ZERO
+        tx_hash = witness_inputs.tx_hash([i.hash for i in inputs], [o.hash for o in made], slot) if with_hash else ZERO
         insertion = self._insertion(tree, tree_type, inputs, made, new, tx_hash)
         self.unspent[tree] += made
         if batched:
             self.queued += [leaf.hash for leaf in made]
-            self.nullifiers += [(leaf.index, nullifier_hash(leaf.hash, leaf.index, tx_hash)) for leaf in inputs]
+            self.nullifiers += [
+                (leaf.index, witness_inputs.nullifier(leaf.hash, leaf.index, tx_hash)) for leaf in inputs
+            ]
             self.counts["outputs"] += len(made)
             self.counts["inputs"] += len(inputs)
         else:

@@ -1,6 +1,5 @@
-"""Hashes of compressed accounts, nullifiers and transactions (shared/docs/hashing.md, "Account hashes")."""
+"""Hashes of compressed accounts (shared/docs/hashing.md, "Account hashes")."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -8,8 +7,8 @@ from typing import Literal
 from Crypto.Hash import keccak
 
 from localnet.indexer.programs import TreeType
-from shared.field import FIELD_BYTES, ZERO
-from shared.poseidon import hash3, hash_chain, hash_many
+from shared.field import FIELD_BYTES
+from shared.poseidon import hash_many
 
 _LAMPORTS_MARK = 1
 _DATA_MARK = 2
@@ -57,17 +56,6 @@ def account_hash(account: CompressedAccount, tree: bytes, tree_type: TreeType, l
     if account.data is not None:
         elements += [_marked(_DATA_MARK, account.data.discriminator), account.data.data_hash]
     return hash_many(b"".join(elements), len(elements))
-
-
-def nullifier_hash(leaf: bytes, leaf_index: int, tx_hash: bytes) -> bytes:
-    """Return the nullifier of a spent leaf of a V2 state tree."""
-    return hash3(leaf, leaf_index.to_bytes(FIELD_BYTES, "big"), tx_hash)
-
-
-def transaction_hash(inputs: Iterable[bytes], outputs: Iterable[bytes], slot: int) -> bytes:
-    """Return the hash that binds nullifiers to their transaction."""
-    parts = [ZERO, hash_chain(b"".join(inputs)), hash_chain(b"".join(outputs)), slot.to_bytes(FIELD_BYTES, "big")]
-    return hash_chain(b"".join(parts))
 
 
 def _byte_order(tree_type: TreeType) -> Literal["little", "big"]:

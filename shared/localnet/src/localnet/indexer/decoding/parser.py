@@ -19,7 +19,7 @@ from localnet.indexer.decoding.events import (
     TreeRef,
     decode_tree_event,
 )
-from localnet.indexer.decoding.hashing import CompressedAccount, account_hash, nullifier_hash, transaction_hash
+from localnet.indexer.decoding.hashing import CompressedAccount, account_hash
 from localnet.indexer.decoding.instructions import (
     CREATE_CPI_CONTEXT,
     DISCRIMINATOR_BYTES,
@@ -42,6 +42,7 @@ from localnet.indexer.programs import (
     TreeType,
 )
 from shared.field import ZERO
+from shared.witness_inputs import nullifier, tx_hash
 
 _SHORTEST = 12
 _LISTED_FROM = 2  # accounts of insert_into_queues before the trees and queues
@@ -148,7 +149,7 @@ def _direct_event(content: QueueInsertion, listed: tuple[bytes, ...]) -> PublicE
                 spent.leaf_index,
                 named(spent.tree),
                 NEXT,
-                nullifier_hash(spent.hash, spent.leaf_index, content.tx_hash),
+                nullifier(spent.hash, spent.leaf_index, content.tx_hash),
             )
             for spent in content.nullifiers
         ),
@@ -180,8 +181,8 @@ def _inputs(content: QueueInsertion, listed: tuple[bytes, ...]) -> Iterator[Inpu
             continue
         index = entry.number + seen[entry.place.tree]
         seen[entry.place.tree] += 1
-        nullifier = nullifier_hash(spent.hash, spent.leaf_index, content.tx_hash)
-        yield Input(spent.hash, spent.leaf_index, entry.place, index, nullifier)
+        replacement = nullifier(spent.hash, spent.leaf_index, content.tx_hash)
+        yield Input(spent.hash, spent.leaf_index, entry.place, index, replacement)
 
 
 def _addresses(content: QueueInsertion, listed: tuple[bytes, ...]) -> Iterator[NewAddress]:
@@ -210,7 +211,7 @@ def _verify(event: PublicEvent, slot: int) -> None:
             message = f"leaf {output.leaf_index}: the account hashes to {expected.hex()}, not to {output.hash.hex()}"
             raise MalformedData(message)
     if event.tx_hash != ZERO:
-        made = transaction_hash((i.hash for i in event.inputs), (o.hash for o in event.outputs), slot)
+        made = tx_hash([i.hash for i in event.inputs], [o.hash for o in event.outputs], slot)
         if made != event.tx_hash:
             message = f"the transaction hash is {made.hex()} at slot {slot}, not {event.tx_hash.hex()}"
             raise MalformedData(message)

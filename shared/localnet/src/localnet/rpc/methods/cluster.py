@@ -3,6 +3,7 @@
 The cluster has one validator, which leads every slot. There are no votes, no stakes and no inflation.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from solders.instruction import Instruction
@@ -28,56 +29,41 @@ STAKE_PROGRAM = Pubkey.from_string("Stake11111111111111111111111111111111111111"
 GET_MINIMUM_DELEGATION = (13).to_bytes(4, "little")
 
 
-def get_health(_network: Network, _params: Params) -> str:
-    """Return that the node is healthy, always."""
-    return "ok"
-
-
-def get_version(_network: Network, _params: Params) -> Json:
-    """Return software and features."""
-    return VERSION
-
-
-def get_genesis_hash(network: Network, _params: Params) -> str:
-    """Return the hash that identifies this chain."""
-    return str(network.genesis_hash)
-
-
-def get_identity(_network: Network, _params: Params) -> Json:
-    """Return the only validator."""
-    return {"identity": str(IDENTITY)}
-
-
-def get_epoch_schedule(_network: Network, _params: Params) -> Json:
-    """Return epochs of equal length from slot 0."""
-    return {
+CONSTANTS: dict[str, Any] = {
+    "getHealth": "ok",
+    "getVersion": VERSION,
+    "getIdentity": {"identity": str(IDENTITY)},
+    "getSlotLeader": str(IDENTITY),
+    "getEpochSchedule": {
         "slotsPerEpoch": SLOTS_PER_EPOCH,
         "leaderScheduleSlotOffset": SLOTS_PER_EPOCH,
         "warmup": False,
         "firstNormalEpoch": 0,
         "firstNormalSlot": 0,
-    }
+    },
+    "getClusterNodes": [
+        {
+            "pubkey": str(IDENTITY),
+            **dict.fromkeys(("gossip", "tpu", "rpc", "pubsub")),
+            "version": VERSION["solana-core"],
+            "featureSet": VERSION["feature-set"],
+            "shredVersion": 0,
+        }
+    ],
+    "getVoteAccounts": {"current": [], "delinquent": []},
+    "getInflationGovernor": dict.fromkeys(("initial", "terminal", "taper", "foundation", "foundationTerm"), 0.0),
+    "getAgGenesisCert": None,  # no Alpenglow consensus
+}
+"""Answers that never change: epochs of equal length from slot 0, one node without ports, no votes, no inflation."""
 
 
-def get_cluster_nodes(_network: Network, _params: Params) -> list[Json]:
-    """Return the only node, with the ports that are in use."""
-    ports = dict.fromkeys(("gossip", "tpu", "rpc", "pubsub"))
-    features = {"featureSet": VERSION["feature-set"], "shredVersion": 0}
-    return [{"pubkey": str(IDENTITY), **ports, "version": VERSION["solana-core"], **features}]
+def _always(value: Any) -> Callable[[Network, Params], Any]:
+    return lambda _network, _params: value
 
 
-def get_vote_accounts(_network: Network, _params: Params) -> Json:
-    """Return none, because no validator votes here."""
-    return {"current": [], "delinquent": []}
-
-
-def get_genesis_certificate(_network: Network, _params: Params) -> None:
-    """Return that there is none: this chain has no Alpenglow consensus."""
-
-
-def get_slot_leader(_network: Network, _params: Params) -> str:
-    """Return the only validator."""
-    return str(IDENTITY)
+def get_genesis_hash(network: Network, _params: Params) -> str:
+    """Return the hash that identifies this chain."""
+    return str(network.genesis_hash)
 
 
 def get_slot_leaders(_network: Network, params: Params) -> list[str]:
@@ -136,11 +122,6 @@ def _blocks_between(network: Network, first: int, last: int) -> int:
     before = slots.latest_at_or_before(first)
     blocks = slots.height_of(slots.latest_at_or_before(last)) - slots.height_of(before)
     return blocks + (before == first)
-
-
-def get_inflation_governor(_network: Network, _params: Params) -> Json:
-    """Return no inflation."""
-    return {"initial": 0.0, "terminal": 0.0, "taper": 0.0, "foundation": 0.0, "foundationTerm": 0.0}
 
 
 def get_inflation_rate(network: Network, _params: Params) -> Json:
@@ -224,21 +205,13 @@ def get_largest_accounts(network: Network, params: Params) -> Json:
     return {"context": context(network, config), "value": value}
 
 
-METHODS: dict[str, Any] = {
-    "getHealth": get_health,
-    "getVersion": get_version,
+METHODS: dict[str, Callable[[Network, Params], Any]] = {
+    **{name: _always(value) for name, value in CONSTANTS.items()},
     "getGenesisHash": get_genesis_hash,
-    "getIdentity": get_identity,
-    "getEpochSchedule": get_epoch_schedule,
-    "getClusterNodes": get_cluster_nodes,
-    "getVoteAccounts": get_vote_accounts,
-    "getAgGenesisCert": get_genesis_certificate,
-    "getSlotLeader": get_slot_leader,
     "getSlotLeaders": get_slot_leaders,
     "getLeaderSchedule": get_leader_schedule,
     "getBlockProduction": get_block_production,
     "getBlockCommitment": get_block_commitment,
-    "getInflationGovernor": get_inflation_governor,
     "getInflationRate": get_inflation_rate,
     "getInflationReward": get_inflation_reward,
     "getRecentPerformanceSamples": get_recent_performance_samples,
