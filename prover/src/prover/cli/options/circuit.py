@@ -1,14 +1,10 @@
 """The options that choose a circuit, by the reference's names, checked before any work."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
 
 from prover.circuits.catalogue import CircuitSizeInvalid, CircuitTooLarge, check_size
+from prover.cli.options.settings import Function
 from shared.circuit_id import CircuitId, CircuitKind
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 _STATE = ("inclusion-tree-height", "inclusion-compressed-accounts")
 _ADDRESS = ("non-inclusion-tree-height", "non-inclusion-compressed-accounts")

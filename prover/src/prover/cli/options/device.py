@@ -1,66 +1,50 @@
 """Options for the device of every command that makes proofs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from prover.cli.options.settings import Function, SettingOption, add_options, given_settings
 from prover.settings import DeviceSettings, device_settings
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-_SETTINGS = {
-    "device": "device",
-    "cuda_devices": "cuda_devices",
-    "cuda_library": "cuda_library",
-    "cuda_memory_gb": "cuda_memory_gib",
-    "cuda_batch": "cuda_batch",
-}
-"""Settings by the names of the options."""
-
-
 _OPTIONS = (
-    click.option(
+    SettingOption(
+        "device",
         "--device",
         metavar="cpu|cuda|cuda:N|auto",
-        envvar="PROVER_DEVICE",
-        show_envvar=True,
         show_default="cpu",
         help="Device that computes proofs: cuda fails where no GPU can be used, auto then uses the CPU and logs it.",
     ),
-    click.option(
+    SettingOption(
+        "cuda_devices",
         "--cuda-devices",
         metavar="N,N",
-        envvar="PROVER_CUDA_DEVICES",
-        show_envvar=True,
         show_default="all",
         help="Indices of the GPUs that compute proofs.",
     ),
-    click.option(
+    SettingOption(
+        "cuda_library",
         "--cuda-library",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        envvar="PROVER_CUDA_LIBRARY",
-        show_envvar=True,
         show_default="libgroth16_cuda.so next to the kernel",
         help="CUDA library, built by `make native-cuda`.",
     ),
-    click.option(
+    SettingOption(
+        "cuda_memory_gib",
         "--cuda-memory-gb",
         type=click.FloatRange(0),
         metavar="N",
-        envvar="PROVER_CUDA_MEMORY_GIB",
-        show_envvar=True,
         show_default="nine tenths of the free memory",
         help="Maximum GiB of each GPU for keys and proofs; beyond it the least recently used key is unloaded.",
     ),
-    click.option(
+    SettingOption(
+        "cuda_batch",
         "--cuda-batch",
         type=click.IntRange(1, 1024),
         metavar="N",
-        envvar="PROVER_CUDA_BATCH",
-        show_envvar=True,
         show_default="64",
         help="Maximum proofs of a small circuit that a GPU computes together; 1 computes each alone.",
     ),
@@ -69,14 +53,12 @@ _OPTIONS = (
 
 def device_options(command: Function) -> Function:
     """Add the options of this module to a command that proves."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return add_options(command, _OPTIONS)
 
 
 def device_overrides(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the options, by the names of the settings."""
-    return {setting: options[option] for option, setting in _SETTINGS.items() if options.get(option) is not None}
+    """Return the values of the options, by the names of the settings, which have no group."""
+    return given_settings(_OPTIONS, options).get("", {})
 
 
 def device_settings_of(options: Mapping[str, Any]) -> DeviceSettings:

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
+from prover.cli.options.settings import Function, SettingOption
 from prover.errors import SettingsInvalid
 from prover.keys.catalogue.circuits import CIRCUIT_GROUPS, PUBLISHED_CIRCUITS, group_named
 from prover.keys.files.atomic_file import require_free
 from shared.circuit_id import KEY_SUFFIX, CircuitId
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 
@@ -54,12 +52,11 @@ def _single(name: str) -> CircuitId | None:
     return CircuitId.from_key_file(name.removesuffix(KEY_SUFFIX) + KEY_SUFFIX)
 
 
-threads_option = click.option(
+threads_option = SettingOption(
+    "proving.threads",
     "--threads",
     type=click.IntRange(0, 1024),
     default=0,
-    envvar="PROVER_PROVING__THREADS",
-    show_envvar=True,
     help="Kernel threads; 0 means one per available CPU.",
 )
 

@@ -1,30 +1,26 @@
 """Options of ``prover start`` about access, overload and stopping, and the reference's variables for them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from prover.cli.options.settings import Function, Overrides, SettingOption, add_options, given_settings
 from prover.errors import SettingsInvalid
-
-Overrides = dict[str, dict[str, Any]]
-"""Values by group and name of the settings."""
 
 _GIB = 2**30
 _OPTIONS = (
-    click.option(
+    SettingOption(
+        "http.api_keys_file",
         "--api-keys-file",
         metavar="FILE",
-        envvar="PROVER_HTTP__API_KEYS_FILE",
-        show_envvar=True,
         help="File with API keys, one NAME=KEY or NAME:admin=KEY per line; reloaded on change and on SIGHUP.",
     ),
-    click.option(
+    SettingOption(
+        "http.rate_limit_per_s",
         "--rate-limit",
         type=click.FloatRange(0),
         metavar="N",
-        envvar="PROVER_HTTP__RATE_LIMIT_PER_S",
-        show_envvar=True,
         show_default="no limit",
         help="Maximum requests per second of each API key; more are answered 429.",
     ),
@@ -34,47 +30,35 @@ _OPTIONS = (
         metavar="ORIGIN",
         help="Origin whose web pages may call the API, * for any. Repeatable. Without it none may.",
     ),
-    click.option(
+    SettingOption(
+        "proving.waiting_limit",
         "--waiting-limit",
         type=click.IntRange(0, 4096),
-        envvar="PROVER_PROVING__WAITING_LIMIT",
-        show_envvar=True,
         show_default="64",
         help="Maximum waiting proofs; more are answered 503.",
     ),
-    click.option(
+    SettingOption(
+        "http.drain_delay_s",
         "--drain-delay",
         type=click.FloatRange(0),
         metavar="SECONDS",
-        envvar="PROVER_HTTP__DRAIN_DELAY_S",
-        show_envvar=True,
         show_default="5 in Kubernetes, otherwise 0",
         help="Time to keep serving after a stop signal, while /readyz fails.",
     ),
-    click.option(
+    SettingOption(
+        "http.drain_deadline_s",
         "--drain-deadline",
         type=click.FloatRange(0),
         metavar="SECONDS",
-        envvar="PROVER_HTTP__DRAIN_DEADLINE_S",
-        show_envvar=True,
         show_default="30",
         help="Time that running proofs get after that.",
     ),
 )
-_SETTINGS = {
-    "api_keys_file": ("http", "api_keys_file"),
-    "rate_limit": ("http", "rate_limit_per_s"),
-    "waiting_limit": ("proving", "waiting_limit"),
-    "drain_delay": ("http", "drain_delay_s"),
-    "drain_deadline": ("http", "drain_deadline_s"),
-}
 
 
-def http_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def http_options(command: Function) -> Function:
     """Add the options of this module to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return add_options(command, _OPTIONS)
 
 
 def http_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) -> Overrides:
@@ -82,10 +66,7 @@ def http_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) -
 
     The variables count where neither an option nor our own variable of the same meaning is given.
     """
-    found: Overrides = {"http": {}, "proving": {}}
-    for option, (group, name) in _SETTINGS.items():
-        if options[option] is not None:
-            found[group][name] = options[option]
+    found: Overrides = {"http": {}, "proving": {}} | given_settings(_OPTIONS, options)
     if options["cors_origin"]:
         found["http"]["cors_origins"] = tuple(options["cors_origin"])
     if environment.get("PROVER_API_KEY"):

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
+from prover.cli.options.settings import Function, SettingOption
 from prover.keys.catalogue.circuits import CIRCUIT_GROUPS, UnknownCircuit, circuits_named
 from prover.keys.catalogue.run_modes import KeySet, RunMode
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.settings import KeySettings
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 DEFAULT_DIRECTORY = Path("proving-keys")
 MODES = [mode.value for mode in RunMode]
@@ -67,43 +65,39 @@ def set_option(variable: str | None = None) -> Callable[[Function], Function]:
     )
 
 
-keys_dir_option = click.option(
+keys_dir_option = SettingOption(
+    "keys.directory",
     "--keys-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default=DEFAULT_DIRECTORY,
     show_default=True,
     metavar="DIR",
-    envvar="PROVER_KEYS__DIRECTORY",
-    show_envvar=True,
     help="Directory of the keys.",
 )
 
-prepared_dir_option = click.option(
+prepared_dir_option = SettingOption(
+    "keys.prepared_directory",
     "--prepared-dir",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    envvar="PROVER_KEYS__PREPARED_DIRECTORY",
-    show_envvar=True,
     show_default="prepared/ next to the key",
     help="Directory of the prepared keys.",
 )
 
-manifest_option = click.option(
+manifest_option = SettingOption(
+    "keys.manifest",
     "--manifest",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    envvar="PROVER_KEYS__MANIFEST",
-    show_envvar=True,
     help='File with pinned keys, {"keys": [{"name", "size", "sha256"}]}; replaces the CHECKSUM list.',
 )
 
-download_url_option = click.option(
+download_url_option = SettingOption(
+    "keys.download_url",
     "--download-url",
     metavar="URL",
     default=_DEFAULTS.download_url,
     show_default=True,
-    envvar="PROVER_KEYS__DOWNLOAD_URL",
-    show_envvar=True,
     help="Base URL of the key files and their CHECKSUM list.",
 )
 

@@ -1,11 +1,12 @@
 """Options of ``prover start`` about the job queue, and the reference's variables for them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from prover.cli.options.http import Overrides, positive_variable
+from prover.cli.options.http import positive_variable
+from prover.cli.options.settings import Function, Overrides, SettingOption, add_options
 from prover.errors import SettingsInvalid
 
 _OPTIONS = (
@@ -19,22 +20,19 @@ _OPTIONS = (
     click.option("--queue-only", is_flag=True, help="Prove jobs of the queue only: no API, but metrics and probes."),
     click.option("--no-workers", is_flag=True, help="Serve the API and queue jobs for other instances to prove."),
     click.option("--server-only", is_flag=True, help="Serve the API without a queue, even if a Redis URL is set."),
-    click.option(
+    SettingOption(
+        "queue.slots",
         "--queue-slots",
         type=click.IntRange(0, 100),
-        envvar="PROVER_QUEUE__SLOTS",
-        show_envvar=True,
         show_default="by memory, as the reference; at least 1",
         help="Maximum jobs proved at once of each circuit: update, append, address-append.",
     ),
 )
 
 
-def queue_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def queue_options(command: Function) -> Function:
     """Add the options of this module to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return add_options(command, _OPTIONS)
 
 
 def queue_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) -> Overrides:

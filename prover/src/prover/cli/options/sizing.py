@@ -1,18 +1,16 @@
 """``--sizing`` of ``prover check``: proofs per second that a deployment must make, by circuit."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import click
 
 from prover.cli.options.keys import MODES
+from prover.cli.options.settings import Function
 from prover.keys.catalogue.circuits import CIRCUIT_GROUPS, UnknownCircuit, circuits_named, smallest_first
 from prover.keys.catalogue.run_modes import RunMode, circuits_of
 from shared.circuit_id import CircuitId, CircuitKind
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
