@@ -14,14 +14,19 @@ from __future__ import annotations
 import argparse
 import enum
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from conformance_cases import DIFFERENCES, Case, Expectation, all_cases
-from conformance_queue import QUEUE_DIFFERENCES, Played, alike, play, steps
+from conformance_answers import alike, faults
+from conformance_cases import DIFFERENCES, VARIABLE, Case, Expectation, all_cases
+from conformance_queue import QUEUE_DIFFERENCES, steps
 from conformance_wire import Answer, ask
 from rich.console import Console
 from rich.table import Table
+
+PATIENCE_S = 300.0
+POLL_S = 0.1
 
 
 class Outcome(enum.Enum):
@@ -44,121 +49,106 @@ class Row:
     remark: str = ""
 
 
-def faults(answer: Answer, expected: Expectation) -> list[str]:
-    """Say in which ways an answer is not the expected one."""
-    found = []
-    message = str(answer.problem.get("message", ""))
-    if answer.status != (expected["status"] or 0):
-        found.append(f"status {answer.status}, expected {expected['status']}")
-    if expected.get("empty_body") and (answer.text or answer.allow):
-        found.append("a body, or an Allow header")
-    if expected.get("proof") and not answer.is_proof:
-        found.append("no proof")
-    if "body" in expected and answer.text != expected["body"]:
-        found.append(f"body {answer.text[:40]!r}")
-    if "code" in expected and answer.problem.get("code") != expected["code"]:
-        found.append(f"code {answer.problem.get('code')}, expected {expected['code']}")
-    # Section 2.2 of the service specification leaves the type of error bodies free.
-    if "content_type" in expected and "code" not in expected and answer.content_type != expected["content_type"]:
-        found.append(f"content type {answer.content_type!r}")
-    found += [
-        f"no {words!r} in {message[:60]!r}" for words in expected.get("message_contains", []) if words not in message
-    ]
-    return found
+@dataclass(frozen=True)
+class Played:
+    """A case with its answer; of one that waits for a job also the earlier answers, without repetitions."""
+
+    case: Case
+    answer: Answer
+    job_id: str = ""
+    early: tuple[Answer, ...] = ()
+
+    def faults(self, expected: Expectation) -> list[str]:
+        """Return the differences of the answer, or an earlier one, from the expected one."""
+        found = faults(self.answer, expected, self.job_id)
+        for answer in self.early:
+            found += [f"earlier: {fault}" for fault in faults(answer, self.case.pending or {}, self.job_id)]
+        return found
+
+    @property
+    def lacks_key(self) -> bool:
+        """True if the server could not prove because it lacks the case's key."""
+        return self.case.key is not None and self.answer.lacks_key
 
 
-def judge(case: Case, answer: Answer) -> Row:
-    """Compare an answer with the recorded one of the reference, and with our intended differences."""
-    expected = f"{case.head['status']} {case.head.get('code', '')}".strip()
-    found = faults(answer, case.head)
-    if not found:
-        return Row(case.name, Outcome.SAME, str(answer), expected)
-    if case.name in DIFFERENCES and not faults(answer, case.ours):
-        return Row(case.name, Outcome.MEANT, str(answer), expected, DIFFERENCES[case.name].reason)
-    if case.key and answer.lacks_key:
-        return Row(case.name, Outcome.LEFT_OUT, str(answer), expected, f"needs the key {case.key}")
-    return Row(case.name, Outcome.DIFFERENT, str(answer), expected, "; ".join(found))
+def play(base_url: str, cases: Iterable[Case]) -> list[Played]:
+    """Send the cases one after the other."""
+    job_id, played = "", []
+    for case in cases:
+        if case.pending is not None:
+            played.append(_wait(base_url, case, job_id))
+            continue
+        answer = ask(base_url, case.method, case.path, case.body, case.headers)
+        if answer.members.get("status") == "queued":
+            job_id = str(answer.members.get("job_id"))
+        played.append(Played(case, answer, job_id))
+    return played
 
 
-def compare(case: Case, answer: Answer, other_url: str) -> Row:
-    """Compare an answer with that of a running reference of version 0.27.0."""
-    if case.kills_old:
-        return Row(case.name, Outcome.MEANT, str(answer), "not sent", "the reference dies of this request")
-    theirs = _ask(other_url, case)
-
-    def row(outcome: Outcome, remark: str = "") -> Row:
-        return Row(case.name, outcome, str(answer), str(theirs), remark)
-
-    unexpected = faults(theirs, case.old)
-    if not unexpected and answer.gist == theirs.gist:
-        return row(Outcome.SAME)
-    if not unexpected and case.name in DIFFERENCES and not faults(answer, case.ours):
-        return row(Outcome.MEANT, DIFFERENCES[case.name].reason)
-    if not unexpected and case.old != case.head and not faults(answer, case.head):
-        return row(Outcome.MEANT, "as later versions of the reference")
-    if case.key and (answer.lacks_key or theirs.lacks_key):
-        return row(Outcome.LEFT_OUT, f"needs the key {case.key}")
-    return row(
-        Outcome.DIFFERENT, f"the reference's own answer: {'; '.join(unexpected)}" if unexpected else "answers differ"
-    )
+def _wait(base_url: str, case: Case, job_id: str) -> Played:
+    early: list[Answer] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        answer = ask(base_url, case.method, case.path.replace(VARIABLE, job_id))
+        if answer.members.get("status") not in ("queued", "processing") or time.monotonic() > deadline:
+            return Played(case, answer, job_id, tuple(early))
+        if not early or early[-1] != answer:
+            early.append(answer)
+        time.sleep(POLL_S)
 
 
-def _ask(base_url: str, case: Case) -> Answer:
-    return ask(base_url, case.method, case.path, case.body, case.headers)
-
-
-def run_queue(base_url: str, other_url: str | None = None) -> list[Row]:
-    """Play the flows of a server with a queue; returns a row per step, two with another server to compare."""
-    script = steps()
-    ours = play(base_url, script)
-    rows = [judge_step(step) for step in ours]
-    if other_url:
-        rows += map(compare_step, ours, play(other_url, script))
-    return rows
-
-
-def judge_step(played: Played) -> Row:
+def judge(ours: Played) -> Row:
     """Compare an answer with that of later versions of the reference, and with our intended differences."""
-    step, answer = played.step, played.answer
-
-    def row(outcome: Outcome, remark: str = "") -> Row:
-        return Row(step.name, outcome, str(answer), str(step.expect["status"]), remark)
-
-    found = played.faults(step.expect)
+    case, answer = ours.case, str(ours.answer)
+    expected = f"{case.head['status']} {case.head.get('code', '')}".strip()
+    found = ours.faults(case.head)
     if not found:
-        return row(Outcome.SAME)
-    if step.name in QUEUE_DIFFERENCES and not played.faults(QUEUE_DIFFERENCES[step.name].expect):
-        return row(Outcome.MEANT, QUEUE_DIFFERENCES[step.name].reason)
-    return row(Outcome.DIFFERENT, "; ".join(found))
+        return Row(case.name, Outcome.SAME, answer, expected)
+    if reason := _difference(ours):
+        return Row(case.name, Outcome.MEANT, answer, expected, reason)
+    if ours.lacks_key:
+        return Row(case.name, Outcome.LEFT_OUT, answer, expected, f"needs the key {case.key}")
+    return Row(case.name, Outcome.DIFFERENT, answer, expected, "; ".join(found))
 
 
-def compare_step(ours: Played, theirs: Played) -> Row:
-    """Compare an answer with that of a reference of version 0.27.0 with a queue of its own."""
-    step = ours.step
+def compare(ours: Played, theirs: Played) -> Row:
+    """Compare an answer with that of a running reference of version 0.27.0."""
+    case = ours.case
 
     def row(outcome: Outcome, remark: str = "") -> Row:
-        return Row(step.name, outcome, str(ours.answer), str(theirs.answer), remark)
+        return Row(case.name, outcome, str(ours.answer), str(theirs.answer), remark)
 
-    unexpected = theirs.faults(step.old)
-    if unexpected:
-        return row(Outcome.DIFFERENT, f"the reference's own answer: {'; '.join(unexpected)}")
-    if alike(ours.answer, theirs.answer):
+    unexpected = theirs.faults(case.old)
+    if not unexpected and alike(ours.answer, theirs.answer):
         return row(Outcome.SAME)
-    if step.name in QUEUE_DIFFERENCES and not ours.faults(QUEUE_DIFFERENCES[step.name].expect):
-        return row(Outcome.MEANT, QUEUE_DIFFERENCES[step.name].reason)
-    if step.old != step.expect and not ours.faults(step.expect):
+    if not unexpected and (reason := _difference(ours)):
+        return row(Outcome.MEANT, reason)
+    if not unexpected and case.old != case.head and not ours.faults(case.head):
         return row(Outcome.MEANT, "as later versions of the reference")
-    return row(Outcome.DIFFERENT, "answers differ")
+    if ours.lacks_key or theirs.lacks_key:
+        return row(Outcome.LEFT_OUT, f"needs the key {case.key}")
+    found = f"the reference's own answer: {'; '.join(unexpected)}" if unexpected else "answers differ"
+    return row(Outcome.DIFFERENT, found)
+
+
+def _difference(ours: Played) -> str | None:
+    """Return the reason of an intended difference, if the answer is the one that it intends."""
+    difference = (DIFFERENCES | QUEUE_DIFFERENCES).get(ours.case.name)
+    return None if difference is None or ours.faults(difference.expect) else difference.reason
 
 
 def run(base_url: str, other_url: str | None = None, cases: Iterable[Case] | None = None) -> list[Row]:
     """Send the cases one after the other; return a row per case, two with another server to compare."""
-    rows = []
-    for case in all_cases() if cases is None else cases:
-        answer = _ask(base_url, case)
-        rows.append(judge(case, answer))
-        if other_url:
-            rows.append(compare(case, answer, other_url))
+    chosen = [*(all_cases() if cases is None else cases)]
+    ours = play(base_url, chosen)
+    rows = [judge(played) for played in ours]
+    if other_url:
+        reason = "the reference dies of this request"
+        rows += [
+            Row(one.case.name, Outcome.MEANT, str(one.answer), "not sent", reason) for one in ours if one.case.kills_old
+        ]
+        compared = [one for one in ours if not one.case.kills_old]
+        rows += map(compare, compared, play(other_url, [one.case for one in compared]))
     return rows
 
 
@@ -189,10 +179,7 @@ def main() -> int:
     parser.add_argument("--queue", action="store_true", help="both have a queue: play its flows instead")
     options = parser.parse_args()
     chosen = [case for case in all_cases() if not options.case or case.name in options.case]
-    if options.queue:
-        rows = run_queue(options.base_url, options.compare)
-    else:
-        rows = run(options.base_url, options.compare, chosen)
+    rows = run(options.base_url, options.compare, steps() if options.queue else chosen)
     report(rows, Console(width=None if sys.stdout.isatty() else 160))
     return 1 if any(row.outcome is Outcome.DIFFERENT for row in rows) else 0
 

@@ -1,8 +1,9 @@
 """Expected answers of a prover: the recorded cases of the reference, further cases, and intended differences.
 
 An expectation is a mapping with ``status`` and, where they matter, ``code``, ``message_contains``, ``proof``,
-``empty_body``, ``content_type`` and ``body``. The reference of version 0.27.0 ("old") and its later source ("head")
-differ in places; ours follows the later one except for DIFFERENCES, each with its reason.
+``empty_body``, ``content_type``, ``body``, and of jobs those in conformance_queue.py. The reference of version 0.27.0
+("old") and its later source ("head") differ in places; ours follows the later one except for DIFFERENCES, each with its
+reason.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 VECTORS = Path(__file__).resolve().parents[1] / "tests" / "vectors" / "prover"
+
+VARIABLE = "$ID"
+"""Stands for the job that was queued last, in paths and expectations."""
 
 Expectation = Mapping[str, Any]
 Json = dict[str, Any]
@@ -42,6 +46,8 @@ class Case:
     head: Expectation = field(default_factory=dict)
     key: str | None = None
     """Circuit whose proving key a server needs for this case, if a proof or a late check is expected."""
+    pending: Expectation | None = None
+    """Expected answer until the job has ended, which ends the case; None if the first answer counts."""
 
     @property
     def ours(self) -> Expectation:
@@ -156,35 +162,35 @@ def _further_cases() -> list[Case]:
     preflight = {"Origin": "http://example.org", "Access-Control-Request-Method": "POST"}
     cross_origin = {"status": 200, "empty_body": True}
     return [
-        *(_same(f"{path} without a queue", "GET", path, _NOT_FOUND) for path in queue_paths),
-        *(_same(f"{path} posted without a queue", "POST", path, _NOT_FOUND) for path in queue_paths),
-        _same("unknown path", "GET", "/nope", _NOT_FOUND),
-        _same("health with a trailing slash", "GET", "/health/", _NOT_FOUND),
-        _same("health with a query", "GET", "/health?x=1", {"status": 200, "body": '{"status":"ok"}'}),
-        _same("health body", "GET", "/health", {"status": 200, "body": '{"status":"ok"}'}),
-        _same("HEAD on health", "HEAD", "/health", _WRONG_METHOD),
-        _same("PUT on prove", "PUT", "/prove", _WRONG_METHOD, valid),
-        _same("DELETE on prove", "DELETE", "/prove", _WRONG_METHOD),
-        _same("X-Async without a queue", "POST", "/prove", proof, valid, {"X-Async": "true"}, key="v2_inclusion_32_1"),
-        _same("async query without a queue", "POST", "/prove?async=true", proof, valid, key="v2_inclusion_32_1"),
-        _same("X-Sync", "POST", "/prove", proof, valid, {"X-Sync": "true"}, key="v2_inclusion_32_1"),
-        _same("number as body", "POST", "/prove", _MALFORMED, b"5"),
-        _same("string as body", "POST", "/prove", _MALFORMED, b'"x"'),
-        _same("circuitType is a number", "POST", "/prove", _MALFORMED, b'{"circuitType":5,"stateTreeHeight":32}'),
-        _same("circuitType is empty", "POST", "/prove", _MALFORMED, b'{"circuitType":"","stateTreeHeight":32}'),
-        _same("not UTF-8", "POST", "/prove", _MALFORMED, b"\xff\xfe{}"),
-        _same("21 accounts", "POST", "/prove", no_key, json.dumps(too_many).encode()),
-        _same("combined without addresses", "POST", "/prove", no_key, json.dumps(empty_combined).encode()),
-        _same("published circuit without a key", "POST", "/prove", no_key, json.dumps(many).encode()),
-        _same("preflight", "OPTIONS", "/prove", cross_origin, headers=preflight),
-        _same("preflight without origin", "OPTIONS", "/prove", cross_origin),
-        _same("version", "GET", "/version", _NOT_FOUND),
-        _same("openapi", "GET", "/openapi.json", _NOT_FOUND),
-        _same("body larger than 16 MiB", "POST", "/prove", _MALFORMED, b" " * (16 * 2**20 + 1)),
+        *(same(f"{path} without a queue", "GET", path, _NOT_FOUND) for path in queue_paths),
+        *(same(f"{path} posted without a queue", "POST", path, _NOT_FOUND) for path in queue_paths),
+        same("unknown path", "GET", "/nope", _NOT_FOUND),
+        same("health with a trailing slash", "GET", "/health/", _NOT_FOUND),
+        same("health with a query", "GET", "/health?x=1", {"status": 200, "body": '{"status":"ok"}'}),
+        same("health body", "GET", "/health", {"status": 200, "body": '{"status":"ok"}'}),
+        same("HEAD on health", "HEAD", "/health", _WRONG_METHOD),
+        same("PUT on prove", "PUT", "/prove", _WRONG_METHOD, valid),
+        same("DELETE on prove", "DELETE", "/prove", _WRONG_METHOD),
+        same("X-Async without a queue", "POST", "/prove", proof, valid, {"X-Async": "true"}, key="v2_inclusion_32_1"),
+        same("async query without a queue", "POST", "/prove?async=true", proof, valid, key="v2_inclusion_32_1"),
+        same("X-Sync", "POST", "/prove", proof, valid, {"X-Sync": "true"}, key="v2_inclusion_32_1"),
+        same("number as body", "POST", "/prove", _MALFORMED, b"5"),
+        same("string as body", "POST", "/prove", _MALFORMED, b'"x"'),
+        same("circuitType is a number", "POST", "/prove", _MALFORMED, b'{"circuitType":5,"stateTreeHeight":32}'),
+        same("circuitType is empty", "POST", "/prove", _MALFORMED, b'{"circuitType":"","stateTreeHeight":32}'),
+        same("not UTF-8", "POST", "/prove", _MALFORMED, b"\xff\xfe{}"),
+        same("21 accounts", "POST", "/prove", no_key, json.dumps(too_many).encode()),
+        same("combined without addresses", "POST", "/prove", no_key, json.dumps(empty_combined).encode()),
+        same("published circuit without a key", "POST", "/prove", no_key, json.dumps(many).encode()),
+        same("preflight", "OPTIONS", "/prove", cross_origin, headers=preflight),
+        same("preflight without origin", "OPTIONS", "/prove", cross_origin),
+        same("version", "GET", "/version", _NOT_FOUND),
+        same("openapi", "GET", "/openapi.json", _NOT_FOUND),
+        same("body larger than 16 MiB", "POST", "/prove", _MALFORMED, b" " * (16 * 2**20 + 1)),
     ]
 
 
-def _same(
+def same(
     name: str,
     method: str,
     path: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conformance import Outcome, report, run_queue
+from conformance import Outcome, report, run
 from conformance_queue import steps
 from redis_server import StartRedis
 from reference_server import fill_up, reference_server
@@ -43,7 +43,7 @@ def test_flows__next_to_the_reference__differ_where_meant(
             reference_prover, theirs, tmp_path / "theirs.log", *circuits, "--redis-url", redis_start().url
         ) as port,
     ):
-        rows = run_queue(f"http://127.0.0.1:{service.api_port}", f"http://127.0.0.1:{port}")
+        rows = run(f"http://127.0.0.1:{service.api_port}", f"http://127.0.0.1:{port}", steps())
     with (tmp_path / "report").open("w") as out:
         report(rows, Console(file=out, width=200))
     assert {row.outcome for row in rows} <= {Outcome.SAME, Outcome.MEANT}, (tmp_path / "report").read_text()

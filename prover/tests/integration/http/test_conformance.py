@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from circuit_inputs import KEY_FILES
-from conformance import Outcome, faults, report, run
+from conformance import Outcome, report, run
+from conformance_answers import faults
 from conformance_cases import DIFFERENCES, all_cases
 from conformance_queue import QUEUE_DIFFERENCES, steps
 from conformance_wire import Answer

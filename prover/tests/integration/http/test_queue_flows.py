@@ -6,9 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from conformance import Outcome, Row, report, run, run_queue
+from conformance import Outcome, Row, report, run
+from conformance_answers import alike, faults
 from conformance_cases import Case, all_cases
-from conformance_queue import QUEUE_DIFFERENCES, alike, faults, steps
+from conformance_queue import QUEUE_DIFFERENCES, steps
 from conformance_wire import Answer
 from golden_vectors import vector_named
 from in_process_service import (
@@ -48,7 +49,7 @@ async def test_flows__of_a_server_with_a_queue__are_answered_as_recorded(
     async with queue_on(redis_database.url) as (connection, store):
         state, port = await listen(batch_keys, store, proving=DEADLINES)
         async with working(connection, store, state):
-            rows = await asyncio.to_thread(run_queue, f"http://127.0.0.1:{port}")
+            rows = await asyncio.to_thread(run, f"http://127.0.0.1:{port}", None, steps())
     assert {row.outcome for row in rows} <= {Outcome.SAME, Outcome.MEANT}, read(rows, tmp_path / "report")
     assert {row.case for row in rows if row.outcome is Outcome.MEANT} == set(QUEUE_DIFFERENCES)
     assert [row.case for row in rows] == [step.name for step in steps()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from conformance import faults
+from conformance_answers import faults
 from conformance_cases import DIFFERENCES, Case, all_cases, recorded_cases
 from conformance_queue import NEEDS_ITS_OWN_SERVER, steps
 from conformance_wire import Answer
