@@ -25,7 +25,7 @@ def download_display() -> Iterator[DownloadWatcher]:
         yield LogLines()
 
 
-class LogLines:
+class LogLines(DownloadWatcher):
     """A watcher that logs the planned files, and the progress at most every ``interval_s`` seconds."""
 
     def __init__(self, interval_s: float = LOG_INTERVAL_S) -> None:
@@ -81,7 +81,7 @@ def _bars() -> Iterator[DownloadWatcher]:
         tasks = {"": progress.add_task("all", total=None)}
         done: dict[str, int] = {}
 
-        class Bars:
+        class Bars(DownloadWatcher):
             """A watcher with one bar per file in progress, and one for all."""
 
             def planned(self, files: int, size: int | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 from yarl import URL
@@ -93,8 +93,8 @@ class DownloadSource:
         return url
 
 
-class DownloadWatcher(Protocol):
-    """Observer of the progress of a download. The downloading thread calls it."""
+class DownloadWatcher:
+    """Observer of the progress of a download, which ignores it. The downloading thread calls it."""
 
     def planned(self, files: int, size: int | None) -> None:
         """Report the number of missing files and their size in bytes, None if the server does not give all sizes."""
@@ -104,19 +104,6 @@ class DownloadWatcher(Protocol):
 
     def finished(self, name: str) -> None:
         """Report that a file is complete, verified and published."""
-
-
-class SilentWatcher:
-    """A watcher that ignores progress."""
-
-    def planned(self, files: int, size: int | None) -> None:
-        """Ignore the report."""
-
-    def advanced(self, name: str, done: int, total: int | None) -> None:
-        """Ignore the report."""
-
-    def finished(self, name: str) -> None:
-        """Ignore the report."""
 
 
 def missing_keys(folder: Path, circuits: Iterable[CircuitId]) -> list[CircuitId]:
@@ -149,7 +136,7 @@ def download_keys(
     base = source.base()
     pinned = read_pinned_manifest(source.manifest) if source.manifest else None
     _make_writable(folder, missing)
-    run = _Download(folder, source, base, watcher or SilentWatcher(), cancel)
+    run = _Download(folder, source, base, watcher or DownloadWatcher(), cancel)
     _interruptible(run.run(missing, pinned), cancel)
     return len(missing)
 

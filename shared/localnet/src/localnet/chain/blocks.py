@@ -1,15 +1,13 @@
-"""Recorded blocks, transactions and accounts, as readers such as an indexer see them.
+"""Recorded blocks and transactions, as readers such as an indexer see them.
 
 Source: shared/localnet/docs/methods.md, "Methods". Slots are integers; a skipped slot has no block. Within a block
 transactions are in the order of their execution. Failed transactions are recorded too: they paid their fee and changed
 nothing else.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from solders.account import Account
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 from solders.signature import Signature
@@ -77,41 +75,3 @@ class Block:
     previous_blockhash: Hash
     block_time: int
     transactions: Sequence[RecordedTransaction]
-
-
-class ChainReader(Protocol):
-    """Reading side of the chain. Calls never block; all come from the thread that runs the network."""
-
-    @property
-    def slot(self) -> int:
-        """Slot that is open now; its block may still grow."""
-        ...
-
-    @property
-    def first_slot(self) -> int:
-        """Slot of the first block."""
-        ...
-
-    @property
-    def fork(self) -> int:
-        """Number of times that the chain was restored.
-
-        When it changes, everything that a reader has derived is void.
-        """
-        ...
-
-    def block(self, slot: int) -> Block | None:
-        """Return the block of a slot, None if the slot was skipped or is in the future."""
-        ...
-
-    def blocks_with_transactions(self, first: int, last: int) -> Iterator[Block]:
-        """Yield the blocks from ``first`` to ``last`` inclusive that have transactions, by slot."""
-        ...
-
-    def account(self, pubkey: Pubkey) -> Account | None:
-        """Return an account after the latest transaction, None if there is none."""
-        ...
-
-    def program_accounts(self, program: Pubkey) -> list[tuple[Pubkey, Account]]:
-        """Return all accounts that a program owns."""
-        ...

@@ -10,7 +10,7 @@ import aiohttp
 from aiohttp import web
 
 from localnet.access import LOOPBACK_ONLY, AccessRules
-from localnet.chain.blocks import ChainReader
+from localnet.chain.network import Network
 from localnet.hosts import reachable
 from localnet.indexer.api.server import make_app
 from localnet.indexer.api.service import Service
@@ -35,7 +35,7 @@ class RunningIndexer:
 
 @contextlib.asynccontextmanager
 async def running_indexer(
-    reader: ChainReader,
+    network: Network,
     *,
     node_url: str,
     prover_url: str,
@@ -57,7 +57,7 @@ async def running_indexer(
         store = stack.enter_context(contextlib.closing(Store(path, durable=durable)))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         faults = Faults()
-        follower = Follower(reader, store, faults)
+        follower = Follower(network, store, faults)
         prover, node = HttpProver(session, prover_url), HttpNode(session, node_url)
         service = Service(store, prover, node, lambda: follower.stopped, follower.settled)
         await stack.enter_async_context(follower.running())

@@ -4,7 +4,7 @@ import logging
 import sqlite3
 
 from localnet.base58 import encode
-from localnet.chain.blocks import ChainReader
+from localnet.chain.network import Network
 from localnet.indexer.accounts.queue_accounts import QueueAccount
 from localnet.indexer.database.store import Store
 from localnet.indexer.database.trees import Tree, all_trees, save_tree
@@ -23,9 +23,9 @@ _WAITING_V1 = {
 class Audit:
     """Remembers what was compared: a tree is looked at again when it has changed."""
 
-    def __init__(self, store: Store, reader: ChainReader) -> None:
+    def __init__(self, store: Store, network: Network) -> None:
         self._store = store
-        self._reader = reader
+        self._network = network
         self._seen: dict[bytes, tuple[int, ...]] = {}
         self._chains = QueueChains()
 
@@ -49,7 +49,7 @@ class Audit:
         return found
 
     def _tree_difference(self, tree: Tree) -> str | None:
-        account = read_tree(self._reader, tree.key)
+        account = read_tree(self._network, tree.key)
         if account is None:
             return f"tree {encode(tree.key)} has no account"
         pairs: dict[str, tuple[object, object]] = {
@@ -66,9 +66,9 @@ class Audit:
         if not tree.batched:
             return self._v1_queue_difference(tree)
         queues: list[tuple[str, int, int, QueueAccount | None]] = []
-        inner = read_tree_queue(self._reader, tree.key)
+        inner = read_tree_queue(self._network, tree.key)
         if tree.tree_type is TreeType.STATE_V2:
-            outer = read_output_queue(self._reader, tree.queue)
+            outer = read_output_queue(self._network, tree.queue)
             queues = [
                 (NULLIFIERS, tree.input_next, tree.nullifier_next, inner),
                 (LEAVES, tree.output_next, tree.next_index, outer),
@@ -88,7 +88,7 @@ class Audit:
         return None
 
     def _v1_queue_difference(self, tree: Tree) -> str | None:
-        queue = read_v1_queue(self._reader, tree.queue)
+        queue = read_v1_queue(self._network, tree.queue)
         if queue is None:
             return f"tree {encode(tree.key)}: no queue on chain"
         with self._store.read() as connection:

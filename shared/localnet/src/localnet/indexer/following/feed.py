@@ -6,7 +6,8 @@ from typing import TypeVar
 from solders.pubkey import Pubkey
 
 from localnet.chain.blocks import Block as ChainBlock
-from localnet.chain.blocks import ChainReader, ExecutedInstruction, JsonError, RecordedTransaction
+from localnet.chain.blocks import ExecutedInstruction, JsonError, RecordedTransaction
+from localnet.chain.network import Network
 from localnet.indexer.accounts.queue_accounts import QueueAccount, decode_output_queue, decode_tree_queue
 from localnet.indexer.accounts.tree_accounts import TreeAccount, decode_tree_account
 from localnet.indexer.accounts.v1_queue_accounts import decode_v1_queue
@@ -65,36 +66,36 @@ def may_make_trees(block: Block) -> bool:
     )
 
 
-def read_tree(reader: ChainReader, key: bytes) -> TreeAccount | None:
+def read_tree(network: Network, key: bytes) -> TreeAccount | None:
     """Return the tree account of a key as it is on chain."""
-    account = reader.account(Pubkey(key))
+    account = network.account(Pubkey(key))
     return None if account is None else _decoded(key, bytes(account.data))
 
 
-def read_trees(reader: ChainReader) -> list[TreeAccount]:
+def read_trees(network: Network) -> list[TreeAccount]:
     """Return all trees on chain, by key."""
-    accounts = sorted(reader.program_accounts(Pubkey(ACCOUNT_COMPRESSION)), key=lambda pair: bytes(pair[0]))
+    accounts = sorted(network.program_accounts(Pubkey(ACCOUNT_COMPRESSION)), key=lambda pair: bytes(pair[0]))
     trees = (_decoded(bytes(key), bytes(account.data)) for key, account in accounts)
     return [tree for tree in trees if tree is not None]
 
 
-def read_tree_queue(reader: ChainReader, key: bytes) -> QueueAccount | None:
+def read_tree_queue(network: Network, key: bytes) -> QueueAccount | None:
     """Return the queue inside the account of a V2 tree; None if there is no such account."""
-    return _queue(reader, key, decode_tree_queue)
+    return _queue(network, key, decode_tree_queue)
 
 
-def read_output_queue(reader: ChainReader, key: bytes) -> QueueAccount | None:
+def read_output_queue(network: Network, key: bytes) -> QueueAccount | None:
     """Return an output queue; None if there is no such account."""
-    return _queue(reader, key, decode_output_queue)
+    return _queue(network, key, decode_output_queue)
 
 
-def read_v1_queue(reader: ChainReader, key: bytes) -> dict[int, bytes] | None:
+def read_v1_queue(network: Network, key: bytes) -> dict[int, bytes] | None:
     """Return the elements that wait in the queue of a V1 tree, by bucket; None if there is no such account."""
-    return _queue(reader, key, decode_v1_queue)
+    return _queue(network, key, decode_v1_queue)
 
 
-def _queue(reader: ChainReader, key: bytes, decode: Callable[[bytes], Queue | None]) -> Queue | None:
-    account = reader.account(Pubkey(key))
+def _queue(network: Network, key: bytes, decode: Callable[[bytes], Queue | None]) -> Queue | None:
+    account = network.account(Pubkey(key))
     try:
         return None if account is None else decode(bytes(account.data))
     except MalformedData:

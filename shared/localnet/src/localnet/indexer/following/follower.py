@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from itertools import islice
 from typing import ParamSpec, TypeVar
 
-from localnet.chain.blocks import ChainReader
+from localnet.chain.network import Network
 from localnet.indexer.accounts.tree_accounts import TreeAccount
 from localnet.indexer.database.store import Store
 from localnet.indexer.decoding.source import Block
@@ -29,12 +29,12 @@ class Follower:
     The chain is read in the thread of the event loop; the store is written in another one.
     """
 
-    def __init__(self, reader: ChainReader, store: Store, faults: Faults | None = None) -> None:
-        self._reader = reader
+    def __init__(self, network: Network, store: Store, faults: Faults | None = None) -> None:
+        self._network = network
         self._store = store
         self._faults = faults or Faults()
         self._engine = Engine(store, self._read_tree)
-        self._audit = Audit(store, reader)
+        self._audit = Audit(store, network)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
         self._fork: int | None = None
@@ -88,7 +88,7 @@ class Follower:
                 return
             self._wake.clear()
             self._loop = asyncio.get_running_loop()
-            if self._fork != self._reader.fork:
+            if self._fork != self._network.fork:
                 await self._begin()
             if self._stopped is None:
                 try:
@@ -106,24 +106,24 @@ class Follower:
     async def _begin(self) -> None:
         """Continue a store of this chain and fork, and empty any other."""
         known_slot, _ = await self._in_thread(lambda: self._engine.position)
-        block = self._reader.block(known_slot) if known_slot else None
+        block = self._network.block(known_slot) if known_slot else None
         continues = await self._in_thread(self._engine.continues, convert_block(block) if block else None)
         if not continues:
             _log.warning("the store is of another fork or chain: it is derived again")
             await self._in_thread(self._store.wipe)
-        self._fork = self._reader.fork
+        self._fork = self._network.fork
         self._stopped = None
-        self._audit = Audit(self._store, self._reader)
+        self._audit = Audit(self._store, self._network)
         await self._register_trees()
 
     async def _register_trees(self) -> None:
-        for tree in read_trees(self._reader):
+        for tree in read_trees(self._network):
             await self._in_thread(self._engine.register, tree)
 
     async def _apply_new(self) -> None:
         while True:
             position = await self._in_thread(lambda: self._engine.position)
-            fork, tip = self._reader.fork, self._reader.slot - self._faults.lag
+            fork, tip = self._network.fork, self._network.slot - self._faults.lag
             if fork != self._fork:
                 self._wake.set()
                 return
@@ -152,7 +152,7 @@ class Follower:
 
     def _next_blocks(self, position: tuple[int, int], tip: int) -> list[Block]:
         slot, done = position
-        found = self._reader.blocks_with_transactions(max(slot, self._reader.first_slot), tip)
+        found = self._network.blocks_with_transactions(max(slot, self._network.first_slot), tip)
         fresh = (block for block in found if block.slot > slot or len(block.transactions) > done)
         return [convert_block(block) for block in islice(fresh, _BLOCKS_AT_ONCE)]
 
@@ -162,6 +162,6 @@ class Follower:
             return None
 
         async def reading() -> TreeAccount | None:
-            return read_tree(self._reader, key)
+            return read_tree(self._network, key)
 
         return asyncio.run_coroutine_threadsafe(reading(), self._loop).result()
