@@ -19,7 +19,7 @@ from typing import Any
 VECTORS = Path(__file__).resolve().parents[1] / "tests" / "vectors" / "prover"
 
 VARIABLE = "$ID"
-"""Stands for the job that was queued last, in paths and expectations."""
+"""The job that was queued last, in paths and expectations."""
 
 Expectation = Mapping[str, Any]
 Json = dict[str, Any]

@@ -27,7 +27,7 @@ class SettingOption:
         return self._add(command)
 
     def value(self, options: Mapping[str, Any]) -> Any:
-        """Return the value among those of a command's options; None if it was not given."""
+        """Return the value in the options of a command; None if it was not given."""
         return options.get(self._parameter)
 
 
