@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from indexer_vectors import Recorded, indexer_vectors, recorded_group, recorded_transaction
 
 from localnet.base58 import decode, encode
+from localnet.borsh import MalformedData
 from localnet.indexer import programs
-from localnet.indexer.decoding.borsh import MalformedData
 from localnet.indexer.decoding.events import BatchEvent, IndexedElement, IndexedEvent, PublicEvent, decode_tree_event
 from localnet.indexer.decoding.hashing import CompressedAccount
 from localnet.indexer.decoding.parser import UnknownShape, parse_transaction

@@ -15,7 +15,7 @@ from solders.pubkey import Pubkey
 
 from localnet.rpc.parsed.accounts import parse_account
 from localnet.rpc.parsed.amounts import Display, Interest, Multiplier, exact
-from localnet.rpc.parsed.cursor import float_text
+from localnet.rpc.parsed.fields import float_text
 from localnet.rpc.parsed.instructions import PARSERS, parse_instruction
 
 RECORDED = json.loads((Path(__file__).parents[2] / "vectors" / "parsed.json").read_text())["cases"]

@@ -5,7 +5,7 @@ Source: forester/docs/reference/accounts.md, "Queue batches".
 
 from dataclasses import dataclass
 
-from localnet.indexer.decoding.borsh import MalformedData, Reader
+from localnet.borsh import MalformedData, Reader
 
 _TREE_BATCHES = 264
 _TREE_ROOTS_CAPACITY = 696

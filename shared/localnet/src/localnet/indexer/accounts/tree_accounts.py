@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from localnet.indexer.decoding.borsh import Reader
+from localnet.borsh import Reader
 from localnet.indexer.programs import TREE_OWNER_GROUP, TreeType
 
 _BATCHED = b"BatchMta"

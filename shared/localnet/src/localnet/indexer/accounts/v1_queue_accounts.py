@@ -3,7 +3,7 @@
 Source: forester/docs/reference/accounts.md, "V1 queue".
 """
 
-from localnet.indexer.decoding.borsh import MalformedData, Reader
+from localnet.borsh import MalformedData, Reader
 
 _CAPACITY = 232
 _BUCKETS = 256

@@ -25,7 +25,7 @@ from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1
 from shared.field import ZERO
 from shared.indexed_merkle_tree import LARGEST_VALUE, Absence
 from shared.proof_compression import compress_proof
-from shared.proof_wire import MerkleRequest, ProofJson
+from shared.proof_wire import MerkleRequest, ProofJson, encode_request
 from shared.witness_inputs import Membership, combined_request, inclusion_request, non_inclusion_request
 
 # Numbers of accounts and addresses for which keys exist, by heights of the trees.
@@ -67,8 +67,8 @@ class Statement:
 
 
 def _body(request: MerkleRequest) -> Json:
-    members: Json = msgspec.to_builtins(request)
-    return {name: value for name, value in members.items() if value is not None}
+    members: Json = msgspec.json.decode(encode_request(request))
+    return members
 
 
 def state_v1(snapshot: Snapshot, params: ValidityProof) -> Statement:

@@ -6,7 +6,7 @@ Source: forester/docs/reference/indexer.md, "Public events".
 from dataclasses import dataclass
 from enum import Enum
 
-from localnet.indexer.decoding.borsh import MalformedData, Reader
+from localnet.borsh import MalformedData, Reader
 from localnet.indexer.decoding.hashing import CompressedAccount
 from localnet.indexer.programs import TreeType
 

@@ -6,7 +6,7 @@ Source: forester/docs/reference/indexer.md, "Public events".
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from localnet.indexer.decoding.borsh import MalformedData, Reader
+from localnet.borsh import MalformedData, Reader
 from localnet.indexer.decoding.events import TreeRef
 from localnet.indexer.decoding.hashing import AccountData, CompressedAccount
 from localnet.indexer.programs import TreeType

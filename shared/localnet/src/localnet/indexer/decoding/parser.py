@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from localnet.indexer.decoding.borsh import MalformedData, Reader
+from localnet.borsh import MalformedData, Reader
 from localnet.indexer.decoding.events import (
     NEXT,
     Event,

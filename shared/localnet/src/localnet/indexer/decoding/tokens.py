@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from localnet.indexer.decoding.borsh import MalformedData, Reader
+from localnet.borsh import MalformedData, Reader
 from localnet.indexer.decoding.hashing import AccountData
 from localnet.indexer.programs import COMPRESSED_TOKEN
 

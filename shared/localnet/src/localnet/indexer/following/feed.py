@@ -5,13 +5,13 @@ from typing import TypeVar
 
 from solders.pubkey import Pubkey
 
+from localnet.borsh import MalformedData
 from localnet.chain.blocks import Block as ChainBlock
 from localnet.chain.blocks import ExecutedInstruction, JsonError, RecordedTransaction
 from localnet.chain.network import Network
 from localnet.indexer.accounts.queue_accounts import QueueAccount, decode_output_queue, decode_tree_queue
 from localnet.indexer.accounts.tree_accounts import TreeAccount, decode_tree_account
 from localnet.indexer.accounts.v1_queue_accounts import decode_v1_queue
-from localnet.indexer.decoding.borsh import MalformedData
 from localnet.indexer.decoding.source import Block, Instruction, Transaction
 from localnet.indexer.programs import ACCOUNT_COMPRESSION, INSERT_INTO_QUEUES, NOOP
 

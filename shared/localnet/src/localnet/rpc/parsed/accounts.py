@@ -8,12 +8,11 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 
 from localnet import base58
+from localnet.borsh import MalformedData, Reader
 from localnet.chain.execution import LOOKUP_TABLE_HEADER
 from localnet.chain.token_accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, holds_tokens, mint_of
 from localnet.rpc.parsed.amounts import Display
-from localnet.rpc.parsed.cursor import (
-    Cursor,
-    Unparseable,
+from localnet.rpc.parsed.fields import (
     address,
     i64,
     members,
@@ -38,7 +37,7 @@ _META = nested(
 )
 
 
-def _warmup(cursor: Cursor) -> None:
+def _warmup(cursor: Reader) -> None:
     cursor.take(8)
 
 
@@ -53,15 +52,15 @@ _STAKE = nested(("delegation", nested(*_DELEGATION)), ("creditsObserved", u64))
 
 
 def _nonce(data: bytes) -> Json:
-    cursor = Cursor(data)
+    cursor = Reader(data)
     if u32(cursor) > 1 or u32(cursor) != 1:
-        raise Unparseable
+        raise MalformedData
     info = members(cursor, (("authority", address), ("blockhash", address)))
     return {"type": "initialized", "info": info | {"feeCalculator": {"lamportsPerSignature": u64_text(cursor)}}}
 
 
 def _lookup_table(data: bytes) -> Json:
-    cursor = Cursor(data)
+    cursor = Reader(data)
     kind = u32(cursor)
     if kind == 0:
         return {"type": "uninitialized"}
@@ -75,18 +74,18 @@ def _lookup_table(data: bytes) -> Json:
     u16(cursor)  # padding
     addresses = data[LOOKUP_TABLE_HEADER:]
     if kind != 1 or len(addresses) % 32 or len(data) < LOOKUP_TABLE_HEADER:
-        raise Unparseable
+        raise MalformedData
     info["addresses"] = [base58.encode(addresses[at : at + 32]) for at in range(0, len(addresses), 32)]
     return {"type": "lookupTable", "info": info}
 
 
 def _stake(data: bytes) -> Json:
-    cursor = Cursor(data)
+    cursor = Reader(data)
     kind = u32(cursor)
     if kind in (0, 3):
         return {"type": "rewardsPool" if kind else "uninitialized"}
     if kind > 3:
-        raise Unparseable
+        raise MalformedData
     meta = _META(cursor)
     stake = _STAKE(cursor) if kind == 2 else None
     if kind == 2:
@@ -95,14 +94,14 @@ def _stake(data: bytes) -> Json:
 
 
 def _loader(data: bytes) -> Json:
-    cursor = Cursor(data)
+    cursor = Reader(data)
     kind = u32(cursor)
     if kind == 0:
         return {"type": "uninitialized"}
     if kind == 2:
         return {"type": "program", "info": {"programData": address(cursor)}}
     if kind not in (1, 3):
-        raise Unparseable
+        raise MalformedData
     info: Json = {"slot": u64(cursor)} if kind == 3 else {}
     info["authority"] = optional(address)(cursor)
     info["data"] = [base64.b64encode(cursor.rest()).decode(), "base64"]
@@ -130,6 +129,6 @@ def parse_account(account: Account, displays: Displays) -> Json | None:
             name, parsed = found[0], found[1](data)
         else:
             return None
-    except Unparseable:
+    except MalformedData:
         return None
     return {"program": name, "parsed": parsed, "space": len(data)}

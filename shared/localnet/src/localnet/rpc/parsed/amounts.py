@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from localnet.rpc.parsed.cursor import Cursor, Unparseable, float_text, u8, u64
+from localnet.borsh import MalformedData, Reader
+from localnet.rpc.parsed.fields import float_text, u8, u64
 
 SECONDS_PER_YEAR = 31_556_736.0
 BASIS_POINTS = 10_000.0
@@ -81,7 +82,7 @@ def exact(amount: int, decimals: int) -> str:
     return f"{digits[:-decimals]}.{digits[-decimals:]}".rstrip("0").rstrip(".")
 
 
-def checked_amount(cursor: Cursor) -> dict[str, Any]:
+def checked_amount(cursor: Reader) -> dict[str, Any]:
     """Read an amount and its decimals."""
     amount, decimals = u64(cursor), u8(cursor)
     return Display(decimals).amount(amount)
@@ -89,14 +90,14 @@ def checked_amount(cursor: Cursor) -> dict[str, Any]:
 
 def interest_of(state: bytes) -> Interest:
     """Read the extension of an interest-bearing mint."""
-    cursor = Cursor(state)
+    cursor = Reader(state)
     cursor.take(32)
     return Interest(cursor.unpack("q"), cursor.unpack("h"), cursor.unpack("q"), cursor.unpack("h"))
 
 
 def multiplier_of(state: bytes) -> Multiplier:
     """Read the extension of a mint with scaled amounts."""
-    cursor = Cursor(state)
+    cursor = Reader(state)
     cursor.take(32)
     present, effective, following = cursor.unpack("d"), cursor.unpack("q"), cursor.unpack("d")
     return Multiplier(present, following, effective)
@@ -109,6 +110,6 @@ def display_of(decimals: int, extensions: dict[int, bytes], now: int) -> Display
             return Display(decimals, interest_of(extensions[10]), now)
         if 25 in extensions:
             return Display(decimals, multiplier_of(extensions[25]), now)
-    except Unparseable:
+    except MalformedData:
         pass
     return Display(decimals)

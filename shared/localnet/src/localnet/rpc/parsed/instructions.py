@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from localnet.borsh import MalformedData
 from localnet.chain.token_accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from localnet.rpc.parsed import programs
-from localnet.rpc.parsed.cursor import Unparseable
 from localnet.rpc.parsed.token_instructions import token
 
 Parser = Callable[[bytes, Sequence[str]], Any]
@@ -32,5 +32,5 @@ def parse_instruction(program: str, data: bytes, accounts: Sequence[str]) -> dic
         return None
     try:
         return {"program": found[0], "programId": program, "parsed": found[1](data, accounts)}
-    except Unparseable:
+    except MalformedData:
         return None

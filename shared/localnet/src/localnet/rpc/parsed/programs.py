@@ -6,9 +6,8 @@ Source: shared/localnet/docs/parsed.md, "Instructions".
 from collections.abc import Sequence
 from typing import Any
 
-from localnet.rpc.parsed.cursor import (
-    Cursor,
-    Unparseable,
+from localnet.borsh import MalformedData, Reader
+from localnet.rpc.parsed.fields import (
     address,
     base64_bytes,
     i64,
@@ -28,10 +27,10 @@ _STAKE_AUTHORITY = one_of(u32, ("Staker", "Withdrawer"))
 _NEW = (("lamports", u64), ("space", u64), ("owner", address))
 
 
-def _prefunded(info: Json, accounts: Sequence[str], _cursor: Cursor) -> Json:
+def _prefunded(info: Json, accounts: Sequence[str], _cursor: Reader) -> Json:
     if info["lamports"]:
         if len(accounts) < 2:
-            raise Unparseable
+            raise MalformedData
         return info
     return {name: value for name, value in info.items() if name not in ("lamports", "source")}
 
@@ -78,7 +77,7 @@ _AUTHORIZED = nested(("staker", address), ("withdrawer", address))
 _SEEDED = (("authorityType", _STAKE_AUTHORITY), ("authoritySeed", _SEED), ("authorityOwner", address))
 
 
-def _checked_lockup(info: Json, accounts: Sequence[str], _cursor: Cursor) -> Json:
+def _checked_lockup(info: Json, accounts: Sequence[str], _cursor: Reader) -> Json:
     if len(accounts) > 2:
         info["lockup"]["custodian"] = accounts[2]
     return info
@@ -160,7 +159,7 @@ STAKE = choose(
 )
 
 
-def _extended(info: Json, accounts: Sequence[str], _cursor: Cursor) -> Json:
+def _extended(info: Json, accounts: Sequence[str], _cursor: Reader) -> Json:
     if len(accounts) == 3:
         del info["payerAccount"]
     return info
@@ -247,7 +246,7 @@ _ASSOCIATED = choose(
 def associated_token(data: bytes, accounts: Sequence[str]) -> Json:
     """Parse an instruction of the associated token program; without data it creates an account."""
     if len(data) > 1:
-        raise Unparseable
+        raise MalformedData
     return _ASSOCIATED(data or b"\0", accounts)
 
 
@@ -256,4 +255,4 @@ def memo(data: bytes, _accounts: Sequence[str]) -> Any:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Unparseable from error
+        raise MalformedData from error

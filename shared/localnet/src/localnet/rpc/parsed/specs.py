@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from localnet.rpc.parsed.cursor import Cursor, Field, Read, Unparseable, members
+from localnet.borsh import MalformedData, Reader
+from localnet.rpc.parsed.fields import Field, Read, members
 
 Json = dict[str, Any]
 
@@ -26,16 +27,16 @@ class Spec:
     minimum: int | None = None
     exact: bool = False
     """Whether bytes after the fields make the instruction invalid."""
-    finish: Callable[[Json, Sequence[str], Cursor], Json] | None = None
+    finish: Callable[[Json, Sequence[str], Reader], Json] | None = None
 
-    def parse(self, cursor: Cursor, accounts: Sequence[str]) -> Json:
-        """Return type and info of an instruction; raise Unparseable if fields or accounts are missing."""
+    def parse(self, cursor: Reader, accounts: Sequence[str]) -> Json:
+        """Return type and info of an instruction; raise MalformedData if fields or accounts are missing."""
         info = members(cursor, self.fields)
         if self.exact and cursor.rest():
-            raise Unparseable
+            raise MalformedData
         required = sum(name[-1] not in "?!" for name in self.accounts) + (self.signer is not None)
         if len(accounts) < (required if self.minimum is None else self.minimum):
-            raise Unparseable
+            raise MalformedData
         for index, name in enumerate(self.accounts):
             if index < len(accounts):
                 info[name.rstrip("?!")] = accounts[index]
@@ -67,10 +68,10 @@ def choose(specs: Mapping[int, Spec], tag: Read) -> Callable[[bytes, Sequence[st
     """Return a parser that selects the instruction by its first bytes."""
 
     def parse(data: bytes, accounts: Sequence[str]) -> Json:
-        cursor = Cursor(data)
+        cursor = Reader(data)
         spec = specs.get(tag(cursor))
         if spec is None or not accounts:
-            raise Unparseable
+            raise MalformedData
         return spec.parse(cursor, accounts)
 
     return parse

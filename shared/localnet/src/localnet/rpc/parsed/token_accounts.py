@@ -2,11 +2,10 @@
 
 from typing import Any
 
+from localnet.borsh import MalformedData, Reader
 from localnet.chain import token_accounts as layout
 from localnet.rpc.parsed.amounts import Display, display_of
-from localnet.rpc.parsed.cursor import (
-    Cursor,
-    Unparseable,
+from localnet.rpc.parsed.fields import (
     address,
     boolean,
     fixed_optional,
@@ -48,17 +47,17 @@ def parse_token_account(data: bytes, display: Display | None) -> dict[str, Any]:
     """Return a token account, mint or multisig; ``display`` describes a token account's mint, or is None."""
     if layout.holds_tokens(data):
         if display is None:
-            raise Unparseable
+            raise MalformedData
         return {"type": "account", "info": _holding(data, display) | _extensions(data, mint=False)}
     if layout.is_mint(data):
-        return {"type": "mint", "info": members(Cursor(data), _MINT) | _extensions(data, mint=True)}
+        return {"type": "mint", "info": members(Reader(data), _MINT) | _extensions(data, mint=True)}
     if len(data) == layout.MULTISIG_BYTES and data[2] == 1:
-        return {"type": "multisig", "info": _multisig(Cursor(data))}
-    raise Unparseable
+        return {"type": "multisig", "info": _multisig(Reader(data))}
+    raise MalformedData
 
 
 def _holding(data: bytes, display: Display) -> dict[str, Any]:
-    info = members(Cursor(data), _HOLDING)
+    info = members(Reader(data), _HOLDING)
     native, delegated = info.pop("native"), info.pop("delegatedAmount")
     info["tokenAmount"] = display.amount(info.pop("amount"))
     info["isNative"] = native is not None
@@ -71,7 +70,7 @@ def _holding(data: bytes, display: Display) -> dict[str, Any]:
     return info
 
 
-def _multisig(cursor: Cursor) -> dict[str, Any]:
+def _multisig(cursor: Reader) -> dict[str, Any]:
     info = {"numRequiredSigners": u8(cursor), "numValidSigners": u8(cursor), "isInitialized": boolean(cursor)}
     none = "1" * 32
     signers = [address(cursor) for _ in range(_MULTISIG_SIGNERS)]

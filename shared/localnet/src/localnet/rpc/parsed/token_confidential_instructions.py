@@ -3,11 +3,10 @@
 import base64
 from collections.abc import Callable, Sequence
 
-from localnet.rpc.parsed.cursor import (
-    Cursor,
+from localnet.borsh import MalformedData, Reader
+from localnet.rpc.parsed.fields import (
     Field,
     Read,
-    Unparseable,
     address_or_none,
     boolean,
     u8,
@@ -16,23 +15,23 @@ from localnet.rpc.parsed.cursor import (
 from localnet.rpc.parsed.specs import Json, Spec, authority, signers
 
 _OWNER, _WITHDRAW = authority("owner"), authority("withdrawWithheldAuthority")
-Finish = Callable[[Json, Sequence[str], Cursor], Json]
+Finish = Callable[[Json, Sequence[str], Reader], Json]
 
 
 def _bytes(count: int) -> Read:
     return lambda cursor: base64.b64encode(cursor.take(count)).decode()
 
 
-def _key_or_none(cursor: Cursor) -> str | None:
+def _key_or_none(cursor: Reader) -> str | None:
     raw = cursor.take(32)
     return base64.b64encode(raw).decode() if any(raw) else None
 
 
-def _i8(cursor: Cursor) -> int:
+def _i8(cursor: Reader) -> int:
     return int(cursor.unpack("b"))
 
 
-def _ciphertexts(cursor: Cursor) -> None:
+def _ciphertexts(cursor: Reader) -> None:
     """Skip two ciphertexts, which nodes do not show."""
     cursor.take(2 * 64)
 
@@ -63,7 +62,7 @@ def _proofs(leading: int, proofs: Sequence[str], names: tuple[str, str] = _OWNER
     """Return a parser of the accounts of several optional proofs, then of a burn authority and of the authority."""
     last = 1 if burn is None else 2
 
-    def finish(info: Json, accounts: Sequence[str], _cursor: Cursor) -> Json:
+    def finish(info: Json, accounts: Sequence[str], _cursor: Reader) -> Json:
         at, end = leading, len(accounts) - last
         offsets = {proof: info[f"{proof}ProofInstructionOffset"] for proof in proofs}
         if at < end and any(offsets.values()):
@@ -81,16 +80,16 @@ def _proofs(leading: int, proofs: Sequence[str], names: tuple[str, str] = _OWNER
     return finish
 
 
-def _from_accounts(info: Json, accounts: Sequence[str], _cursor: Cursor) -> Json:
+def _from_accounts(info: Json, accounts: Sequence[str], _cursor: Reader) -> Json:
     sources = info.pop("sources")
     if len(accounts) < 4 + sources:
-        raise Unparseable
+        raise MalformedData
     split = len(accounts) - sources
     info["sourceAccounts"] = list(accounts[split:])
     return _proved(info, accounts[:split], 2, _WITHDRAW, "proofAccount")
 
 
-def _rotated(info: Json, accounts: Sequence[str], _cursor: Cursor) -> Json:
+def _rotated(info: Json, accounts: Sequence[str], _cursor: Reader) -> Json:
     info["instructionsSysvar" if info["proofInstructionOffset"] else "proofAccount"] = accounts[1]
     return info | signers(accounts[2:], _OWNER)
 

@@ -3,10 +3,9 @@
 import hashlib
 from collections.abc import Sequence
 
+from localnet.borsh import MalformedData, Reader
 from localnet.rpc.parsed.amounts import Display, checked_amount
-from localnet.rpc.parsed.cursor import (
-    Cursor,
-    Unparseable,
+from localnet.rpc.parsed.fields import (
     address,
     address_or_none,
     f64_text,
@@ -35,13 +34,13 @@ _WITHDRAW = authority("withdrawWithheldAuthority")
 _FEE = (("transferFeeBasisPoints", u16), ("maximumFee", u64))
 
 
-def _fee(cursor: Cursor) -> Json:
+def _fee(cursor: Reader) -> Json:
     amount, decimals, fee = u64(cursor), u8(cursor), u64(cursor)
     display = Display(decimals)
     return {"tokenAmount": display.amount(amount), "feeAmount": display.amount(fee)}
 
 
-def _with_fee(info: Json, _accounts: Sequence[str], _cursor: Cursor) -> Json:
+def _with_fee(info: Json, _accounts: Sequence[str], _cursor: Reader) -> Json:
     amounts: Json = info.pop("amounts")
     return info | amounts
 
@@ -162,16 +161,16 @@ BY_EXTENSION: dict[int, dict[int, Spec]] = {
 """Instructions by the program's tag of the extension, then by the extension's own."""
 
 
-def _metadata_field(cursor: Cursor) -> str:
+def _metadata_field(cursor: Reader) -> str:
     kind = one_of(u8, ("name", "symbol", "uri", ""))(cursor)
     name: str = kind or text(u32)(cursor)
     return name
 
 
-def _flag(cursor: Cursor) -> bool:
+def _flag(cursor: Reader) -> bool:
     value = u8(cursor)
     if value > 1:
-        raise Unparseable
+        raise MalformedData
     return value == 1
 
 

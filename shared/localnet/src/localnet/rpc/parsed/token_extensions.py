@@ -3,11 +3,10 @@
 import base64
 from typing import Any
 
+from localnet.borsh import MalformedData, Reader
 from localnet.chain.token_accounts import ACCOUNT_TYPE
-from localnet.rpc.parsed.cursor import (
-    Cursor,
+from localnet.rpc.parsed.fields import (
     Field,
-    Unparseable,
     address,
     address_or_none,
     boolean,
@@ -31,12 +30,12 @@ def _bytes(count: int) -> Any:
     return lambda cursor: base64.b64encode(cursor.take(count)).decode()
 
 
-def _key_or_none(cursor: Cursor) -> str | None:
+def _key_or_none(cursor: Reader) -> str | None:
     raw = cursor.take(32)
     return base64.b64encode(raw).decode() if any(raw) else None
 
 
-def _pair(cursor: Cursor) -> list[str]:
+def _pair(cursor: Reader) -> list[str]:
     read = text(u32)
     return [read(cursor), read(cursor)]
 
@@ -148,11 +147,11 @@ def encode_extension(kind: int, content: bytes, *, mint: bool) -> dict[str, Any]
     fields = _STATES.get(kind)
     if fields is None:
         return {"extension": name}
-    cursor = Cursor(content)
+    cursor = Reader(content)
     try:
         state = members(cursor, fields)
         if cursor.rest() or mint == (kind in _OF_ACCOUNTS):
-            raise Unparseable
-    except Unparseable:
+            raise MalformedData
+    except MalformedData:
         return {"extension": "unparseableExtension"}
     return {"extension": name, "state": state}

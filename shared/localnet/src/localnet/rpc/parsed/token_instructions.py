@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
+from localnet.borsh import MalformedData, Reader
 from localnet.rpc.parsed.amounts import checked_amount
-from localnet.rpc.parsed.cursor import (
-    Cursor,
-    Unparseable,
+from localnet.rpc.parsed.fields import (
     address,
     one_of,
     optional,
@@ -47,26 +46,26 @@ _AUTHORITIES = (
 )
 
 
-def _owned(info: Json, _accounts: Sequence[str], _cursor: Cursor) -> Json:
+def _owned(info: Json, _accounts: Sequence[str], _cursor: Reader) -> Json:
     if info["authorityType"] not in ("accountOwner", "closeAccount"):
         info["mint"] = info.pop("account")
     return info
 
 
-def _extension_types(info: Json, _accounts: Sequence[str], cursor: Cursor) -> Json:
+def _extension_types(info: Json, _accounts: Sequence[str], cursor: Reader) -> Json:
     return info | {"extensionTypes": _types(cursor)}
 
 
-def _known_size(info: Json, accounts: Sequence[str], cursor: Cursor) -> Json:
+def _known_size(info: Json, accounts: Sequence[str], cursor: Reader) -> Json:
     found = _extension_types(info, accounts, cursor)
     return found if found["extensionTypes"] else info
 
 
-def _types(cursor: Cursor) -> list[str]:
+def _types(cursor: Reader) -> list[str]:
     rest = cursor.rest()
     if len(rest) % 2:
-        raise Unparseable
-    types = Cursor(rest)
+        raise MalformedData
+    types = Reader(rest)
     return [one_of(u16, EXTENSIONS)(types) for _ in range(len(rest) // 2)]
 
 
@@ -113,12 +112,12 @@ _SPECS = {
 
 
 def token(data: bytes, accounts: Sequence[str]) -> Json:
-    """Parse an instruction of a token program; raise Unparseable for one without a description here."""
+    """Parse an instruction of a token program; raise MalformedData for one without a description here."""
     if not accounts:
-        raise Unparseable
+        raise MalformedData
     if data[:1] == bytes([BATCH]):
-        return _batch(Cursor(data[1:]), accounts)
-    cursor = Cursor(data)
+        return _batch(Reader(data[1:]), accounts)
+    cursor = Reader(data)
     spec = BY_DISCRIMINATOR.get(data[:8])
     if spec is not None:
         cursor.take(8)
@@ -127,29 +126,29 @@ def token(data: bytes, accounts: Sequence[str]) -> Json:
         extension = BY_EXTENSION.get(tag)
         spec = _SPECS.get(tag) if extension is None else extension.get(u8(cursor))
     if spec is None:
-        raise Unparseable
+        raise MalformedData
     if spec.kind == "withdrawWithheldTokensFromAccounts":
         return _withdrawn_from_accounts(spec, cursor, accounts)
     return spec.parse(cursor, accounts)
 
 
-def _withdrawn_from_accounts(spec: Spec, cursor: Cursor, accounts: Sequence[str]) -> Json:
+def _withdrawn_from_accounts(spec: Spec, cursor: Reader, accounts: Sequence[str]) -> Json:
     sources = u8(cursor)
     if len(accounts) < 3 + sources:
-        raise Unparseable
+        raise MalformedData
     split = len(accounts) - sources
     info = dict(zip(spec.accounts, accounts, strict=False)) | {"sourceAccounts": list(accounts[split:])}
     info |= signers(accounts[2:split], authority("withdrawWithheldAuthority"))
     return {"type": spec.kind, "info": info}
 
 
-def _batch(cursor: Cursor, accounts: Sequence[str]) -> Json:
+def _batch(cursor: Reader, accounts: Sequence[str]) -> Json:
     """Parse several instructions in one: each has counts of accounts and bytes, then its bytes."""
     instructions = []
     rest = cursor.rest()
     while rest:
         if len(rest) < 2 or len(rest) < 2 + rest[1] or len(accounts) < rest[0] or rest[2:3] == bytes([BATCH]):
-            raise Unparseable
+            raise MalformedData
         instructions.append(token(rest[2 : 2 + rest[1]], accounts[: rest[0]]))
         accounts, rest = accounts[rest[0] :], rest[2 + rest[1] :]
     return {"type": "batch", "info": {"instructions": instructions}}

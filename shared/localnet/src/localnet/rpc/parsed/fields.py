@@ -6,75 +6,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from localnet import base58
+from localnet.borsh import MalformedData, Reader
 
-Read = Callable[["Cursor"], Any]
+Read = Callable[[Reader], Any]
 Field = tuple[str, Read]
 """Name and reader; a field whose name ends with ``?`` is omitted if its value is None."""
 
 
-class Unparseable(Exception):
-    """Data has another format; nodes then answer with the bytes."""
+u8, u16, u32, u64, i16, i64 = Reader.u8, Reader.u16, Reader.u32, Reader.u64, Reader.i16, Reader.i64
 
 
-class Cursor:
-    """A position in bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def take(self, count: int) -> bytes:
-        """Return the next bytes; raise Unparseable if there are fewer."""
-        if count < 0 or count > len(self._data) - self._at:
-            raise Unparseable
-        self._at += count
-        return self._data[self._at - count : self._at]
-
-    def rest(self) -> bytes:
-        """Return all bytes that follow."""
-        return self.take(len(self._data) - self._at)
-
-    def unpack(self, code: str) -> Any:
-        """Return one little-endian value in the notation of ``struct``."""
-        return struct.unpack(f"<{code}", self.take(struct.calcsize(f"<{code}")))[0]
-
-
-def u8(cursor: Cursor) -> int:
-    """Read a byte."""
-    return int(cursor.unpack("B"))
-
-
-def u16(cursor: Cursor) -> int:
-    """Read two bytes."""
-    return int(cursor.unpack("H"))
-
-
-def u32(cursor: Cursor) -> int:
-    """Read four bytes."""
-    return int(cursor.unpack("I"))
-
-
-def u64(cursor: Cursor) -> int:
-    """Read eight bytes."""
-    return int(cursor.unpack("Q"))
-
-
-def i16(cursor: Cursor) -> int:
-    """Read two bytes, signed."""
-    return int(cursor.unpack("h"))
-
-
-def i64(cursor: Cursor) -> int:
-    """Read eight bytes, signed."""
-    return int(cursor.unpack("q"))
-
-
-def u64_text(cursor: Cursor) -> str:
+def u64_text(cursor: Reader) -> str:
     """Read eight bytes as decimal text."""
     return str(u64(cursor))
 
 
-def f64_text(cursor: Cursor) -> str:
+def f64_text(cursor: Reader) -> str:
     """Read a float as decimal text without an exponent."""
     return float_text(cursor.unpack("d"))
 
@@ -100,17 +47,17 @@ def _decimal(value: float) -> tuple[str, str, int]:
     return sign, whole + fraction, int(power or 0) - len(fraction)
 
 
-def boolean(cursor: Cursor) -> bool:
+def boolean(cursor: Reader) -> bool:
     """Read a byte that is not 0 for true."""
     return u8(cursor) != 0
 
 
-def address(cursor: Cursor) -> str:
+def address(cursor: Reader) -> str:
     """Read a public key."""
     return base58.encode(cursor.take(32))
 
 
-def address_or_none(cursor: Cursor) -> str | None:
+def address_or_none(cursor: Reader) -> str | None:
     """Read a public key; 32 zero bytes are none."""
     raw = cursor.take(32)
     return base58.encode(raw) if any(raw) else None
@@ -118,23 +65,16 @@ def address_or_none(cursor: Cursor) -> str | None:
 
 def optional(read: Read) -> Read:
     """Read a value behind a byte that is 1; 0 is none."""
-
-    def reader(cursor: Cursor) -> Any:
-        tag = u8(cursor)
-        if tag > 1:
-            raise Unparseable
-        return read(cursor) if tag else None
-
-    return reader
+    return lambda cursor: cursor.option(lambda: read(cursor))
 
 
 def fixed_optional(read: Read) -> Read:
     """Read a value behind four bytes, with bytes of the same number where there is none."""
 
-    def reader(cursor: Cursor) -> Any:
+    def reader(cursor: Reader) -> Any:
         tag, value = u32(cursor), read(cursor)
         if tag > 1:
-            raise Unparseable
+            raise MalformedData
         return value if tag else None
 
     return reader
@@ -145,7 +85,7 @@ def text(length: Read) -> Read:
     return lambda cursor: _utf8(cursor.take(length(cursor)))
 
 
-def text_to_end(cursor: Cursor) -> str:
+def text_to_end(cursor: Reader) -> str:
     """Read UTF-8 text up to the end."""
     return _utf8(cursor.rest())
 
@@ -154,10 +94,10 @@ def _utf8(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise Unparseable from error
+        raise MalformedData from error
 
 
-def base64_bytes(cursor: Cursor) -> str:
+def base64_bytes(cursor: Reader) -> str:
     """Read bytes behind their length of eight bytes, as base64."""
     return base64.b64encode(cursor.take(u64(cursor))).decode()
 
@@ -165,10 +105,10 @@ def base64_bytes(cursor: Cursor) -> str:
 def several(length: Read, read: Read) -> Read:
     """Read a list behind its length."""
 
-    def reader(cursor: Cursor) -> list[Any]:
+    def reader(cursor: Reader) -> list[Any]:
         count = length(cursor)
         if count > 10_000:  # more than any transaction or account has
-            raise Unparseable
+            raise MalformedData
         return [read(cursor) for _ in range(count)]
 
     return reader
@@ -177,10 +117,10 @@ def several(length: Read, read: Read) -> Read:
 def one_of(read: Read, names: Sequence[str]) -> Read:
     """Read a number that represents a name."""
 
-    def reader(cursor: Cursor) -> str:
+    def reader(cursor: Reader) -> str:
         number = read(cursor)
         if number >= len(names):
-            raise Unparseable
+            raise MalformedData
         return names[number]
 
     return reader
@@ -191,7 +131,7 @@ def nested(*fields: Field) -> Read:
     return lambda cursor: members(cursor, fields)
 
 
-def members(cursor: Cursor, fields: Sequence[Field]) -> dict[str, Any]:
+def members(cursor: Reader, fields: Sequence[Field]) -> dict[str, Any]:
     """Read fields in order into an object."""
     found: dict[str, Any] = {}
     for name, read in fields:

@@ -1,7 +1,8 @@
 """Bounds-checked reading of Borsh and of the one-byte-count vectors that the on-chain programs use."""
 
+import struct
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
@@ -26,32 +27,44 @@ class Reader:
 
     def take(self, count: int) -> bytes:
         """Return the next ``count`` bytes."""
-        if count > self.remaining:
+        if not 0 <= count <= self.remaining:
             message = f"{count} bytes are needed at offset {self.position}, {self.remaining} are left"
             raise MalformedData(message)
         start = self.position
         self.position += count
         return self._data[start : self.position]
 
-    def unsigned(self, width: int) -> int:
-        """Read an unsigned integer of ``width`` bytes."""
-        return int.from_bytes(self.take(width), "little")
+    def rest(self) -> bytes:
+        """Return all bytes that follow."""
+        return self.take(self.remaining)
+
+    def unpack(self, code: str) -> Any:
+        """Return one little-endian value in the notation of ``struct``."""
+        return struct.unpack(f"<{code}", self.take(struct.calcsize(f"<{code}")))[0]
 
     def u8(self) -> int:
         """Read an unsigned byte."""
-        return self.unsigned(1)
+        return int(self.unpack("B"))
 
     def u16(self) -> int:
         """Read an unsigned integer of 2 bytes."""
-        return self.unsigned(2)
+        return int(self.unpack("H"))
 
     def u32(self) -> int:
         """Read an unsigned integer of 4 bytes."""
-        return self.unsigned(4)
+        return int(self.unpack("I"))
 
     def u64(self) -> int:
         """Read an unsigned integer of 8 bytes."""
-        return self.unsigned(8)
+        return int(self.unpack("Q"))
+
+    def i16(self) -> int:
+        """Read a signed integer of 2 bytes."""
+        return int(self.unpack("h"))
+
+    def i64(self) -> int:
+        """Read a signed integer of 8 bytes."""
+        return int(self.unpack("q"))
 
     def flag(self) -> bool:
         """Read a Boolean: one byte, 0 or 1."""
@@ -71,7 +84,7 @@ class Reader:
 
     def vector(self, read: Callable[[], Item], count_width: int = 4) -> list[Item]:
         """Read a count of ``count_width`` bytes, then that many items, each of at least one byte."""
-        count = self.unsigned(count_width)
+        count = int.from_bytes(self.take(count_width), "little")
         if count > self.remaining:
             message = f"a vector of {count} items does not fit into {self.remaining} bytes"
             raise MalformedData(message)
