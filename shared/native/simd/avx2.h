@@ -150,38 +150,43 @@ LANES_INLINE uint32_t lanes_equal_u32(const uint32_t *a, const uint32_t *b) {
 /* For each set of four lanes the indices of its members, in ascending order, first. */
 static const uint8_t LANES_MEMBERS[16][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0}, {2, 0, 0, 0}, {0, 2, 0, 0}, {1, 2, 0, 0}, {0, 1, 2, 0},
                                              {3, 0, 0, 0}, {0, 3, 0, 0}, {1, 3, 0, 0}, {0, 1, 3, 0}, {2, 3, 0, 0}, {0, 2, 3, 0}, {1, 2, 3, 0}, {0, 1, 2, 3}};
-/* For each set the rank of each of four lanes in its members. */
-static const uint8_t LANES_RANKS[16][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 0, 0}, {0, 0, 1, 0}, {0, 0, 1, 0}, {0, 1, 2, 0},
-                                           {0, 0, 0, 0}, {0, 0, 0, 1}, {0, 0, 0, 1}, {0, 1, 0, 2}, {0, 0, 0, 1}, {0, 0, 1, 2}, {0, 0, 1, 2}, {0, 1, 2, 3}};
+/* The same as indices of halves of words. */
+#define LANES_WORDS(a, b, c, d) {2 * (a), 2 * (a) + 1, 2 * (b), 2 * (b) + 1, 2 * (c), 2 * (c) + 1, 2 * (d), 2 * (d) + 1}
+static const uint32_t LANES_MEMBER_WORDS[16][8] __attribute__((aligned(32))) = {
+    LANES_WORDS(0, 0, 0, 0), LANES_WORDS(0, 0, 0, 0), LANES_WORDS(1, 0, 0, 0), LANES_WORDS(0, 1, 0, 0),
+    LANES_WORDS(2, 0, 0, 0), LANES_WORDS(0, 2, 0, 0), LANES_WORDS(1, 2, 0, 0), LANES_WORDS(0, 1, 2, 0),
+    LANES_WORDS(3, 0, 0, 0), LANES_WORDS(0, 3, 0, 0), LANES_WORDS(1, 3, 0, 0), LANES_WORDS(0, 1, 3, 0),
+    LANES_WORDS(2, 3, 0, 0), LANES_WORDS(0, 2, 3, 0), LANES_WORDS(1, 2, 3, 0), LANES_WORDS(0, 1, 2, 3)};
+#undef LANES_WORDS
+/* For each set the number of its members below each of four lanes. */
+static const uint8_t LANES_RANKS[16][4] = {{0, 0, 0, 0}, {0, 1, 1, 1}, {0, 0, 1, 1}, {0, 1, 2, 2}, {0, 0, 0, 1}, {0, 1, 1, 2}, {0, 0, 1, 2}, {0, 1, 2, 3},
+                                           {0, 0, 0, 0}, {0, 1, 1, 1}, {0, 0, 1, 1}, {0, 1, 2, 2}, {0, 0, 0, 1}, {0, 1, 1, 2}, {0, 0, 1, 2}, {0, 1, 2, 3}};
 
 LANES_INLINE __m128i lanes_numbers(const uint8_t numbers[4]) {
     uint32_t word;
     __builtin_memcpy(&word, numbers, sizeof word);
-    return _mm_cvtepu8_epi32(_mm_cvtsi32_si128((int)word));
+    return _mm_cvtsi32_si128((int)word);
 }
-/* Selects the words with these indices. */
-LANES_INLINE __m256i lanes_pick(__m256i words, const uint8_t numbers[4]) {
-    const __m256i doubled = _mm256_cvtepu32_epi64(_mm_slli_epi32(lanes_numbers(numbers), 1));
-    const __m256i both = _mm256_or_si256(doubled, _mm256_slli_epi64(_mm256_add_epi64(doubled, lanes_part_set(1)), 32));
-    return _mm256_permutevar8x32_epi32(words, both);
+LANES_INLINE __m256i lanes_pick(__m256i words, unsigned members) {
+    return _mm256_permutevar8x32_epi32(words, _mm256_load_si256((const void *)LANES_MEMBER_WORDS[members]));
 }
 LANES_INLINE void lanes_store_where(void *at, uint8_t bits, lanes_u64 a) {
     uint64_t *words = at;
-    _mm256_storeu_si256((void *)words, lanes_pick(a.half[0], LANES_MEMBERS[bits & 15]));
-    _mm256_storeu_si256((void *)(words + __builtin_popcount(bits & 15)), lanes_pick(a.half[1], LANES_MEMBERS[bits >> 4]));
+    _mm256_storeu_si256((void *)words, lanes_pick(a.half[0], bits & 15));
+    _mm256_storeu_si256((void *)(words + __builtin_popcount(bits & 15)), lanes_pick(a.half[1], bits >> 4));
 }
 LANES_INLINE void lanes_store_where_u32(uint32_t *at, uint8_t bits, const uint32_t *from) {
     /* Both are loaded before the store: `at` may overlap `from`. */
     const __m128 low = _mm_loadu_ps((const void *)from), high = _mm_loadu_ps((const void *)(from + 4));
-    _mm_storeu_ps((void *)at, _mm_permutevar_ps(low, lanes_numbers(LANES_MEMBERS[bits & 15])));
-    _mm_storeu_ps((void *)(at + __builtin_popcount(bits & 15)), _mm_permutevar_ps(high, lanes_numbers(LANES_MEMBERS[bits >> 4])));
+    _mm_storeu_ps((void *)at, _mm_permutevar_ps(low, _mm_cvtepu8_epi32(lanes_numbers(LANES_MEMBERS[bits & 15]))));
+    _mm_storeu_ps((void *)(at + __builtin_popcount(bits & 15)), _mm_permutevar_ps(high, _mm_cvtepu8_epi32(lanes_numbers(LANES_MEMBERS[bits >> 4]))));
 }
-LANES_INLINE lanes_u64 lanes_spread(uint8_t bits, lanes_u64 from, lanes_u64 otherwise) {
-    uint64_t words[LANES];
-    lanes_store(words, from);
-    const __m256i high = _mm256_loadu_si256((const void *)(words + __builtin_popcount(bits & 15)));
-    const lanes_u64 spread = LANES_HALVES(lanes_pick(from.half[0], LANES_RANKS[bits & 15]), lanes_pick(high, LANES_RANKS[bits >> 4]));
-    return lanes_choose(lanes_choice_of(bits), spread, otherwise);
+LANES_INLINE lanes_u64 lanes_count_where(uint8_t bits, uint64_t start, uint32_t step, lanes_u64 otherwise) {
+    const __m256i steps = lanes_part_set(step), first = lanes_part_set(start);
+    const __m256i second = lanes_part_set(start + (uint64_t)(unsigned)__builtin_popcount(bits & 15) * step);
+    const __m256i low = _mm256_mul_epu32(_mm256_cvtepu8_epi64(lanes_numbers(LANES_RANKS[bits & 15])), steps);
+    const __m256i high = _mm256_mul_epu32(_mm256_cvtepu8_epi64(lanes_numbers(LANES_RANKS[bits >> 4])), steps);
+    return lanes_choose(lanes_choice_of(bits), LANES_HALVES(_mm256_add_epi64(first, low), _mm256_add_epi64(second, high)), otherwise);
 }
 LANES_INLINE lanes_u64 lanes_rotate(lanes_u64 a, int n) {
     uint64_t words[2 * LANES];

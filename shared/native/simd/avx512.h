@@ -90,7 +90,10 @@ LANES_INLINE void lanes_store_where(void *at, uint8_t bits, lanes_u64 a) { _mm51
 LANES_INLINE void lanes_store_where_u32(uint32_t *at, uint8_t bits, const uint32_t *from) {
     _mm256_storeu_si256((void *)at, _mm256_maskz_compress_epi32(bits, _mm256_loadu_si256((const void *)from)));
 }
-LANES_INLINE lanes_u64 lanes_spread(uint8_t bits, lanes_u64 from, lanes_u64 otherwise) { return _mm512_mask_expand_epi64(otherwise, bits, from); }
+LANES_INLINE lanes_u64 lanes_count_where(uint8_t bits, uint64_t start, uint32_t step, lanes_u64 otherwise) {
+    const lanes_u64 counted = lanes_add(lanes_set(start), lanes_mul_u32(lanes_count_up(), lanes_set(step)));
+    return _mm512_mask_expand_epi64(otherwise, bits, counted);
+}
 LANES_INLINE lanes_u64 lanes_rotate(lanes_u64 a, int n) {
     return _mm512_permutexvar_epi64(lanes_and(lanes_add(lanes_count_up(), lanes_set((uint64_t)n)), lanes_set(7)), a);
 }

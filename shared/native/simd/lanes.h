@@ -22,7 +22,7 @@
  *   lanes_equal_u32(a, b)                  bits: which of 16 neighbouring 32-bit words are equal
  *   lanes_store_where(at, bits, a)         the words of these lanes, packed; writes 64 bytes
  *   lanes_store_where_u32(at, bits, from)  the same for eight 32-bit words in memory; writes 32 bytes
- *   lanes_spread(bits, from, otherwise)    the first words of `from` to these lanes, in their order
+ *   lanes_count_where(bits, start, step, otherwise)  start, start + step, ... in these lanes, in their order; step is below 2^32
  *   lanes_rotate(a, n)                     lane i takes the word of lane (i + n) mod 8
  *   lanes_gather(base, places)             base[places]
  *   lanes_part_odd(a)                      the lanes whose lowest bit is set

@@ -71,7 +71,6 @@ static void C(msm_add_pair_scalar)(C(msm_scratch) *s, AFFINE *stored, C(msm_oper
 /* Pairs the operands of each sum: the pairs go to s->p and s->q; addresses of their future sums, and operands without a partner,
  * go to s->operands. Returns the number of operands that remain. Handles 64 operands at a time, whatever the lengths of sums. */
 static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *sums, uint32_t *pairs) {
-    const lanes_u64 step = lanes_mul_small(lanes_count_up(), lanes_set(sizeof *sums));
     uint32_t left = 0, firsts = 0, seconds = 0, halved = 0;
     s->owners[count] = UINT32_MAX;
     for (uint32_t at = 0; at < count; at += 64) {
@@ -84,8 +83,7 @@ static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *
             const uint8_t stays = (uint8_t)((~second & wanted) >> i);
             /* Whole vectors are stored; they overwrite only what has been read. */
             const lanes_u64 operands = lanes_load(s->operands + at + i);
-            const lanes_u64 sum = lanes_add(lanes_set((uint64_t)(uintptr_t)(sums + firsts)), step);
-            const lanes_u64 next = lanes_spread(is_first, sum, operands);
+            const lanes_u64 next = lanes_count_where(is_first, (uint64_t)(uintptr_t)(sums + firsts), sizeof *sums, operands);
             lanes_store_where(s->p + firsts, is_first, operands);
             lanes_store_where(s->q + seconds, is_second, operands);
             lanes_store_where(s->operands + left, stays, next);
