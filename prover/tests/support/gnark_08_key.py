@@ -15,10 +15,11 @@ from pathlib import Path
 
 import gnark_08_system
 import numpy as np
+from gnark_08_system import GNARK_08
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit
-from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08
+from prover.circuits.frontend.gnark_release import GNARK_014
 from prover.circuits.output import gnark_014
 from prover.kernel.engine import Engine, Readable
 from prover.kernel.setup import TrustedSetup

@@ -15,9 +15,18 @@ import numpy.typing as npt
 from cbor_columns import heads, numbers
 
 from prover.circuits.frontend.compiled import CompiledCircuit, HintCall, Row
-from prover.circuits.frontend.gnark_release import GNARK_08
+from prover.circuits.frontend.gnark_release import GnarkRelease, Hint
 from prover.circuits.output import cbor
 from shared.field import SCALAR_MODULUS
+
+GNARK_08: Final = GnarkRelease(
+    version="0.8.0",
+    bits=Hint("github.com/consensys/gnark/std/math/bits.NBits"),
+    inverse_or_zero=Hint("github.com/consensys/gnark/backend/hint.InvZero"),
+    is_zero_is_boolean=False,
+    maximum_terms=None,
+)
+"""Release of the keys published up to package version 0.27."""
 
 Indices = npt.NDArray[np.intp]
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gnark_08_system import write_constraint_system
+from gnark_08_system import GNARK_08, write_constraint_system
 from gnark_conversion import key_sections
 from independent_groth16 import IndependentKey
 
 from prover.circuits.catalogue import compile_circuit
-from prover.circuits.frontend.gnark_release import GNARK_08
 from shared.circuit_id import CircuitId
 
 

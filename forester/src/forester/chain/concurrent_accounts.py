@@ -29,7 +29,6 @@ _CELL = struct.Struct("<QQ32s")
 _COUNTERS = struct.Struct("<4Q")
 _RING = struct.Struct("<4Q")
 _PATH_NODE_BYTES = 33
-_INDEXED_CHANGELOG_AT = 1_364_288
 _TREE = "V1 tree"
 
 
@@ -102,15 +101,6 @@ def latest_root(tree: ConcurrentTree, data: bytes) -> Root:
     if len(data) < start + _WORD:
         raise MalformedAccount(f"{len(data)} bytes end before the root at {start}")
     return Root(bytes(data[start : start + _WORD]))
-
-
-def indexed_changelog_index(data: bytes) -> int:
-    """Return the newest entry of the indexed changelog of a V1 address tree; needs the whole account."""
-    if data[:8] != ADDRESS_TREE_V1_DISCRIMINATOR or len(data) < _INDEXED_CHANGELOG_AT + _RING.size:
-        raise MalformedAccount(f"not a V1 address tree: {len(data)} bytes, discriminator {data[:8].hex() or 'absent'}")
-    capacity, _, _, last = _RING.unpack_from(data, _INDEXED_CHANGELOG_AT)
-    _check_ring(_TREE, "indexed changelog", capacity, last)
-    return int(last)
 
 
 def decode_queue(data: bytes) -> HashSetQueue:

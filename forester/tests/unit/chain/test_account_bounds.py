@@ -63,11 +63,6 @@ def v1_tree(kind: TreeKind = TreeKind.STATE_V1) -> bytes:
     return bytes(data)
 
 
-def indexed_changelog() -> bytes:
-    data = v1_tree(TreeKind.ADDRESS_V1).ljust(1_364_288, b"\0")
-    return data + struct.pack("<4Q", 1400, 1, 0, 0)
-
-
 def account(kind: TreeKind, place: int) -> bytes:
     return TreeAccount(kind, 1).accounts()[place].data
 
@@ -94,9 +89,6 @@ DECODERS = {
     "V2 output queue": Decoder(batched_accounts.decode_output_queue, account(TreeKind.STATE_V2, 1), 8, 552),
     "V1 tree": Decoder(concurrent_accounts.decode_tree, v1_tree(), 8, 384),
     "V1 queue": Decoder(concurrent_accounts.decode_queue, account(TreeKind.STATE_V1, 1), 8, 256),
-    "V1 indexed changelog": Decoder(
-        concurrent_accounts.indexed_changelog_index, indexed_changelog(), 1_364_288, 1_364_320
-    ),
     "tree metadata": Decoder(
         lambda data: tree_metadata.decode_tree_metadata(Pubkey.default(), data), account(TreeKind.STATE_V2, 0), 8, 264
     ),

@@ -127,11 +127,6 @@ def test_v1_accounts__published__have_counters_root_and_no_pending_cell(
     assert list(concurrent_accounts.pending_cells(bytes(waiting), start=8)) == []
 
 
-def test_indexed_changelog__of_the_published_address_tree__is_read_behind_the_tree() -> None:
-    data = published("amt1Ayt45jfbdw5YSo7iz6WZxUmnZsQTYXy82hVwyC2")
-    assert concurrent_accounts.indexed_changelog_index(data) < 1400
-
-
 def test_every_published_tree__as_discovery_slices_it__is_recognised() -> None:
     found = {}
     for item in recorded("fixtures_0.28.3"):

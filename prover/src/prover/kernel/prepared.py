@@ -11,8 +11,6 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.status import check, new_error
 
-DIGEST_BYTES = 32
-
 
 @dataclass(frozen=True)
 class PreparedInfo:

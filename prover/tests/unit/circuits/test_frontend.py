@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from gnark_08_system import GNARK_08
 from golden_vectors import SCALAR_MODULUS, load
 from naive_solver import ConstraintBroken, levels_by_definition, solve
 
 from prover.circuits.catalogue import CircuitSizeInvalid, CircuitTooLarge, compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit, HintCall, Row
-from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08, GnarkRelease
+from prover.circuits.frontend.gnark_release import GNARK_014, GnarkRelease
 from prover.circuits.frontend.system import ConstraintSystem, Expression, UnsatisfiableConstant
 from prover.circuits.gadgets.bits import assert_less, to_bits
 from prover.circuits.gadgets.choice import is_zero, select

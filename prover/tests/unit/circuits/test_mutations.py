@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from gnark_08_system import GNARK_08
 from golden_vectors import SCALAR_MODULUS
 from mutant_solver import Program
 from naive_solver import ConstraintBroken, solve
 from sampling import FULL
 
 from prover.circuits.frontend.compiled import CompiledCircuit
-from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08, GnarkRelease
+from prover.circuits.frontend.gnark_release import GNARK_014, GnarkRelease
 from prover.circuits.frontend.system import ConstraintSystem, Expression
 from prover.circuits.gadgets.bits import assert_less, to_bits
 from prover.circuits.gadgets.choice import is_zero, select

@@ -8,13 +8,14 @@ import struct
 import gnark_conversion
 import numpy as np
 import pytest
+from gnark_08_system import GNARK_08
 from golden_vectors import SCALAR_MODULUS, load
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit
-from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08
+from prover.circuits.frontend.gnark_release import GNARK_014
 from prover.circuits.frontend.system import ConstraintSystem
 from prover.circuits.output import cbor
 from prover.circuits.output.gnark_014 import constraint_system_bytes, write_constraint_system

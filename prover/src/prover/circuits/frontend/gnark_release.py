@@ -38,15 +38,6 @@ class GnarkRelease:
         return {hint.id: hint.name for hint in (self.bits, self.inverse_or_zero)}
 
 
-GNARK_08: Final = GnarkRelease(
-    version="0.8.0",
-    bits=Hint("github.com/consensys/gnark/std/math/bits.NBits"),
-    inverse_or_zero=Hint("github.com/consensys/gnark/backend/hint.InvZero"),
-    is_zero_is_boolean=False,
-    maximum_terms=None,
-)
-"""Release of the keys published up to package version 0.27."""
-
 GNARK_014: Final = GnarkRelease(
     version="0.14.0",
     bits=Hint("github.com/consensys/gnark/std/math/bits.nBits"),

@@ -19,14 +19,10 @@ REGISTERED_LIGHT_SYSTEM = Pubkey.from_string("35hkDgaAKwMCaxRz2ocSZ6NaUrtKkyNqU6
 LIGHT_SYSTEM_CPI_AUTHORITY = Pubkey.from_string("HwXnGK3tPkkVY6P439H2p68AxpeuWXd5PcrAxFpbmfbA")
 SOL_POOL = Pubkey.from_string("CHK57ywWSDncAoRu1F8QgwYJeXuAJyyBYT4LixLXvMZ1")
 TOKEN_CPI_AUTHORITY = Pubkey.from_string("GXtd2izAiMJPwMEjfgTRH3d7k9mjn4Jq3JrWFv9gySYy")
-GROUP = Pubkey.from_string("24rt4RgeyjUCWGS2eF7L7gyNMuz6JWdqYpAvb1KRoHxs")
-"""Owner, in the sense of their metadata, of all trees and queues."""
 
 STATE_TREE = Pubkey.from_string("bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU")
 OUTPUT_QUEUE = Pubkey.from_string("oq1na8gojfdUhsfCpyjNt6h4JaDWtHf1yQj4koBWfto")
 ADDRESS_TREE = Pubkey.from_string("amt2kaJA14v3urZbZvnc5v2np8jqvc4Z8zDep5wbtzx")
-ADDRESS_TREE_CHEAP = Pubkey.from_string("EzKE84aVTkCUhDHLELqyJaq1Y7UVVmqxXqZjVHwHY3rK")
-"""V2 address tree with the lower network fee; the only one in the 0.27.0 fixtures."""
 STATE_TREE_V1 = Pubkey.from_string("smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT")
 NULLIFIER_QUEUE_V1 = Pubkey.from_string("nfq1NvQDJ2GEgnS8zt9prAe8rjjpAW1zFkrvZoBR148")
 ADDRESS_TREE_V1 = Pubkey.from_string("amt1Ayt45jfbdw5YSo7iz6WZxUmnZsQTYXy82hVwyC2")
