@@ -1,5 +1,6 @@
 """The outcome of a check, and how one is run: failures become outcomes, never exceptions."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ TIMED_OUT = "timeout"
 CONFIGURATION = "configuration"
 SKIPPED = "skipped"
 WARNING = "warning"
-_FAILED = "failed"
+FAILED = "failed"
 _CODES: tuple[tuple[type[ForesterError], str], ...] = (
     (SettingsInvalid, CONFIGURATION),
     (AccountMissing, CONFIGURATION),
@@ -43,7 +44,7 @@ class CheckFailed(ForesterError):
 
     exit_code = 1
 
-    def __init__(self, detail: str, *, code: str = _FAILED) -> None:
+    def __init__(self, detail: str, *, code: str = FAILED) -> None:
         super().__init__(detail)
         self.code = code
 
@@ -79,24 +80,31 @@ def code_of(error: ForesterError) -> str:
     """Return the code of a failed check."""
     if isinstance(error, CheckFailed):
         return error.code
-    return next((code for kind, code in _CODES if isinstance(error, kind)), _FAILED)
+    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
 
 
-async def run_check(name: str, check: Callable[[], Awaitable[str]]) -> CheckResult:
-    """Run a check, which returns its finding, or raises ForesterError if it fails.
+async def run_check(
+    name: str, check: Callable[[], Awaitable[str]], within_s: float | None = None, limit_s: float | None = None
+) -> CheckResult:
+    """Run a check, which returns its finding, or raises ForesterError if it fails, for ``within_s`` seconds at most.
 
-    Any other error is a failure of this check alone: the findings of the other checks are still reported.
+    Any other error is a failure of this check alone: the findings of the other checks are still reported. ``limit_s``
+    is the limit that the message names, if it is another one.
     """
-    started = time.monotonic()
+    started, limit = time.monotonic(), asyncio.timeout(within_s)
     code: str | None = None
     try:
-        message = await check()
+        async with limit:
+            message = await check()
     except CheckWarned as error:
         message, code = error.detail, WARNING
     except ForesterError as error:
         message, code = error.detail, code_of(error)
     except Exception as error:  # noqa: BLE001 - a bug, or a library's own kind of error
-        message, code = crash_of(name, error), "internal"
+        if limit.expired():
+            message, code = f"no result within {limit_s or within_s:g} s; is the service reachable?", TIMED_OUT
+        else:
+            message, code = crash_of(name, error), "internal"
     return CheckResult(name, code in (None, WARNING), message, round((time.monotonic() - started) * 1000), code)
 
 

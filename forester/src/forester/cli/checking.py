@@ -130,23 +130,14 @@ def exit_code_of(results: list[CheckResult], by_cause: bool) -> int:
 
 async def _run(checks: Mapping[str, Check], deadline: float, limit_s: float, push: Push | None) -> list[CheckResult]:
     checked_by = deadline if push is None else max(time.monotonic() + _LEAST_S, deadline - _PUSH_S)
-    bounded = [_bounded(name, check, checked_by, limit_s) for name, check in checks.items()]
-    results = list(await asyncio.gather(*bounded))
+    now = time.monotonic()
+    running = [run_check(name, check, checked_by - now, limit_s) for name, check in checks.items()]
+    results = list(await asyncio.gather(*running))
     if push is not None:
-        sent = await _bounded("push_gateway", lambda: push(results), max(deadline, time.monotonic() + 1), limit_s)
+        sent = await run_check("push_gateway", lambda: push(results), max(deadline - time.monotonic(), 1), limit_s)
         if not sent.success:
             results.append(sent)
     return results
-
-
-async def _bounded(name: str, check: Check, deadline: float, limit_s: float) -> CheckResult:
-    started = time.monotonic()
-    try:
-        async with asyncio.timeout(deadline - started):
-            return await run_check(name, check)
-    except TimeoutError:
-        message = f"no result within {limit_s:g} s; is the service reachable?"
-        return CheckResult(name, False, message, round((time.monotonic() - started) * 1000), TIMED_OUT)
 
 
 def _without_repetition(results: list[CheckResult]) -> list[CheckResult]:

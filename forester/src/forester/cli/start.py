@@ -12,7 +12,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.cli.checking import RETRY
 from forester.cli.options import output_option, refused_options, setting_options
-from forester.cli.start_checks import require_for_start, run_start_checks
+from forester.cli.start_checks import is_hopeless, require_for_start, run_start_checks
 from forester.daemon.daemon import Daemon
 from forester.daemon.plan import make_plan, plan_text
 from forester.daemon.services import journal_path, open_services
@@ -89,7 +89,7 @@ async def _checked(settings: Settings, probes: Probes) -> None:
             _log.info("start_check", check=item.name, found=item.message)
             if item.name == "indexer":
                 probes.reach(item.name)
-        elif item.hopeless:
+        elif is_hopeless(item):
             raise SettingsInvalid(f"{item.name}: {item.message}")
         else:
             _log.warning("start_check_failed", check=item.name, reason=item.message)

@@ -2,19 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool, read_limit
 from forester.checks.admission import check_admission
 from forester.checks.balance import check_balance
 from forester.checks.node import check_node, check_protocol, check_same_cluster
-from forester.checks.result import CheckFailed, crash_of
+from forester.checks.result import CONFIGURATION, FAILED, NOT_REGISTERED, CheckFailed, CheckResult, run_check
 from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY
 from forester.daemon.trees.discovery import TreeFilter, find_trees
-from forester.errors import AccountMissing, ForesterError, SettingsInvalid
+from forester.errors import SettingsInvalid
 from forester.network_status.fitness import MINIMUM_BALANCE_SOL
 from forester.settings import Settings, given, require
 from shared.rate_limits import TokenBucket
@@ -24,17 +23,13 @@ LIMIT_S = 20.0
 
 _NEEDED = ("rpc_url", "indexer_url", "payer", "derivation")
 _HOPELESS = ("fallback_rpc", "protocol", "admission", "chosen_trees")
-"""Checks whose failures no wait resolves."""
+_OF_FINDINGS = (FAILED, CONFIGURATION, NOT_REGISTERED)
+"""Checks whose findings no wait resolves, and the codes of findings; others are of services that did not answer."""
 
 
-@dataclass(frozen=True)
-class StartCheck:
-    """Finding of a check; ``hopeless`` if a forester could never work like this."""
-
-    name: str
-    success: bool
-    message: str
-    hopeless: bool = False
+def is_hopeless(result: CheckResult) -> bool:
+    """Return whether a forester could never work with what a check found."""
+    return not result.success and result.name in _HOPELESS and result.code in _OF_FINDINGS
 
 
 def require_for_start(settings: Settings) -> None:
@@ -49,12 +44,12 @@ def require_for_start(settings: Settings) -> None:
         )
 
 
-async def run_start_checks(settings: Settings) -> list[StartCheck]:
+async def run_start_checks(settings: Settings) -> list[CheckResult]:
     """Run all checks that apply to the settings; nothing is sent, and no failure is raised."""
     reads = read_limit(settings)
     async with RpcPool.from_settings(settings, retry=RETRY, reads=reads) as pool:
         checks = _checks(settings, RpcClient(pool), reads)
-        return list(await asyncio.gather(*(_run(name, check) for name, check in checks.items())))
+        return list(await asyncio.gather(*(run_check(name, check, LIMIT_S) for name, check in checks.items())))
 
 
 def _checks(
@@ -80,19 +75,6 @@ def _checks(
     if settings.ws_rpc_url is not None:
         checks["websocket"] = lambda: check_websocket(given(settings.ws_rpc_url).get_secret_value())
     return checks
-
-
-async def _run(name: str, check: Callable[[], Awaitable[str]]) -> StartCheck:
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            return StartCheck(name, True, await check())
-    except TimeoutError:
-        return StartCheck(name, False, f"no result within {LIMIT_S:g} s; is the service reachable?")
-    except ForesterError as error:
-        found = isinstance(error, CheckFailed | AccountMissing)
-        return StartCheck(name, False, error.detail, hopeless=found and name in _HOPELESS)
-    except Exception as error:  # noqa: BLE001 - a bug in a check is no reason not to work
-        return StartCheck(name, False, crash_of(name, error))
 
 
 async def _fallback(client: RpcClient, url: str, reads: TokenBucket | None) -> str:

@@ -22,8 +22,8 @@ from start_options import Network, until
 
 from forester.api.app import serving_api
 from forester.api.routes import Monitoring
+from forester.checks.result import CheckResult
 from forester.cli import start as start_module
-from forester.cli.start_checks import StartCheck
 from forester.daemon.daemon import Daemon
 from forester.daemon.services import open_services
 from forester.daemon.supervisor import Supervisor
@@ -153,8 +153,8 @@ def test_probes__indexer_that_is_well_on_the_board__counts_as_answered() -> None
 
 @pytest.mark.parametrize("answers", [True, False])
 async def test_start_checks__indexer__counts_once_it_answers(answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def results(_: Settings) -> list[StartCheck]:
-        return [StartCheck("rpc", True, "fine"), StartCheck("indexer", answers, "reported")]
+    async def results(_: Settings) -> list[CheckResult]:
+        return [CheckResult("rpc", True, "fine", 1), CheckResult("indexer", answers, "reported", 1)]
 
     monkeypatch.setattr(start_module, "run_start_checks", results)
     probes = Probes()

@@ -9,7 +9,7 @@ from solders.keypair import Keypair
 from start_options import Network, Pauses
 
 from forester.cli import start_checks
-from forester.cli.start_checks import run_start_checks
+from forester.cli.start_checks import is_hopeless, run_start_checks
 from forester.settings import Settings, SigningKey
 
 ANSWERS = {"getHealth": "ok", "getGenesisHash": "1" * 32, "getAccountInfo": {"context": {"slot": 1}, "value": None}}
@@ -48,6 +48,6 @@ async def test_checks__one_of_them_crashes__it_alone_has_failed(monkeypatch: pyt
     async with serving(first, second):
         found = {item.name: item for item in await run_start_checks(settings_of(first, second))}
     assert not found["balance"].success
-    assert not found["balance"].hopeless
+    assert not is_hopeless(found["balance"])
     assert found["balance"].message.startswith("unexpected ValueError: of a library")
     assert found["rpc"].success
