@@ -3,7 +3,7 @@
 
 A citation is the name of a page, from the root or from a folder above the citing file, perhaps with quoted headings:
 `forester/docs/reference/programs.md, "V1 work" and "Error codes"`. A string literal that holds nothing else is code.
-In pages, links and their anchors are checked, too. Paths restrict the report to files below them.
+Links of pages are checked when the site is built (build-docs). Paths restrict the report to files below them.
 Prints one line for each finding; exits 1 if there are any.
 """
 
@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from urllib.parse import unquote
 
 _BREAK = r"(?:[ \t]|\n[ \t]*[#*/]*)"
 _HEADING = r'\\?"(?P<{}>[^"\\]+)\\?"'
@@ -22,8 +21,6 @@ _PAGE = re.compile(r"(?<![\w./:{}<>*-])(?P<page>(?:\.{1,2}/)*\w[\w./-]*\.md)\b(?
 _FIRST = re.compile(rf"`?,{_BREAK}+" + _HEADING.format("name"))
 _NEXT = re.compile(rf"(?:,|{_BREAK}+(?:and|to)){_BREAK}+" + _HEADING.format("name"))
 _LINK = re.compile(r"\]\((?P<target>[^()\s]+)\)")
-_CODE = re.compile(r"^(?P<fence>```|~~~).*?^(?P=fence)|`[^`\n]*`", flags=re.MULTILINE | re.DOTALL)
-_OUTSIDE = re.compile(r"[a-z][a-z0-9+.-]*:")
 _LARGEST_BYTES = 1 << 20
 
 
@@ -34,27 +31,9 @@ def headings(page: Path) -> tuple[str, ...]:
     return tuple(re.findall(r"^#+ +(.+?) *#*$", text, flags=re.MULTILINE))
 
 
-@cache
-def anchors(page: Path) -> frozenset[str]:
-    """Return the anchors of a page, as repository browsers derive them from its headings."""
-    found: dict[str, int] = {}
-    names = set()
-    for heading in headings(page):
-        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
-        name = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
-        names.add(f"{name}-{found[name]}" if name in found else name)
-        found[name] = found.get(name, 0) + 1
-    return frozenset(names)
-
-
 def findings(root: Path, file: Path, text: str) -> Iterator[tuple[int, str]]:
     """Yield position and description of what does not resolve in a file."""
-    blanked = _CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), text)
-    links = list(_LINK.finditer(blanked)) if file.suffix == ".md" else []
-    for link in links:
-        if problem := _link_problem(root, file, unquote(link["target"])):
-            yield link.start(), problem
-    targets = [range(*link.span("target")) for link in links]
+    targets = [range(*link.span("target")) for link in _LINK.finditer(text)] if file.suffix == ".md" else []
     for citation in _PAGE.finditer(text):
         around = text[citation.start() - 1 : citation.start()] + text[citation.end() : citation.end() + 1]
         if around in ('""', "''") or any(citation.start() in target for target in targets):
@@ -70,18 +49,6 @@ def findings(root: Path, file: Path, text: str) -> Iterator[tuple[int, str]]:
             if name not in headings(page):
                 yield quoted.start("name"), f'no heading "{name}" in {citation["page"]}'
             quoted = _NEXT.match(text, quoted.end())
-
-
-def _link_problem(root: Path, file: Path, target: str) -> str | None:
-    if _OUTSIDE.match(target):
-        return None
-    name, _, anchor = target.partition("#")
-    page = ((root if name.startswith("/") else file.parent) / name.lstrip("/")).resolve() if name else file
-    if not page.exists():
-        return f"the link {target} leads to no file"
-    if anchor and page.suffix == ".md" and anchor not in anchors(page):
-        return f"the link {target} leads to no heading"
-    return None
 
 
 def tracked_files(root: Path, paths: list[str]) -> Iterator[Path]:
