@@ -17,6 +17,8 @@ from localnet.chain.blocks import JsonError, RecordedTransaction
 from localnet.chain.execution import TransactionRefused
 from localnet.chain.network import Network
 from localnet.development import LAMPORTS_EACH, USER
+from localnet.indexer.decoding.instructions import decode_queue_insertion
+from localnet.indexer.programs import INSERT_INTO_QUEUES
 from localnet.programs.compressed_token import create_mint, mint_address
 from localnet.programs.light_system import Input, NewAddress, Output, invoke
 from localnet.traffic_proofs import NoProof, Proofs
@@ -25,9 +27,6 @@ LAMPORTS = 1_000_000
 """In each account of this traffic, unless it gathers spent ones."""
 PER_TRANSACTION = 10
 COMPUTE_UNITS = 600_000
-INSERT_INTO_QUEUES = bytes.fromhex("b48f9f99232ef8a3")
-_LEAVES = 12 + 38
-"""Offset of the leaves in the data of insert_into_queues: discriminator, length, header, transaction hash."""
 
 
 class TrafficStopped(Exception):
@@ -180,15 +179,11 @@ class Traffic:
 
 
 def leaves_of(done: RecordedTransaction) -> list[bytes]:
-    """Return the leaves that a user's transaction inserted into queues or trees.
-
-    Source: forester/docs/reference/programs.md, "Queue insertions".
-    """
+    """Return the leaves that a user's transaction inserted into queues or trees."""
     for group in done.inner_instructions:
         for call in group:
             if call.program == addresses.ACCOUNT_COMPRESSION and call.data.startswith(INSERT_INTO_QUEUES):
-                rows = call.data[_LEAVES + 1 :]
-                return [rows[33 * i + 1 : 33 * i + 33] for i in range(call.data[_LEAVES])]
+                return [leaf.hash for leaf in decode_queue_insertion(call.data).leaves]
     return []
 
 

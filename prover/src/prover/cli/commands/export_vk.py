@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from prover.cli.options.files import EXISTING_FILE, threads_option
+from prover.cli.options.files import key_option, threads_option
 from prover.cli.work import load_key, run_cancellable
 from prover.errors import SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
@@ -18,9 +18,7 @@ from shared.command_line import Command
     cls=Command,
     examples=("prover export-vk --key v2_inclusion_32_1.key --output vkeys/v2_inclusion_32_1.vkey",),
 )
-@click.option(
-    "-k", "--keys-file", "--key", "key", type=EXISTING_FILE, required=True, metavar="FILE", help="Proving key."
-)
+@key_option("Proving key.")
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from localnet.base58 import encode
@@ -54,10 +55,10 @@ class Service:
             "getIndexerSlot": self._slot,
             "liveness": self._liveness,
             "readiness": self._readiness,
-            "getValidityProof": self._validity_proof,
-            "getValidityProofV2": self._validity_proof_v2,
-            "getTransactionWithCompressionInfo": self._transaction,
-            "getTransactionWithCompressionInfoV2": self._transaction_v2,
+            "getValidityProof": partial(self._validity_proof, params.ValidityProof, state_v1, answer_v1),
+            "getValidityProofV2": partial(self._validity_proof, params.ValidityProofV2, state_v2, answer_v2),
+            "getTransactionWithCompressionInfo": partial(self._transaction, newer=False),
+            "getTransactionWithCompressionInfoV2": partial(self._transaction, newer=True),
             "getAccountInterface": self._interface,
             "getMultipleAccountInterfaces": self._interfaces,
         }
@@ -108,27 +109,19 @@ class Service:
     async def _readiness(self, given: object) -> None:
         await self._health(given)
 
-    async def _validity_proof(self, given: object) -> Json:
-        wanted = params.decode_params(given, params.ValidityProof)
-        statement = await self._read(lambda snapshot: state_v1(snapshot, wanted))
-        return answer_v1(statement, await self._prove(statement))
-
-    async def _validity_proof_v2(self, given: object) -> Json:
-        wanted = params.decode_params(given, params.ValidityProofV2)
-        statement = await self._read(lambda snapshot: state_v2(snapshot, wanted))
-        return answer_v2(statement, await self._prove(statement))
-
-    async def _prove(self, statement: Statement) -> Any:
+    async def _validity_proof(
+        self,
+        kind: type[Answer],
+        state: Callable[[Snapshot, Answer], Statement],
+        answer: Callable[[Statement, Any], Json],
+        given: object,
+    ) -> Json:
+        wanted = params.decode_params(given, kind)
+        statement = await self._read(lambda snapshot: state(snapshot, wanted))
         request = statement.request()
-        return None if request is None else await self._prover.prove(request)
+        return answer(statement, None if request is None else await self._prover.prove(request))
 
-    async def _transaction(self, given: object) -> Json:
-        return await self._compression(given, newer=False)
-
-    async def _transaction_v2(self, given: object) -> Json:
-        return await self._compression(given, newer=True)
-
-    async def _compression(self, given: object, *, newer: bool) -> Json:
+    async def _transaction(self, given: object, *, newer: bool) -> Json:
         wanted = params.decode_params(given, params.TransactionName)
         transaction = await self._node.transaction(encode(wanted.signature))
         if transaction is None:
