@@ -5,9 +5,11 @@ Source: shared/localnet/docs/chain.md, "Token accounts".
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from solders.account import Account
 from solders.pubkey import Pubkey
+from solders.token.state import Mint, TokenAccount
 
 TOKEN_PROGRAM = Pubkey.from_string("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
 TOKEN_2022_PROGRAM = Pubkey.from_string("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
@@ -19,6 +21,8 @@ MINT_BYTES, ACCOUNT_BYTES, MULTISIG_BYTES = 82, 165, 355
 ACCOUNT_TYPE = ACCOUNT_BYTES
 """Position of the byte that distinguishes a mint from an account, where extensions follow."""
 MINT_TYPE, HOLDING_TYPE = 1, 2
+
+State = TypeVar("State", Mint, TokenAccount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,50 +42,24 @@ def native_mint_data() -> bytes:
     return bytes(44) + bytes([NATIVE_DECIMALS, 1]) + bytes(36)
 
 
-def holds_tokens(data: bytes) -> bool:
-    """Return whether data is that of an initialized token account, with or without extensions."""
-    if len(data) != ACCOUNT_BYTES and not _has_type(data, HOLDING_TYPE):
-        return False
-    return data[108] in (1, 2)
+def holding(data: bytes) -> TokenAccount | None:
+    """Return the initialized token account in data, with or without extensions; None if it is none."""
+    return _unpacked(TokenAccount, data, ACCOUNT_BYTES, HOLDING_TYPE)
 
 
-def is_mint(data: bytes) -> bool:
-    """Return whether data is that of an initialized mint, with or without extensions."""
-    return (len(data) == MINT_BYTES or _has_type(data, MINT_TYPE)) and data[45] == 1
+def mint_in(data: bytes) -> Mint | None:
+    """Return the initialized mint in data, with or without extensions; None if it is none."""
+    return _unpacked(Mint, data, MINT_BYTES, MINT_TYPE)
 
 
-def _has_type(data: bytes, kind: int) -> bool:
-    return len(data) > ACCOUNT_TYPE and len(data) != MULTISIG_BYTES and data[ACCOUNT_TYPE] == kind
-
-
-def mint_of(data: bytes) -> Pubkey:
-    """Return the mint of a token account."""
-    return Pubkey(data[:32])
-
-
-def owner_of(data: bytes) -> Pubkey:
-    """Return the owner of a token account."""
-    return Pubkey(data[32:64])
-
-
-def amount_of(data: bytes) -> int:
-    """Return the tokens in a token account."""
-    return int.from_bytes(data[64:72], "little")
-
-
-def delegate_of(data: bytes) -> Pubkey | None:
-    """Return the delegate of a token account."""
-    return Pubkey(data[76:108]) if data[72] == 1 else None
-
-
-def supply_of(data: bytes) -> int:
-    """Return the supply of a mint."""
-    return int.from_bytes(data[36:44], "little")
-
-
-def decimals_of(data: bytes) -> int:
-    """Return the decimals of a mint."""
-    return data[44]
+def _unpacked(layout: type[State], data: bytes, size: int, kind: int) -> State | None:
+    has_extensions = len(data) > ACCOUNT_TYPE and len(data) != MULTISIG_BYTES and data[ACCOUNT_TYPE] == kind
+    if len(data) != size and not has_extensions:
+        return None
+    try:
+        return layout.from_bytes(data[:size])
+    except ValueError:  # not initialized, or bytes that the programs do not write
+        return None
 
 
 def token_balances(keys: Sequence[Pubkey], account: Callable[[Pubkey], Account | None]) -> tuple[TokenBalance, ...]:
@@ -91,11 +69,10 @@ def token_balances(keys: Sequence[Pubkey], account: Callable[[Pubkey], Account |
     found = []
     for index, key in enumerate(keys):
         held = account(key)
-        if held is None or held.owner not in TOKEN_PROGRAMS or not holds_tokens(bytes(held.data)):
-            continue
-        data = bytes(held.data)
-        mint = account(mint_of(data))
-        if mint is not None and mint.owner in TOKEN_PROGRAMS and is_mint(bytes(mint.data)):
-            decimals = decimals_of(bytes(mint.data))
-            found.append(TokenBalance(index, mint_of(data), owner_of(data), held.owner, amount_of(data), decimals))
+        tokens = holding(bytes(held.data)) if held is not None and held.owner in TOKEN_PROGRAMS else None
+        issuer = None if tokens is None else account(tokens.mint)
+        issued = mint_in(bytes(issuer.data)) if issuer is not None and issuer.owner in TOKEN_PROGRAMS else None
+        if held is not None and tokens is not None and issued is not None:
+            balance = TokenBalance(index, tokens.mint, tokens.owner, held.owner, tokens.amount, issued.decimals)
+            found.append(balance)
     return tuple(found)

@@ -13,7 +13,7 @@ from localnet import base58
 from localnet.chain.blocks import ExecutedInstruction, JsonError, RecordedTransaction
 from localnet.chain.execution import is_writable
 from localnet.chain.network import MAX_TRANSACTION_BYTES, Network
-from localnet.chain.token_accounts import TOKEN_PROGRAMS, TokenBalance, is_mint
+from localnet.chain.token_accounts import TOKEN_PROGRAMS, TokenBalance
 from localnet.rpc.errors import INVALID_REQUEST, UNSUPPORTED_TRANSACTION_VERSION, RpcError, invalid
 from localnet.rpc.params import Config
 from localnet.rpc.parsed.accounts import parse_account
@@ -84,7 +84,7 @@ def displays(network: Network) -> Callable[[Pubkey], Display | None]:
 
     def display(mint: Pubkey) -> Display | None:
         account = network.account(mint)
-        if account is None or account.owner not in TOKEN_PROGRAMS or not is_mint(bytes(account.data)):
+        if account is None or account.owner not in TOKEN_PROGRAMS:
             return None
         return mint_display(bytes(account.data), network.block_time(network.slot))
 

@@ -4,18 +4,10 @@ from collections.abc import Callable, Iterator
 
 from solders.account import Account
 from solders.pubkey import Pubkey
+from solders.token.state import TokenAccount
 
 from localnet.chain.network import Network
-from localnet.chain.token_accounts import (
-    TOKEN_PROGRAMS,
-    amount_of,
-    delegate_of,
-    holds_tokens,
-    is_mint,
-    mint_of,
-    owner_of,
-    supply_of,
-)
+from localnet.chain.token_accounts import TOKEN_PROGRAMS, State, holding, mint_in
 from localnet.rpc.commitment import context
 from localnet.rpc.encoding import ACCOUNT_ENCODINGS, Json, data_slice, displays, encode_account
 from localnet.rpc.errors import invalid
@@ -27,25 +19,23 @@ LARGEST = 20
 def get_token_account_balance(network: Network, params: Params) -> Json:
     """Return the tokens in an account."""
     config = params.config(1)
-    data = _required(network, params.pubkey(0), holds_tokens, "not a Token account")
-    return {"context": context(network, config), "value": _amount(network, mint_of(data), amount_of(data))}
+    held = _required(network, params.pubkey(0), holding, "not a Token account")
+    return {"context": context(network, config), "value": _amount(network, held.mint, held.amount)}
 
 
 def get_token_supply(network: Network, params: Params) -> Json:
     """Return the supply of a mint."""
     config, mint = params.config(1), params.pubkey(0)
-    data = _required(network, mint, is_mint, "not a Token mint")
-    return {"context": context(network, config), "value": _amount(network, mint, supply_of(data))}
+    issued = _required(network, mint, mint_in, "not a Token mint")
+    return {"context": context(network, config), "value": _amount(network, mint, issued.supply)}
 
 
 def get_token_largest_accounts(network: Network, params: Params) -> Json:
     """Return the 20 accounts of a mint with the most tokens."""
     config, mint = params.config(1), params.pubkey(0)
-    _required(network, mint, is_mint, "not a Token mint")
+    _required(network, mint, mint_in, "not a Token mint")
     found = [
-        (amount_of(bytes(account.data)), str(key))
-        for key, account in _holdings(network, _program_of(network, mint))
-        if mint_of(bytes(account.data)) == mint
+        (held.amount, str(key)) for key, _, held in _holdings(network, _program_of(network, mint)) if held.mint == mint
     ]
     largest = sorted(found, key=lambda entry: (-entry[0], entry[1]))[:LARGEST]
     value = [{"address": address, **_amount(network, mint, amount)} for amount, address in largest]
@@ -55,24 +45,24 @@ def get_token_largest_accounts(network: Network, params: Params) -> Json:
 def get_token_accounts_by_owner(network: Network, params: Params) -> Json:
     """Return the accounts of an owner, of one mint or one token program."""
     owner = params.pubkey(0)
-    return _selected(network, params, lambda data: owner_of(data) == owner)
+    return _selected(network, params, lambda held: held.owner == owner)
 
 
 def get_token_accounts_by_delegate(network: Network, params: Params) -> Json:
     """Return the accounts that a delegate may spend from, of one mint or one token program."""
     delegate = params.pubkey(0)
-    return _selected(network, params, lambda data: delegate_of(data) == delegate)
+    return _selected(network, params, lambda held: held.delegate == delegate)
 
 
-def _selected(network: Network, params: Params, passes: Callable[[bytes], bool]) -> Json:
+def _selected(network: Network, params: Params, passes: Callable[[TokenAccount], bool]) -> Json:
     config = params.config(2)
     encoding = config.text("encoding", "binary", ACCOUNT_ENCODINGS)
     part = data_slice(config)
     program, mint = _filter(network, params.at(1))
     value = [
         {"pubkey": str(key), "account": encode_account(network, account, encoding, part)}
-        for key, account in sorted(_holdings(network, program), key=lambda entry: bytes(entry[0]))
-        if passes(bytes(account.data)) and mint in (None, mint_of(bytes(account.data)))
+        for key, account, held in sorted(_holdings(network, program), key=lambda entry: bytes(entry[0]))
+        if passes(held) and mint in (None, held.mint)
     ]
     return {"context": context(network, config), "value": value}
 
@@ -83,7 +73,7 @@ def _filter(network: Network, wanted: object) -> tuple[Pubkey, Pubkey | None]:
         mint = pubkey(wanted["mint"])
         if network.account(mint) is None:
             raise invalid("Invalid param: could not find mint")
-        _required(network, mint, is_mint, "not a Token mint")
+        _required(network, mint, mint_in, "not a Token mint")
         return _program_of(network, mint), mint
     if isinstance(wanted, dict) and set(wanted) == {"programId"}:
         program = pubkey(wanted["programId"])
@@ -93,17 +83,20 @@ def _filter(network: Network, wanted: object) -> tuple[Pubkey, Pubkey | None]:
     raise invalid("Invalid params: the second parameter is an object with either mint or programId.")
 
 
-def _holdings(network: Network, program: Pubkey) -> Iterator[tuple[Pubkey, Account]]:
-    return (entry for entry in network.program_accounts(program) if holds_tokens(bytes(entry[1].data)))
+def _holdings(network: Network, program: Pubkey) -> Iterator[tuple[Pubkey, Account, TokenAccount]]:
+    for key, account in network.program_accounts(program):
+        if (held := holding(bytes(account.data))) is not None:
+            yield key, account, held
 
 
-def _required(network: Network, key: Pubkey, fits: Callable[[bytes], bool], otherwise: str) -> bytes:
+def _required(network: Network, key: Pubkey, read: Callable[[bytes], State | None], otherwise: str) -> State:
     account = network.account(key)
     if account is None:
         raise invalid("Invalid param: could not find account")
-    if account.owner not in TOKEN_PROGRAMS or not fits(bytes(account.data)):
+    found = read(bytes(account.data)) if account.owner in TOKEN_PROGRAMS else None
+    if found is None:
         raise invalid(f"Invalid param: {otherwise}")
-    return bytes(account.data)
+    return found
 
 
 def _program_of(network: Network, mint: Pubkey) -> Pubkey:

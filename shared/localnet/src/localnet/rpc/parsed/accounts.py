@@ -10,7 +10,7 @@ from solders.pubkey import Pubkey
 from localnet import base58
 from localnet.borsh import MalformedData, Reader
 from localnet.chain.execution import LOOKUP_TABLE_HEADER
-from localnet.chain.token_accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, holds_tokens, mint_of
+from localnet.chain.token_accounts import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, holding
 from localnet.rpc.parsed.amounts import Display
 from localnet.rpc.parsed.fields import (
     address,
@@ -124,7 +124,8 @@ def parse_account(account: Account, displays: Displays) -> Json | None:
     name = _TOKEN_NAMES.get(account.owner)
     try:
         if name is not None:
-            parsed = parse_token_account(data, displays(mint_of(data)) if holds_tokens(data) else None)
+            held = holding(data)
+            parsed = parse_token_account(data, None if held is None else displays(held.mint))
         elif found is not None:
             name, parsed = found[0], found[1](data)
         else:

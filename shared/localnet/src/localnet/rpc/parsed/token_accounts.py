@@ -38,18 +38,19 @@ _HOLDING = (
 _MULTISIG_SIGNERS = 11
 
 
-def mint_display(data: bytes, now: int) -> Display:
-    """Return the rules by which a mint displays amounts; ``now`` is in seconds since 1970."""
-    return display_of(layout.decimals_of(data), extensions_of(data), now)
+def mint_display(data: bytes, now: int) -> Display | None:
+    """Return the rules by which a mint displays amounts, None if it is none; ``now`` is in seconds since 1970."""
+    mint = layout.mint_in(data)
+    return None if mint is None else display_of(mint.decimals, extensions_of(data), now)
 
 
 def parse_token_account(data: bytes, display: Display | None) -> dict[str, Any]:
     """Return a token account, mint or multisig; ``display`` describes a token account's mint, or is None."""
-    if layout.holds_tokens(data):
+    if layout.holding(data) is not None:
         if display is None:
             raise MalformedData
         return {"type": "account", "info": _holding(data, display) | _extensions(data, mint=False)}
-    if layout.is_mint(data):
+    if layout.mint_in(data) is not None:
         return {"type": "mint", "info": members(Reader(data), _MINT) | _extensions(data, mint=True)}
     if len(data) == layout.MULTISIG_BYTES and data[2] == 1:
         return {"type": "multisig", "info": _multisig(Reader(data))}
