@@ -27,7 +27,6 @@ from compressible_accounts import (
     create_account,
     create_associated_account,
     create_mint,
-    indexer_call,
     mint_of,
     set_mint,
 )
@@ -314,8 +313,8 @@ async def _check_indexer(run: Run, report: Report, due: Sequence[Account]) -> No
 def _is_indexed(run: Run, item: Account) -> bool:
     net = run.network.net
     if item.kind in ("ctoken", "ata"):
-        owned = indexer_call(net, "getCompressedTokenAccountsByOwnerV2", {"owner": str(item.compressed)})["items"]
+        owned = net.indexed("getCompressedTokenAccountsByOwnerV2", {"owner": str(item.compressed)})["items"]
         return len(owned) == 1
-    found = indexer_call(net, "getCompressedAccountV2", {"address": str(item.compressed)})
+    found = net.indexed("getCompressedAccountV2", {"address": str(item.compressed)})
     kind = found["data"]["discriminator"] if found is not None else _PLACEHOLDER
     return kind == int.from_bytes(DISCRIMINATOR, "little") if item.kind == "pda" else kind != _PLACEHOLDER

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import sys
 import time
 import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -101,26 +99,16 @@ class Network:
         """Return the indexer's root, by any proof of it; None for a state tree without a leaf to prove."""
         address = str(tree.tree.address)
         if tree.kind in (TreeKind.ADDRESS_V1, TreeKind.ADDRESS_V2):
-            [proof] = self._query("getMultipleNewAddressProofsV2", [{"address": _ABSENT, "tree": address}])["value"]
+            [proof] = self.net.indexed("getMultipleNewAddressProofsV2", [{"address": _ABSENT, "tree": address}])
             return str(proof["root"])
         owner = str(self.net.keys["user"].pubkey())
-        listed = self._query("getCompressedAccountsByOwnerV2", {"owner": owner})["value"]["items"]
+        listed = self.net.indexed("getCompressedAccountsByOwnerV2", {"owner": owner})["items"]
         leaves = [item for item in listed if item["merkleContext"]["tree"] == address]
         if not leaves:
             return None
         oldest = min(leaves, key=lambda item: item["leafIndex"])
-        [proof] = self._query("getMultipleCompressedAccountProofs", [oldest["hash"]])["value"]
+        [proof] = self.net.indexed("getMultipleCompressedAccountProofs", [oldest["hash"]])
         return str(proof["root"])
-
-    def _query(self, method: str, params: Any) -> Any:
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        url = self.net.environment["INDEXER_URL"]
-        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310
-        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
-            answer = json.load(response)
-        if "error" in answer:
-            raise RuntimeError(f"{method}: {answer['error']}")
-        return answer["result"]
 
 
 @asynccontextmanager

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
-import urllib.request
-from typing import Any
 
-import msgspec
 from localnet_forester import Kit
 from localnet_process import Localnet
 from solders.instruction import AccountMeta, Instruction
@@ -99,22 +96,10 @@ def mint_of(signer: Pubkey) -> tuple[Pubkey, int]:
     return Pubkey.find_program_address([b"compressed_mint", bytes(signer)], COMPRESSED_TOKEN)
 
 
-def indexer_call(net: Localnet, method: str, params: Any) -> Any:
-    """Return the value that the indexer of a localnet answers."""
-    body = msgspec.json.encode({"jsonrpc": "2.0", "id": "test-account", "method": method, "params": params})
-    request = urllib.request.Request(  # noqa: S310 - the localnet's own URL
-        net.environment["INDEXER_URL"], body, {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
-        answer = msgspec.json.decode(response.read())
-    assert "result" in answer, answer
-    return answer["result"]["value"]
-
-
 def proof_of_new_addresses(net: Localnet, addresses: list[bytes]) -> tuple[bytes, int]:
     """Return a proof that addresses are new, and the index of its root."""
     wanted = [{"address": str(Pubkey(address)), "tree": str(MINT_ADDRESS_TREE)} for address in addresses]
-    value = indexer_call(net, "getValidityProofV2", {"hashes": [], "newAddressesWithTrees": wanted})
+    value = net.indexed("getValidityProofV2", {"hashes": [], "newAddressesWithTrees": wanted})
     points = value["compressedProof"]
     return bytes([*points["a"], *points["b"], *points["c"]]), value["addresses"][0]["rootIndex"]
 

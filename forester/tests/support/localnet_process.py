@@ -31,12 +31,20 @@ class Localnet:
 
     def call(self, method: str, *params: Any) -> Any:
         """Return the result of an RPC call, also of localnet's own methods; an error answer fails the test."""
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})  # noqa: S310
-        with urllib.request.urlopen(request, timeout=120) as response:  # noqa: S310
-            answer = json.load(response)
-        assert "error" not in answer, answer
-        return answer["result"]
+        return _answer(self.url, method, params)
+
+    def indexed(self, method: str, params: Any) -> Any:
+        """Return the value that the indexer answers; an error answer fails the test."""
+        return _answer(self.environment["INDEXER_URL"], method, params)["value"]
+
+
+def _answer(url: str, method: str, params: Any) -> Any:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310
+    with urllib.request.urlopen(request, timeout=120) as response:  # noqa: S310
+        answer = json.load(response)
+    assert "error" not in answer, answer
+    return answer["result"]
 
 
 @contextlib.contextmanager
