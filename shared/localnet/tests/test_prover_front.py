@@ -13,8 +13,8 @@ from aiohttp.test_utils import unused_port
 from yarl import URL
 
 from localnet import prover_front
-from localnet.indexer.api.errors import ApiError
 from localnet.indexer.api.upstream import HttpProver
+from localnet.json_rpc import RpcError
 from localnet.prover_faults import ProverFaults
 from localnet.rpc.server import serving
 
@@ -107,7 +107,7 @@ async def test_faults__down__answers_503_until_it_ends(front: Front) -> None:
 
 async def test_faults__cut__is_an_unreachable_prover_to_the_indexer(front: Front) -> None:
     front.faults.cut = True
-    with pytest.raises(ApiError, match="the prover cannot be reached"):
+    with pytest.raises(RpcError, match="the prover cannot be reached"):
         await HttpProver(front.http, front.url).prove({})
     assert front.upstream.calls == []
     front.faults.cut = False

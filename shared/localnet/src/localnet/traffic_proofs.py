@@ -11,8 +11,8 @@ from localnet.chain import addresses
 from localnet.chain.network import Network
 from localnet.chain.simulated_proofs import simulate_proof
 from localnet.indexer.accounts.tree_accounts import TreeAccount, decode_tree_account
-from localnet.indexer.api.errors import ApiError
 from localnet.indexer.programs import TreeType
+from localnet.json_rpc import RpcError
 from shared.poseidon import hash2
 from shared.proof_compression import compress_proof
 
@@ -88,7 +88,7 @@ class IndexedProofs:
     async def _ask(self, method: str, params: object) -> Any:
         try:
             return (await self.call(method, params))["value"]
-        except ApiError as error:
+        except RpcError as error:
             message = f"no proof: {error}"
             raise NoProof(message) from error
 

@@ -5,7 +5,8 @@ of the open slot, because one validator has no competing forks.
 """
 
 from localnet.chain.network import Network
-from localnet.rpc.errors import MIN_CONTEXT_SLOT_NOT_REACHED, RpcError, invalid
+from localnet.json_rpc import RpcError
+from localnet.rpc.errors import MIN_CONTEXT_SLOT_NOT_REACHED, invalid
 from localnet.rpc.params import Config
 
 FINALIZATION_BLOCKS = 31

@@ -14,7 +14,8 @@ from localnet.chain.blocks import ExecutedInstruction, JsonError, RecordedTransa
 from localnet.chain.execution import is_writable
 from localnet.chain.network import MAX_TRANSACTION_BYTES, Network
 from localnet.chain.token_accounts import TOKEN_PROGRAMS, TokenBalance
-from localnet.rpc.errors import INVALID_REQUEST, UNSUPPORTED_TRANSACTION_VERSION, RpcError, invalid
+from localnet.json_rpc import INVALID_REQUEST, RpcError
+from localnet.rpc.errors import UNSUPPORTED_TRANSACTION_VERSION, invalid
 from localnet.rpc.params import Config
 from localnet.rpc.parsed.accounts import parse_account
 from localnet.rpc.parsed.amounts import Display

@@ -3,12 +3,8 @@
 from collections.abc import Mapping
 
 from localnet.chain.blocks import JsonError
+from localnet.json_rpc import INVALID_PARAMS, RpcError
 
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
 PREFLIGHT_FAILURE = -32002
 SIGNATURE_VERIFICATION_FAILURE = -32003
 BLOCK_NOT_AVAILABLE = -32004
@@ -36,23 +32,6 @@ _WORDS = {
     "InvalidAddressLookupTableOwner": "Transaction loads an address table account with an invalid owner",
     "InvalidAddressLookupTableIndex": "Transaction address table lookup uses an invalid index",
 }
-
-
-class RpcError(Exception):
-    """An error answer: code, message and optional data."""
-
-    def __init__(self, code: int, message: str, data: object = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
-
-    def body(self) -> dict[str, object]:
-        """Return the ``error`` member of the answer."""
-        body: dict[str, object] = {"code": self.code, "message": self.message}
-        if self.data is not None:
-            body["data"] = self.data
-        return body
 
 
 def invalid(message: str) -> RpcError:

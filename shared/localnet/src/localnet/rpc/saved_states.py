@@ -6,9 +6,10 @@ from pathlib import Path
 
 from localnet.chain.network import Network
 from localnet.chain.snapshots import SnapshotInvalid, load_state, save_state
+from localnet.json_rpc import RpcError
 from localnet.rpc.dispatch import Method
 from localnet.rpc.encoding import Json
-from localnet.rpc.errors import RpcError, invalid
+from localnet.rpc.errors import invalid
 from localnet.rpc.params import Params
 
 STATE_UNREADABLE = -32000

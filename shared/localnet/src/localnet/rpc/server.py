@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from localnet.access import LOOPBACK_ONLY, AccessRules, restrict
@@ -46,10 +47,11 @@ async def _options(_request: web.Request) -> web.Response:
 
 
 async def _post(request: web.Request) -> web.Response:
-    body = await dispatch.answer(request.app[NETWORK], await request.read(), request.app[METHODS])
-    if body is None:
+    call = dispatch.calling(request.app[NETWORK], request.app[METHODS])
+    answer = await dispatch.FRAMING.answer(await request.read(), call)
+    if answer is None:
         return web.Response(status=204)
-    return web.Response(body=body, content_type="application/json")
+    return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
 
 async def _websocket(request: web.Request) -> web.StreamResponse:

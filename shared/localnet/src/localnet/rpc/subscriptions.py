@@ -19,10 +19,11 @@ from solders.signature import Signature
 
 from localnet.chain.blocks import RecordedTransaction
 from localnet.chain.network import Network
+from localnet.json_rpc import PARSE_ERROR, RpcError
 from localnet.rpc import commitment
-from localnet.rpc.dispatch import Method, answer_one, failure
+from localnet.rpc.dispatch import FRAMING, Method, calling
 from localnet.rpc.encoding import ACCOUNT_ENCODINGS, data_slice, encode_account
-from localnet.rpc.errors import PARSE_ERROR, RpcError, invalid
+from localnet.rpc.errors import invalid
 from localnet.rpc.methods.accounts import AccountFilter, account_filter
 from localnet.rpc.params import Params, pubkey, signature
 
@@ -66,7 +67,7 @@ class Connection:
         self._fork = network.fork
         network.transaction_listeners.append(self._on_transaction)
         network.slot_listeners.append(self._on_slot)
-        self._methods = self._subscribe_methods()
+        self._call = calling(network, self._subscribe_methods())
 
     def close(self) -> None:
         """Stop listening."""
@@ -78,9 +79,9 @@ class Connection:
         try:
             request = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self._put(failure(None, RpcError(PARSE_ERROR, "Parse error")))
+            self._put(RpcError(PARSE_ERROR, "Parse error").answer())
             return
-        answer = await answer_one(self.network, request, self._methods)
+        answer = await FRAMING.answer_one(request, self._call)
         if answer is not None:
             self._put(answer)
         while self._added:

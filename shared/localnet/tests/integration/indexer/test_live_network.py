@@ -16,11 +16,11 @@ from v1_work import waiting
 from localnet.base58 import encode
 from localnet.chain import addresses
 from localnet.chain.network import Network
-from localnet.indexer.api.errors import ApiError
 from localnet.indexer.api.service import Service
 from localnet.indexer.database.store import Store
 from localnet.indexer.database.trees import all_trees, find_tree
 from localnet.indexer.following.follower import Follower
+from localnet.json_rpc import RpcError
 from localnet.traffic import Traffic
 from localnet.traffic_proofs import SimulatedProofs
 
@@ -71,7 +71,7 @@ async def test_v1_address__waiting_in_its_queue__is_proved_absent_to_foresters_o
     answer = await life.service.call("getMultipleNewAddressProofs", [encode(address)])
     assert answer["value"][0]["address"] == encode(address)
     wanted = {"newAddressesWithTrees": [{"address": encode(address), "tree": str(addresses.ADDRESS_TREE_V1)}]}
-    with pytest.raises(ApiError, match=f"Address {encode(address)} already exists"):
+    with pytest.raises(RpcError, match=f"Address {encode(address)} already exists"):
         await life.service.call("getValidityProof", wanted)
 
 

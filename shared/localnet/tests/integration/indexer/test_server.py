@@ -17,12 +17,12 @@ from indexer_service import FakeNode, FakeProver, Indexer
 from indexer_vectors import Recorded, indexer_vectors
 
 from localnet.base58 import decode, encode
-from localnet.indexer.api.errors import ApiError
 from localnet.indexer.api.methods import METHODS
 from localnet.indexer.api.service import Service
 from localnet.indexer.database.store import Store
 from localnet.indexer.database.trees import find_tree, save_tree
 from localnet.indexer.programs import TreeType
+from localnet.json_rpc import RpcError
 
 TREE = "HLKs5NJ8FXkJg8BrzJt56adFYYuwg5etzDtBbQYTsixu"
 ADDRESS_TREE = "EzKE84aVTkCUhDHLELqyJaq1Y7UVVmqxXqZjVHwHY3rK"
@@ -183,7 +183,7 @@ async def test_probes__node_ahead__readiness_fails_and_liveness_does_not(indexer
 async def test_health__indexing_stopped__is_an_error(tmp_path: Path) -> None:
     store = Store(tmp_path / "indexer.sqlite", durable=False)
     service = Service(store, FakeProver(), FakeNode(), lambda: "transaction X of slot 5")
-    with pytest.raises(ApiError, match="indexing has stopped"):
+    with pytest.raises(RpcError, match="indexing has stopped"):
         await service.call("getIndexerHealth", None)
     store.close()
 
@@ -279,8 +279,8 @@ async def test_errors__any_parameters__are_an_answer_without_a_fault(indexer: In
 
     collect()
     for method, params in calls:
-        # Anything but an ApiError would be a fault.
-        with contextlib.suppress(ApiError):
+        # Anything but an RpcError would be a fault.
+        with contextlib.suppress(RpcError):
             await service.call(method, params)
 
 

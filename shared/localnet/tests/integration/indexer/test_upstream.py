@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from localnet.indexer.api.errors import ApiError
 from localnet.indexer.api.upstream import HttpNode, HttpProver
+from localnet.json_rpc import RpcError
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
@@ -58,14 +58,14 @@ async def test_prove__prover_fails__is_reported_without_its_words(
         return web.Response(status=status, text=body)
 
     server = await server_of(prove)
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(RpcError) as refused:
         await HttpProver(session, str(server.make_url("/"))).prove({})
     assert refused.value.message == message
     await server.close()
 
 
 async def test_prove__prover_down__is_the_documented_error(session: aiohttp.ClientSession) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(RpcError) as refused:
         await HttpProver(session, f"http://127.0.0.1:{unused_port()}").prove({})
     assert (refused.value.code, refused.value.message) == (
         -32000,
@@ -93,6 +93,6 @@ async def test_node__down_or_refusing__is_an_internal_error(session: aiohttp.Cli
 
     server = await server_of(call)
     for url in (str(server.make_url("/")), f"http://127.0.0.1:{unused_port()}"):
-        with pytest.raises(ApiError, match="the node did not answer"):
+        with pytest.raises(RpcError, match="the node did not answer"):
             await HttpNode(session, url).slot()
     await server.close()

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from indexer_vectors import Recorded, indexer_vectors
 
-from localnet.indexer.api.errors import ApiError
 from localnet.indexer.api.proofs import AbsenceProof, LeafProof
 from localnet.indexer.api.validity import Statement, compressed
 from localnet.indexer.database.trees import Tree
 from localnet.indexer.programs import HEIGHTS, ROOT_CAPACITIES, TreeType
+from localnet.json_rpc import RpcError
 from shared.indexed_merkle_tree import Element
 
 REQUESTS = Path(__file__).parents[4] / "tests" / "vectors" / "circuits"
@@ -38,7 +38,7 @@ def test_compressed__recorded_proof__gives_the_recorded_bytes(number: int) -> No
     [None, [], {}, {"ar": ["0x1"], "bs": [], "krs": []}, {**COMPRESSION[0]["proof"], "ar": [1, 2]}],
 )
 def test_compressed__something_else__is_refused(answer: Any) -> None:
-    with pytest.raises(ApiError, match="the answer of the prover is not a proof"):
+    with pytest.raises(RpcError, match="the answer of the prover is not a proof"):
         compressed(answer)
 
 
@@ -117,5 +117,5 @@ def absence(tree_type: TreeType) -> AbsenceProof:
 def test_request__no_key_for_it__is_refused_with_the_limits(
     leaves: list[LeafProof], absences: list[AbsenceProof], reason: str
 ) -> None:
-    with pytest.raises(ApiError, match=reason):
+    with pytest.raises(RpcError, match=reason):
         Statement(1, leaves, absences).request()

@@ -223,7 +223,7 @@ Wanted = TypeVar("Wanted")
 
 
 def decode_params(params: object, wanted: type[Wanted]) -> Wanted:
-    """Read the parameters of a method as ``wanted``, a struct or a list; raise ApiError otherwise."""
+    """Read the parameters of a method as ``wanted``, a struct or a list; raise RpcError otherwise."""
     if params is None or (params == [] and isinstance(wanted, type) and issubclass(wanted, msgspec.Struct)):
         params = {}
     if isinstance(params, dict) and isinstance(wanted, type) and issubclass(wanted, msgspec.Struct):

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from localnet.base58 import encode
-from localnet.indexer.api.errors import SERVER_ERROR, ApiError, invalid_key, not_found, validation
+from localnet.indexer.api.errors import invalid_key, not_found, validation
 from localnet.indexer.api.params import AddressWithTree, Hash, HashOnly, require_short
 from localnet.indexer.api.shapes import Json, Snapshot
 from localnet.indexer.database.sparse_tree import node_number
 from localnet.indexer.database.tree_events import low_element
 from localnet.indexer.database.trees import StateMismatch, Tree, find_tree
 from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1
+from localnet.json_rpc import SERVER_ERROR, RpcError
 from shared.field import ZERO
 from shared.indexed_merkle_tree import Element
 
@@ -39,7 +40,7 @@ class AbsenceProof:
 
 
 def sound_tree(snapshot: Snapshot, key: bytes, field: str) -> Tree:
-    """Return the tree of a key; raise ApiError if it is unknown or no longer follows the chain."""
+    """Return the tree of a key; raise RpcError if it is unknown or no longer follows the chain."""
     tree = find_tree(snapshot.connection, key)
     if tree is None:
         raise invalid_key(field)
@@ -48,9 +49,9 @@ def sound_tree(snapshot: Snapshot, key: bytes, field: str) -> Tree:
 
 
 def require_sound(tree: Tree) -> None:
-    """Raise ApiError for a tree that no longer follows the chain."""
+    """Raise RpcError for a tree that no longer follows the chain."""
     if tree.broken:
-        raise ApiError(SERVER_ERROR, f"Tree {encode(tree.key)} is inconsistent at sequence {tree.sequence}")
+        raise RpcError(SERVER_ERROR, f"Tree {encode(tree.key)} is inconsistent at sequence {tree.sequence}")
 
 
 def leaf_proofs(snapshot: Snapshot, hashes: Sequence[bytes], *, allow_queued: bool) -> list[LeafProof]:
@@ -145,7 +146,7 @@ def _leaf_v2(proof: LeafProof) -> Json:
 
 
 def absence_proofs(snapshot: Snapshot, wanted: Sequence[tuple[bytes, bytes]]) -> list[AbsenceProof]:
-    """Return proofs for pairs of address and tree, in order; raise ApiError for an address in its tree or V2 queue.
+    """Return proofs for pairs of address and tree, in order; raise RpcError for an address in its tree or V2 queue.
 
     The V1 forester asks for proofs of the addresses that wait in the queue.
     """
@@ -184,7 +185,7 @@ def is_queued(snapshot: Snapshot, tree: Tree, address: bytes) -> bool:
     return found.fetchone() is not None
 
 
-def already_exists(address: bytes) -> ApiError:
+def already_exists(address: bytes) -> RpcError:
     """Return the error for an address that exists."""
     return validation(f"Address {encode(address)} already exists")
 

@@ -119,7 +119,7 @@ def _state_queue(snapshot: Snapshot, tree: Tree, output: QueuePart | None, spent
 def _queued(
     snapshot: Snapshot, tree: Tree, part: QueuePart | None, column: str, head: int, element_bytes: int
 ) -> _Page[_Queued]:
-    """Return a page of whole batches, empty if none is requested; raise ApiError if its start was processed already."""
+    """Return a page of whole batches, empty if none is requested; raise RpcError if its start was processed already."""
     if part is None:
         return _Page([], 1, element_bytes)
     start = head if part.start_index is None else min(max(head, part.start_index), _LARGEST_INTEGER)
@@ -200,7 +200,7 @@ def _batch(part: QueuePart, usual: int) -> int:
 def _fitting(nodes: SparseTree, *pages: _Page[Queued]) -> list[list[Queued]]:
     """Return the part of each page that fits into one answer: pages grow alternately until the answer is long enough.
 
-    Raise ApiError if not even the first step fits. The caller's next page begins with what was omitted.
+    Raise RpcError if not even the first step fits. The caller's next page begins with what was omitted.
     """
     most_nodes = 2 * nodes.height + 1  # of one element, if it shares none with others
     if sum(len(page.elements) * (page.element_bytes + most_nodes * _NODE_BYTES) for page in pages) <= _MOST_BYTES:

@@ -1,27 +1,17 @@
 """JSON-RPC 2.0 over HTTP, on any path (forester/docs/reference/indexer.md, "Transport")."""
 
-import logging
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from localnet.access import LOOPBACK_ONLY, AccessRules, restrict
-from localnet.indexer.api.errors import (
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    SERVER_ERROR,
-    ApiError,
-)
 from localnet.indexer.api.service import Service
-from localnet.indexer.api.shapes import Json
 from localnet.indexer.faults import Faults
-
-_log = logging.getLogger(__name__)
+from localnet.json_rpc import SERVER_ERROR, Framing, RpcError
 
 _LARGEST_BODY = 10 * 1024 * 1024
-_LONGEST_BATCH = 100
+_FRAMING = Framing(longest_batch=100, fault=RpcError(SERVER_ERROR, "Internal server error"), answers_all=True)
 _COMPRESSED_FROM = 1024
 
 
@@ -52,8 +42,8 @@ class _Handler:
         """Return a handler of GET that calls a method without parameters."""
 
         async def handle(_: web.Request) -> web.Response:
-            body = await self._answer({"jsonrpc": "2.0", "id": None, "method": name})
-            return _respond(body, status=503 if "error" in body else 200)
+            body = await _FRAMING.answer_one({"jsonrpc": "2.0", "id": None, "method": name}, self._service.call)
+            return _respond(body, status=503 if body is None or "error" in body else 200)
 
         return handle
 
@@ -61,42 +51,7 @@ class _Handler:
         """Answer one call or several in an array; errors of calls are answers with status 200."""
         if self._faults.too_many_requests:
             return web.Response(status=429, text="Too Many Requests", headers={"Retry-After": "1"})
-        try:
-            content = msgspec.json.decode(await request.read())
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return _respond(_failure(None, ApiError(PARSE_ERROR, "Parse error")))
-        if isinstance(content, list):
-            if not 0 < len(content) <= _LONGEST_BATCH:
-                return _respond(_failure(None, ApiError(INVALID_REQUEST, "Invalid request")))
-            answer: Any = [await self._answer(call) for call in content]
-        else:
-            answer = await self._answer(content)
-        return _respond(answer)
-
-    async def _answer(self, call: object) -> Json:
-        if not isinstance(call, dict) or call.get("jsonrpc") != "2.0" or not isinstance(call.get("method"), str):
-            return _failure(None, ApiError(INVALID_REQUEST, "Invalid request"))
-        number = call.get("id")
-        if isinstance(number, (dict, list, bool)):
-            return _failure(None, ApiError(INVALID_REQUEST, "Invalid request"))
-        name = call["method"]
-        try:
-            result = await self._service.call(name, call.get("params"))
-        except ApiError as error:
-            if error.code not in (METHOD_NOT_FOUND, SERVER_ERROR):
-                _log.debug("%s: %s", name, error)
-            return _failure(number, error)
-        except Exception:  # noqa: BLE001 - the caller gets an answer without insides; the log has the rest
-            _log.exception("%s failed", name)
-            return _failure(number, ApiError(SERVER_ERROR, "Internal server error"))
-        return {"jsonrpc": "2.0", "result": result, "id": number}
-
-
-def _failure(number: object, error: ApiError) -> Json:
-    body: Json = {"code": error.code, "message": error.message}
-    if error.data is not None:
-        body["data"] = error.data
-    return {"jsonrpc": "2.0", "error": body, "id": number}
+        return _respond(await _FRAMING.answer(await request.read(), self._service.call))
 
 
 def _respond(body: Any, status: int = 200) -> web.Response:

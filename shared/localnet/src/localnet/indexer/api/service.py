@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from localnet.base58 import encode
 from localnet.indexer.api import params
 from localnet.indexer.api.accounts import find_unspent
-from localnet.indexer.api.errors import METHOD_NOT_FOUND, SERVER_ERROR, ApiError, internal, not_found, validation
+from localnet.indexer.api.errors import internal, not_found, validation
 from localnet.indexer.api.methods import METHODS
 from localnet.indexer.api.proofs import require_sound
 from localnet.indexer.api.shapes import Json, Snapshot, account_v2
@@ -19,6 +19,7 @@ from localnet.indexer.api.upstream import Node, Prover
 from localnet.indexer.api.validity import Statement, answer_v1, answer_v2, state_v1, state_v2
 from localnet.indexer.database.store import Store
 from localnet.indexer.database.trees import all_trees
+from localnet.json_rpc import METHOD_NOT_FOUND, SERVER_ERROR, RpcError
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Service:
         return frozenset(METHODS) | frozenset(self._special)
 
     async def call(self, name: str, given: object) -> Any:
-        """Return the result of a method; raise ApiError for an answer that is an error."""
+        """Return the result of a method; raise RpcError for an answer that is an error."""
         if self._settle is not None:
             await self._settle()
         special = self._special.get(name)
@@ -77,7 +78,7 @@ class Service:
             return await special(given)
         method = METHODS.get(name)
         if method is None:
-            raise ApiError(METHOD_NOT_FOUND, "Method not found")
+            raise RpcError(METHOD_NOT_FOUND, "Method not found")
         wanted = params.decode_params(given, method.params)
         return await self._read(lambda snapshot: method.answer(snapshot, wanted))
 
@@ -100,7 +101,7 @@ class Service:
         await self._read(_require_sound_trees)
         behind = await self._node.slot() - await self._slot(given)
         if behind > HEALTHY_LAG:
-            raise ApiError(SERVER_ERROR, f"Node is behind {behind} slots")
+            raise RpcError(SERVER_ERROR, f"Node is behind {behind} slots")
         return "ok"
 
     async def _liveness(self, _: object) -> None:

@@ -19,7 +19,7 @@ class Prover(Protocol):
     """Source of proofs."""
 
     async def prove(self, request: Json) -> Any:
-        """Return the proof as the prover's JSON; raise ApiError if there is none."""
+        """Return the proof as the prover's JSON; raise RpcError if there is none."""
 
 
 class Node(Protocol):
@@ -44,7 +44,7 @@ class HttpProver:
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
     async def prove(self, request: Json) -> Any:
-        """Return the proof; raise ApiError with the reason: no answer, a refusal, or another answer."""
+        """Return the proof; raise RpcError with the reason: no answer, a refusal, or another answer."""
         timeout = aiohttp.ClientTimeout(total=_PROVER_SECONDS)
         try:
             async with self._session.post(self._url, json=request, headers=self._headers, timeout=timeout) as response:

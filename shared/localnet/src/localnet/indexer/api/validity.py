@@ -93,7 +93,7 @@ def state_v2(snapshot: Snapshot, params: ValidityProofV2) -> Statement:
 
 
 def compressed(proof: Any) -> Json:
-    """Return the prover's proof in the bytes that programs accept. Raise ApiError if it is none."""
+    """Return the prover's proof in the bytes that programs accept. Raise RpcError if it is none."""
     try:
         points = compress_proof(msgspec.convert(proof, ProofJson))
     except ValueError:

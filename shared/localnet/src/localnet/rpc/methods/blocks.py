@@ -7,9 +7,10 @@ from solders.hash import Hash, ParseHashError
 from localnet.chain.blocks import Block
 from localnet.chain.network import SLOTS_PER_EPOCH, Network
 from localnet.chain.slots import BLOCKHASH_WINDOW
+from localnet.json_rpc import RpcError
 from localnet.rpc.commitment import context, reached, require_confirmed, require_slot, slot_at
 from localnet.rpc.encoding import TRANSACTION_ENCODINGS, Json, encode_entry, encode_meta, version_members
-from localnet.rpc.errors import BLOCK_NOT_AVAILABLE, SLOT_SKIPPED, RpcError, invalid
+from localnet.rpc.errors import BLOCK_NOT_AVAILABLE, SLOT_SKIPPED, invalid
 from localnet.rpc.params import Config, Params
 
 MAX_BLOCK_RANGE = 500_000
