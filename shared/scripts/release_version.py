@@ -31,7 +31,8 @@ class VersionsDiffer(Exception):
 def _places() -> dict[Path, str]:
     """Return the files with the version, and patterns whose first group is what precedes it."""
     places = {Path(member, "pyproject.toml"): r'(^version = "|"zkc-shared==)' for member in _MEMBERS}
-    return places | {Path(service, "deploy/chart/Chart.yaml"): r"(^(?:version|appVersion): )" for service in _SERVICES}
+    charts = {Path(service, "deploy/chart/Chart.yaml"): r"(^(?:version|appVersion): )" for service in _SERVICES}
+    return places | charts | {Path("prover/src/prover/versions.py"): r'(^VERSION = ")'}
 
 
 def files() -> list[Path]:

@@ -30,7 +30,6 @@ Time = Annotated[float, Meta(gt=0)]
 Gibibytes = Annotated[float, Meta(ge=0, le=2**30)]
 """Below a bound that is beyond all machines, and small enough for the kernel to count in bytes."""
 
-
 AnyGroup = TypeVar("AnyGroup", bound="Group")
 _BOOLEANS = dict.fromkeys(("yes", "y", "on", "t"), True) | dict.fromkeys(("no", "n", "off", "f"), False)
 """Words for true and false besides those of msgspec: true, false, 1 and 0."""
@@ -367,7 +366,7 @@ def _read(
 def _explained(error: DecodeError, kind: Any) -> str:
     if words := ", ".join(words_of(kind)):
         return f"expected one of {words}"
-    return str(error).replace("Expected", "expected").replace("`", "")
+    return re.sub(r"`| \| null|, got .*", "", str(error)).replace("Expected", "expected")
 
 
 def _converted(value: object, kind: Any) -> object:
@@ -380,6 +379,8 @@ def _converted(value: object, kind: Any) -> object:
     elif isinstance(value, str) and bool in (kind, *get_args(kind)):
         value = _BOOLEANS.get(value.lower(), value)
     found = convert(value, kind, strict=False, dec_hook=lambda wanted, text: wanted(text))
-    if found is None or (isinstance(found, float) and not math.isfinite(found)):  # msgspec reads null and inf
+    if found is None:
+        raise DecodeError("null is no value; leave the variable out")
+    if isinstance(found, float) and not math.isfinite(found):
         raise DecodeError("Expected finite number")
     return found

@@ -150,3 +150,60 @@ def test_settings__with_a_list_that_is_not_json__name_the_group(monkeypatch: pyt
     monkeypatch.setenv("PROVER_HTTP__CORS_ORIGINS", "word")
     with pytest.raises(SettingsInvalid, match=r"PROVER_HTTP.*not JSON"):
         load_settings()
+
+
+@pytest.mark.parametrize("value", ["true", "True", "1", "yes", "Y", "on", "t"])
+def test_boolean__in_any_spelling__is_read(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    opposite = {"true": "false", "True": "False", "1": "0", "yes": "no", "Y": "N", "on": "off", "t": "f"}[value]
+    monkeypatch.setenv("PROVER_KEYS__AUTO_DOWNLOAD", value)
+    monkeypatch.setenv("PROVER_LOG__JSON_LINES", opposite)
+    assert (load_settings().keys.auto_download, load_settings().log.json_lines) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("PROVER_KEYS__PREPARE", "perhaps", "expected bool"),
+        ("PROVER_LOG__JSON_LINES", "null", "null is no value"),
+        ("PROVER_PROVING__THREADS", "many", "expected int"),
+        ("PROVER_PROVING__THREADS", "", "expected int"),
+        ("PROVER_QUEUE__SLOTS", "101", "expected int <= 100"),
+        ("PROVER_HTTP__DRAIN_DELAY_S", "soon", "expected float"),
+        ("PROVER_HTTP__CORS_ORIGINS", "[1]", "expected str"),
+        ("PROVER_LOG__LEVEL", "loud", "expected one of debug, info, warning, error"),
+        ("PROVER_KEYS__PRELOAD", "some", "expected one of none, all, local-rpc"),
+        ("PROVER_KEYS__RUN_MODE", "", "expected one of local-rpc"),
+        ("PROVER_DEVICE", "gpu", "'gpu' is not cpu, cuda, cuda:N or auto"),
+    ],
+)
+def test_variable__with_a_malformed_value__is_named_with_what_is_expected(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, expected: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsInvalid, match=f"^{re.escape(f'{name}: {expected}')}") as caught:
+        load_settings()
+    assert caught.value.names == (name,)
+
+
+def test_settings__that_exclude_each_other__name_their_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVER_QUEUE__HEARTBEAT_S", "6")
+    with pytest.raises(SettingsInvalid, match=r"^PROVER_QUEUE: heartbeat_s must be at most half of lease_s$"):
+        load_settings()
+
+
+def test_variable__in_small_letters__counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("prover_http__cors_origins", '["https://a", "https://b"]')
+    assert load_settings().http.cors_origins == ("https://a", "https://b")
+
+
+def test_variable__without_a_group__is_unset_if_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PROVER_DEVICE", "PROVER_CUDA_LIBRARY", "PROVER_CUDA_BATCH"):
+        monkeypatch.setenv(name, "")
+    settings = load_settings()
+    assert (settings.policy, settings.cuda_library, settings.cuda_batch) == ("cpu", None, 64)
+
+
+def test_secret__is_in_no_representation() -> None:
+    settings = load_settings({"http": {"api_key": "the-key"}, "queue": {"url": "redis://:the-key@host"}})
+    assert settings.http.api_key.reveal() == "the-key"
+    assert "the-key" not in f"{settings} {settings!r} {settings.http.api_key} {settings.queue.url!r}"

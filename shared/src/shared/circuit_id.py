@@ -7,8 +7,9 @@ earlier key sets, which remain in use.
 import enum
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 KEY_SUFFIX = ".key"
 
@@ -29,8 +30,7 @@ class CircuitKind(enum.StrEnum):
         return self in (self.BATCH_APPEND, self.BATCH_UPDATE, self.BATCH_ADDRESS_APPEND)
 
 
-@dataclass(frozen=True, order=True)
-class CircuitId:
+class CircuitId(Struct, frozen=True, order=True):
     """Identity of a circuit.
 
     ``heights`` and ``sizes`` have one entry each, or two for combined circuits (state tree first).

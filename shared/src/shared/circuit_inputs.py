@@ -6,13 +6,14 @@ The compiler of circuits, the reader and the builders of requests, the checks be
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from math import prod
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.field import format_number
@@ -30,8 +31,7 @@ NON_INCLUSION_PART: Final = "NonInclusion_"
 """Beginnings of the names of a combined circuit's inputs."""
 
 
-@dataclass(frozen=True)
-class CircuitInput:
+class CircuitInput(Struct, frozen=True):
     """A named input of a circuit: a scalar, a vector or a matrix, by the number of ``[]`` in its ``member``.
 
     ``name`` is that of the reference's circuit. ``member`` is the path of the values in a request, as ``leaves[]`` or

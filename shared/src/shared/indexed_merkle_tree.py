@@ -10,8 +10,10 @@ starts with one; its indices of next elements are not hashed.
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.field import FIELD_BYTES, ZERO
 from shared.merkle_tree import MerkleTree, TreeFull, Write, require_element
@@ -36,8 +38,7 @@ class LowElementUnknown(LookupError):
     """The low element of a value is in a part of the tree that is not known here."""
 
 
-@dataclass(frozen=True)
-class Element:
+class Element(Struct, frozen=True):
     """An element: its index, its value, and index and value of the next larger one."""
 
     index: int
@@ -52,8 +53,7 @@ class Element:
         return hash2(self.value, self.next_value)
 
 
-@dataclass(frozen=True)
-class Absence:
+class Absence(Struct, frozen=True):
     """A proof that a value is not in the tree of this root: it is between ``low``, with its path, and the next one."""
 
     version: int
@@ -63,8 +63,7 @@ class Absence:
     path: tuple[bytes, ...]
 
 
-@dataclass(frozen=True)
-class Insertion:
+class Insertion(Struct, frozen=True):
     """An insertion of a value after ``low`` (as before the insertion), and its two writes."""
 
     value: bytes
@@ -73,8 +72,7 @@ class Insertion:
     new_write: Write
 
 
-@dataclass
-class _Step:
+class _Step(Struct):
     """State that reverts an insertion."""
 
     low: Element

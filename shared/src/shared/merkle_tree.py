@@ -10,9 +10,10 @@ leaves only.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Self
+
+from msgspec import Struct
 
 from shared.field import FIELD_BYTES, SCALAR_MODULUS, ZERO
 from shared.poseidon import hash2, hash_many
@@ -64,8 +65,7 @@ def root_of(leaf: bytes, index: int, path: Sequence[bytes]) -> bytes:
     return node
 
 
-@dataclass(frozen=True)
-class Write:
+class Write(Struct, frozen=True):
     """A replacement of one leaf; ``path`` (siblings, leaf level first) is that at the time of the write."""
 
     index: int
@@ -74,8 +74,7 @@ class Write:
     path: tuple[bytes, ...]
 
 
-@dataclass
-class _Stage:
+class _Stage(Struct):
     number: int
     next_index: int
     replaced: dict[int, bytes | None]

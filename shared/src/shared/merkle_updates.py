@@ -4,7 +4,8 @@ The work is C (shared/native/merkle/updates.h) and runs without the interpreter 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from shared._native import ffi, lib
 from shared.field import FIELD_BYTES
@@ -13,8 +14,7 @@ _FASTEST = lib.poseidon_runnable(0)
 _NO_MEMORY = 2 ** (8 * ffi.sizeof("size_t")) - 1
 
 
-@dataclass(frozen=True)
-class LeafUpdates:
+class LeafUpdates(Struct, frozen=True):
     """Replacements of the leaves at ``indices`` one after the other; elements have 32 bytes, paths go upwards.
 
     Bits of an index beyond the height do not count. ``siblings`` are the paths one after the other.

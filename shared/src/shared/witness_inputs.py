@@ -5,8 +5,9 @@ big-endian. The builders of batch requests write to the given tree: begin a stag
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.circuit_inputs import (
@@ -98,8 +99,7 @@ def public_inputs(request: ProofRequest) -> list[bytes]:
             return _merkle_public_inputs(request)
 
 
-@dataclass(frozen=True)
-class Membership:
+class Membership(Struct, frozen=True):
     """A proof that a leaf is in the tree of this root; ``path`` has the siblings from the leaf level upwards."""
 
     root: bytes
@@ -108,8 +108,7 @@ class Membership:
     path: tuple[bytes, ...]
 
 
-@dataclass(frozen=True)
-class SpentAccount:
+class SpentAccount(Struct, frozen=True):
     """An account to be nullified: its hash, its index, and the transaction that spends it."""
 
     account: bytes

@@ -8,8 +8,9 @@ import enum
 import mmap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from prover.cpu.cpu_count import available_cpus
 from prover.errors import KernelMisused
@@ -64,8 +65,7 @@ class BlindingMethod(enum.Enum):
     RERANDOMISED = lib.G16_BLINDING_RERANDOMISED
 
 
-@dataclass(frozen=True)
-class KeyInfo:
+class KeyInfo(Struct, frozen=True):
     """Description of a key file; names and meanings are those of g16_key_info."""
 
     kind: int
@@ -96,16 +96,14 @@ class KeyInfo:
     fold_bytes: int
 
 
-@dataclass(frozen=True)
-class KernelProof:
+class KernelProof(Struct, frozen=True):
     """Proof points (PROOF_BYTES, layout in groth16.h) and CPU seconds per stage."""
 
     points: bytes
     stage_seconds: Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class Witness:
+class Witness(Struct, frozen=True):
     """All wires, and the three sides of every constraint, 32 bytes per value."""
 
     wires: bytes
@@ -382,7 +380,7 @@ def kernel_version() -> str:
 
 
 def _key_info(info: Any) -> KeyInfo:
-    fields = {name: getattr(info, name) for name in KeyInfo.__dataclass_fields__ if name != "header"}
+    fields = {name: getattr(info, name) for name in KeyInfo.__struct_fields__ if name != "header"}
     return KeyInfo(header=tuple(info.header)[: info.header_words], **fields)
 
 

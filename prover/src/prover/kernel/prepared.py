@@ -3,8 +3,9 @@
 import math
 import mmap
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from prover.kernel._native import ffi, lib
 from prover.kernel.cancellation import CancelFlag
@@ -12,8 +13,7 @@ from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.status import check, new_error
 
 
-@dataclass(frozen=True)
-class PreparedInfo:
+class PreparedInfo(Struct, frozen=True):
     """Header of a prepared file: its size, and size and SHA-256 of the key file that it was made from.
 
     ``point_format`` is the value of a PointFormat, or a value that another version defines.
@@ -27,8 +27,7 @@ class PreparedInfo:
     source_sha256: bytes
 
 
-@dataclass(frozen=True)
-class FoldCheckpoint:
+class FoldCheckpoint(Struct, frozen=True):
     """Storage of the progress of folding: a mapped file that outlives the process.
 
     ``data`` is shared, writable, of ``fold_checkpoint_bytes`` bytes, and initially zeros. States are at least

@@ -2,9 +2,10 @@
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from prover.errors import KeyUnavailable, ProverError, SettingsInvalid, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
@@ -48,8 +49,7 @@ class Verdict(enum.StrEnum):
         return self not in (Verdict.GOOD, Verdict.UNLISTED)
 
 
-@dataclass(frozen=True)
-class KeyReport:
+class KeyReport(Struct, frozen=True):
     """The verdict on one key; ``detail`` names the fault, or the checks that passed."""
 
     circuit: CircuitId

@@ -7,8 +7,9 @@ constraints.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct, field
 
 from prover.errors import MalformedRequest, ShapeMismatch
 from shared.circuit_id import CircuitId, CircuitKind
@@ -25,8 +26,7 @@ _PARALLEL_ARRAYS: Final = {
 """Arrays of batches that must be equally long."""
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """Input values of one proof, 32 bytes each: all ``inputs``, which begin with the ``public_inputs``.
 
     ``reduced`` holds JSON paths of numbers outside the field, which were reduced modulo r.
@@ -45,8 +45,7 @@ class _Column(NamedTuple):
     lengths: list[int]
 
 
-@dataclass
-class UncheckedAssignment:
+class UncheckedAssignment(Struct):
     """Values whose numbers are parsed and whose array lengths are not checked yet."""
 
     columns: list[_Column] = field(default_factory=list)

@@ -6,8 +6,9 @@ The CPU is here; GPUs are in ``prover.proving.gpu``, which only ``device_selecti
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from prover.errors import DeviceUnavailable, SelfVerificationFailed
 from prover.kernel.cancellation import CancelFlag
@@ -20,8 +21,7 @@ from prover.proving.request import ProofTask
 _FAILURE_KEPT_S = 60.0
 
 
-@dataclass(frozen=True)
-class DeviceChoice:
+class DeviceChoice(Struct, frozen=True):
     """Device policy that was requested (cpu, cuda, auto), device that was selected (cpu, cuda), and the reason.
 
     ``cause`` is a label of the metric, ``reason`` a sentence.
@@ -36,8 +36,7 @@ class DeviceChoice:
 _CPU_CHOICE: Final = DeviceChoice(CPU, CPU, "asked", "proofs are made on the CPU (--device)")
 
 
-@dataclass(frozen=True)
-class DeviceReport:
+class DeviceReport(Struct, frozen=True):
     """Properties of a device other than the CPU, its memory in bytes, and the keys on it.
 
     ``driver`` is the version that its driver supports; ``problem`` is the reason for which it is not used now.

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from prover.errors import ProofFailed, SelfVerificationFailed, WitnessRejected
 from prover.kernel.cancellation import CancelFlag
@@ -25,8 +26,7 @@ class UnverifiedProof(NamedTuple):
     batch: int = 1
 
 
-@dataclass
-class Timings:
+class Timings(Struct):
     """Seconds spent on one proof; ``stages`` but the witness are summed over threads.
 
     For ``batch`` proofs of one call, ``prove_s`` is the time of the call and ``stages`` are an equal share.
@@ -40,8 +40,7 @@ class Timings:
     batch: int = 1
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """A verified proof: its points, its JSON body and its timings."""
 
     circuit: CircuitId

@@ -4,8 +4,9 @@ These checks need no key and no proof.
 """
 
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from prover.errors import BodyTooLarge, CircuitNotPublished, CircuitUnknown, MalformedRequest
 from prover.proving.assignment import Assignment, read_numbers, read_public_numbers
@@ -40,8 +41,7 @@ _PREFIX = {
 }
 
 
-@dataclass(frozen=True)
-class ProofTask:
+class ProofTask(Struct, frozen=True):
     """A well-formed request: its circuit and its inputs."""
 
     circuit: CircuitId

@@ -1,10 +1,9 @@
 """Statements of proofs, by which jobs and their results are recognized."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """A statement of a proof: the name of its circuit, and its public inputs of 32 bytes each."""
 
     circuit: str

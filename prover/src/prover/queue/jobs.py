@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from prover.proving.statement import Statement
 from prover.queue.circuit_queues import CircuitQueue, Network
@@ -24,8 +25,7 @@ class JobState(enum.StrEnum):
         return self in (self.COMPLETED, self.FAILED)
 
 
-@dataclass(frozen=True)
-class Submission:
+class Submission(Struct, frozen=True):
     """A request on its way into the queue."""
 
     circuit_type: str
@@ -54,8 +54,7 @@ class Submission:
         return Statement(self.circuit, self.public_inputs)
 
 
-@dataclass(frozen=True)
-class SubmissionResult:
+class SubmissionResult(Struct, frozen=True):
     """Job of a submitted request."""
 
     job_id: str
@@ -64,8 +63,7 @@ class SubmissionResult:
     """True if the job existed before: an equal body is live, finished, or failed by its own fault."""
 
 
-@dataclass(frozen=True)
-class JobStatus:
+class JobStatus(Struct, frozen=True):
     """A job without its body. Times are Unix seconds of the Redis server."""
 
     job_id: str
@@ -92,8 +90,7 @@ class JobStatus:
     """Statement to prove; None if the record does not agree with the id, and for a request without a statement."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A job leased to a worker; the lease ends unless ``JobStore.heartbeat`` renews it."""
 
     job_id: str
@@ -163,8 +160,7 @@ class EventKind(enum.Enum):
     """No instance can have written entries of arq's queues; of no job."""
 
 
-@dataclass(frozen=True)
-class JobEvent:
+class JobEvent(Struct, frozen=True):
     """One event of a job, for metrics and logs."""
 
     kind: EventKind
@@ -179,8 +175,7 @@ class JobEvent:
     """For WAKE_UPS_REMOVED: their number."""
 
 
-@dataclass(frozen=True)
-class CircuitQueueStats:
+class CircuitQueueStats(Struct, frozen=True):
     """Counts of one circuit queue."""
 
     waiting: int
@@ -202,8 +197,7 @@ class CircuitQueueStats:
     """Entries of its arq queue."""
 
 
-@dataclass(frozen=True)
-class QueueStats:
+class QueueStats(Struct, frozen=True):
     """Counts of all circuit queues at one moment."""
 
     queues: Mapping[CircuitQueue, CircuitQueueStats]

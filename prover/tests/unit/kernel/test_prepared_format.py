@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from golden_vectors import load
+from msgspec.structs import asdict
 from prepared_file import (
     HEADER,
     HEADER_FIELDS,
@@ -170,8 +171,8 @@ def test_key__opened_from_its_prepared_key__describes_itself_alike(
 ) -> None:
     with engine.load_key(KEYS[generation]) as plain, opened(engine, files[generation]) as mapped:
         differing = {"resident_bytes", "mapped_bytes"}
-        assert {k: v for k, v in vars(mapped.info).items() if k not in differing} == {
-            k: v for k, v in vars(plain.info).items() if k not in differing
+        assert {k: v for k, v in asdict(mapped.info).items() if k not in differing} == {
+            k: v for k, v in asdict(plain.info).items() if k not in differing
         }
         assert (plain.is_prepared, plain.mapped_bytes) == (False, 0)
         assert (mapped.is_prepared, mapped.mapped_bytes) == (True, len(files[generation]))

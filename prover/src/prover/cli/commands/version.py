@@ -2,10 +2,10 @@
 
 import click
 
-from prover.versions import INTERFACE_VERSION, own_version
+from prover.versions import INTERFACE_VERSION, VERSION
 
 
 @click.command()
 def version() -> None:
     """Print the version of the interface and of this program."""
-    click.echo(f"{INTERFACE_VERSION} (zkc-prover {own_version()})")
+    click.echo(f"{INTERFACE_VERSION} (zkc-prover {VERSION})")

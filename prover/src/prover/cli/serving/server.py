@@ -27,7 +27,7 @@ from prover.keys.verify import accepted_digests
 from prover.observability.metrics import Metrics
 from prover.proving.device_selection import open_devices
 from prover.settings import KeySettings, Settings
-from prover.versions import INTERFACE_VERSION, own_version
+from prover.versions import INTERFACE_VERSION, VERSION
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
 from shared.metrics import new_registry
@@ -87,7 +87,7 @@ async def run_server(settings: Settings) -> int:
         if not keys.installed() and fetch is None:
             _log.warning("keys_missing", keys_dir=str(keys.directory.absolute()), remedy=_NO_KEYS_REMEDY)
         metrics.active_threads.set(engine.threads)
-        metrics.build_info.labels(own_version(), INTERFACE_VERSION, kernel_version(), engine.backend).set(1)
+        metrics.build_info.labels(VERSION, INTERFACE_VERSION, kernel_version(), engine.backend).set(1)
         metrics_server = start_metrics_server(state, registry)
         _freeze_collector()
         try:

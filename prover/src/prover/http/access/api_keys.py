@@ -8,8 +8,9 @@ import hashlib
 import hmac
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from prover.errors import SettingsInvalid
 from prover.settings import HttpSettings
@@ -37,8 +38,7 @@ class Role(enum.Enum):
     ADMIN = "admin"
 
 
-@dataclass(frozen=True)
-class ApiKey:
+class ApiKey(Struct, frozen=True):
     """One key; ``digest`` is the SHA-256 of its text."""
 
     name: str

@@ -5,9 +5,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from aiohttp import web
+from msgspec import Struct
 
 from prover.errors import BodyTooLarge, BodyTooSlow, MalformedRequest, TryAgainLater
 from prover.proving.request import compact, read_envelope
@@ -108,8 +108,7 @@ async def read_body(request: web.Request, limits: HttpSettings, lease: BodyLease
     return await asyncio.to_thread(b"".join, chunks)
 
 
-@dataclass(frozen=True)
-class ExaminedBody:
+class ExaminedBody(Struct, frozen=True):
     """A body with its SHA-256 and its envelope, which has the other members undecoded."""
 
     digest: bytes

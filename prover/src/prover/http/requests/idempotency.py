@@ -8,7 +8,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from prover.errors import IdempotencyKeyReused, MalformedRequest
 
@@ -21,8 +22,7 @@ Name = tuple[str, str]
 """Name of the API key, or without keys the address of the client, and the Idempotency-Key that it chose."""
 
 
-@dataclass
-class _Entry:
+class _Entry(Struct):
     digest: bytes
     expires: float
     answer: bytes | None = None

@@ -9,7 +9,7 @@ from aiohttp import web
 from prover.http.state import STATE
 from prover.kernel.engine import kernel_version
 from prover.proving.devices import Devices
-from prover.versions import INTERFACE_VERSION, own_version
+from prover.versions import INTERFACE_VERSION, VERSION
 
 OPENAPI_DOCUMENT: web.AppKey[Callable[[], bytes]] = web.AppKey("openapi_document")
 """Returns the body of ``/openapi.json``. It is composed from the routes, so the application sets it."""
@@ -75,7 +75,7 @@ async def version(request: web.Request) -> web.Response:
     """Answer with versions and devices."""
     python = ".".join(map(str, sys.version_info[:3]))
     device = _device_state(request.app[STATE].devices)
-    return _json(Version(INTERFACE_VERSION, own_version(), kernel_version(), python, device))
+    return _json(Version(INTERFACE_VERSION, VERSION, kernel_version(), python, device))
 
 
 def _device_state(devices: Devices) -> DeviceState:

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from aiohttp import web
+from msgspec import Struct
 
 from prover.errors import Cancelled, CircuitDisabled, ProofTimedOut, ProverError, TryAgainLater
 from prover.http.request_fields import CIRCUIT_TYPE
@@ -14,8 +14,7 @@ from prover.observability.metrics import UNKNOWN_CIRCUIT
 from shared.circuit_id import CircuitKind
 
 
-@dataclass
-class RequestCount:
+class RequestCount(Struct):
     """Outcome of one request, which its handler sets when it has an answer."""
 
     outcome: str = "error"

@@ -4,9 +4,9 @@ The routes of the queue exist only with one.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from aiohttp import web
+from msgspec import Struct
 
 from prover.http.routes import about, jobs, submit
 from prover.http.routes import queue as queue_routes
@@ -14,8 +14,7 @@ from prover.http.routes.probes import health
 from prover.http.routes.prove import prove
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(Struct, frozen=True):
     """A route and its handler."""
 
     method: str

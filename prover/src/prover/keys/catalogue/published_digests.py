@@ -7,11 +7,11 @@ developers, under their earlier names.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from prover.errors import SettingsInvalid
 
@@ -24,8 +24,7 @@ _LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?([^\s/\\]+)", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
-@dataclass(frozen=True)
-class ExpectedFile:
+class ExpectedFile(Struct, frozen=True):
     """Facts of a published key file: ``sha256`` in lower-case hex, ``size`` in bytes, None if unknown."""
 
     name: str
@@ -72,7 +71,7 @@ def read_pinned_manifest(path: Path) -> Expectations:
 @cache
 def published_keys() -> Expectations:
     """Return the files of the built-in manifest."""
-    return _parse_manifest(resources.files(__package__).joinpath(PUBLISHED_MANIFEST).read_bytes())
+    return _parse_manifest(Path(__file__).with_name(PUBLISHED_MANIFEST).read_bytes())
 
 
 def _parse_manifest(text: bytes) -> Expectations:

@@ -7,7 +7,7 @@ unknown to an instance without keys, so all of them count.
 import base64
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -28,5 +28,5 @@ def published_verifying_keys(circuit: CircuitId) -> tuple[bytes, ...]:
 
 @cache
 def _keys() -> Mapping[str, Mapping[str, str]]:
-    file = resources.files(__package__).joinpath("published_verifying_keys.json")
+    file = Path(__file__).with_name("published_verifying_keys.json")
     return msgspec.json.decode(file.read_bytes(), type=_File).keys

@@ -1,16 +1,16 @@
 """The circuits of an instance or a command, selected by run mode and by name."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS, circuits_named, smallest_first
 from prover.keys.catalogue.run_modes import KeySet, RunMode, circuits_of
 from shared.circuit_id import CircuitId
 
 
-@dataclass(frozen=True)
-class CircuitSelection:
+class CircuitSelection(Struct, frozen=True):
     """A set of circuits; None excludes no circuit."""
 
     circuits: frozenset[CircuitId] | None

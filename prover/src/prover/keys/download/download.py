@@ -40,7 +40,7 @@ from prover.keys.files.atomic_file import atomic_file
 from prover.keys.files.key_folder import FileIdentity, file_identity, find_key
 from prover.keys.files.provenance import sha256_of_file
 from prover.loopback import is_loopback
-from prover.versions import own_version
+from prover.versions import VERSION
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
 
@@ -164,7 +164,7 @@ class _Download:
         except TransferFailed as error:
             raise KeyDownloadFailed(self._explained(error)) from error
         timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_S, sock_read=self._source.silence_s, total=None)
-        headers = {"Accept-Encoding": "identity", "User-Agent": f"zkc-prover/{own_version()}"}
+        headers = {"Accept-Encoding": "identity", "User-Agent": f"zkc-prover/{VERSION}"}
         # aiohttp's own context may be without certificates (prover.cli.command).
         connector = aiohttp.TCPConnector(ssl=await asyncio.to_thread(ssl.create_default_context))
         if pinned is None and self._base.scheme == "http" and not is_loopback(self._base.host or ""):

@@ -2,8 +2,9 @@
 
 import hashlib
 import struct
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from prover.kernel.engine import KeyInfo, LoadedKey, Readable
 from shared.circuit_id import CircuitId, CircuitKind
@@ -28,8 +29,7 @@ PRELUDE_BYTES = _DOMAIN_BYTES + 1
 """Bytes after the wrapper that identify the format version."""
 
 
-@dataclass(frozen=True)
-class KeyDescription:
+class KeyDescription(Struct, frozen=True):
     """Circuit, format version and sizes of a loaded key file; ``circuit`` is None for an unknown circuit."""
 
     circuit: CircuitId | None

@@ -3,9 +3,10 @@
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from prover.errors import KeyMissing, KeyUnavailable, MisnamedKey, UnsupportedKey
 from prover.kernel.engine import LoadedKey
@@ -32,16 +33,14 @@ def find_key(directory: Path, circuit: CircuitId) -> Path:
     raise KeyMissing(circuit.key_file, MISSING_REMEDY)
 
 
-@dataclass(frozen=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True):
     """An entry named like a key that is not a readable file; ``fault`` says what it is."""
 
     path: Path
     fault: str
 
 
-@dataclass(frozen=True)
-class FolderKeys:
+class FolderKeys(Struct, frozen=True):
     """The keys of a folder by the circuit in their names."""
 
     files: Mapping[CircuitId, Path]

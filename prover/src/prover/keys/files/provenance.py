@@ -6,9 +6,11 @@ The format of key files has no field for it, and readers of the format would fai
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from prover.errors import SettingsInvalid
 from prover.kernel.engine import Readable
@@ -19,8 +21,7 @@ RECORD_SUFFIX = ".json"
 _DIGEST_STEP = 2**24
 
 
-@dataclass(frozen=True)
-class KeyRecord:
+class KeyRecord(Struct, frozen=True):
     """A locally made key. ``size`` in bytes and ``sha256`` in hex are those of the key file.
 
     ``development``: its secrets existed in one process. ``seeded``: they are derived from a seed that others may know.

@@ -14,9 +14,10 @@ import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from prover.errors import KeyUnavailable, MalformedKey, OutOfMemory, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
@@ -63,8 +64,7 @@ class _UntrustedOwner(Exception):
     """A prepared key that is not trusted here, but may be of use to other users."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True):
     """Status and digest of a key file at the time when its bytes were read."""
 
     stat: os.stat_result

@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from prover.errors import (
     Cancelled,
@@ -63,8 +64,7 @@ _Version = tuple[FileIdentity, prepared_keys.Digests]
 """Identity of a key file and its accepted digests: a failure is remembered for both."""
 
 
-@dataclass(frozen=True)
-class _Failure:
+class _Failure(Struct, frozen=True):
     version: _Version
     error: KeyUnavailable
 

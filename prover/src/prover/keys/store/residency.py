@@ -1,15 +1,15 @@
 """Decisions on the keys in memory and on evictions, made under the lock of the key store."""
 
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from itertools import count
+
+from msgspec import Struct, field
 
 from prover.kernel.engine import LoadedKey
 from shared.circuit_id import CircuitId
 
 
-@dataclass(eq=False)
-class Slot:
+class Slot(Struct, eq=False):
     """The key of one circuit, loading or loaded; ``bytes`` are reserved for it or used by it."""
 
     circuit: CircuitId

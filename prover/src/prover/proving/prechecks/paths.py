@@ -1,14 +1,14 @@
 """Merkle paths of a request, hashed level by level in batches."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from shared.field import FIELD_BYTES
 from shared.poseidon import hash_many
 
 
-@dataclass(frozen=True)
-class Path:
+class Path(Struct, frozen=True):
     """The siblings of a leaf from the leaf upwards, 32 bytes each; bits of ``index`` beyond the path do not count."""
 
     index: int
