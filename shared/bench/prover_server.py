@@ -20,7 +20,7 @@ from process_figures import ProcessFigures
 OURS = str(Path(sys.executable).with_name("prover"))
 START_DEADLINE_S = 600.0
 STOP_DEADLINE_S = 60.0
-HEALTH_EVERY_S = 0.02
+HEALTH_EVERY_S = 0.005
 
 
 @dataclass(frozen=True)
