@@ -12,9 +12,7 @@ from solders.pubkey import Pubkey
 
 from forester.chain.programs.compressed_address import compressed_address
 from forester.chain.programs.compression import (
-    ClosedAccount,
     CompressedLocation,
-    CompressibleProgram,
     compress_and_close,
     compress_mint,
     compress_program_accounts,
@@ -138,12 +136,8 @@ class TokenAccountCloser(AccountCloser):
     def instructions(self, accounts: Sequence[Located], output_queue: Pubkey, epoch: int) -> list[Instruction]:
         """Return one instruction for all."""
         found: list[TokenAccount] = [item.account for item in accounts]
-        closed = [
-            ClosedAccount(item.address, item.mint, item.compressed_owner, item.rent_sponsor, item.delegate)
-            for item in found
-        ]
         forester = Forester.registered(self._payer, self._derivation, epoch)
-        return [compress_and_close(forester, output_queue, found[0].compression_authority, closed)]
+        return [compress_and_close(forester, output_queue, found[0].compression_authority, found)]
 
 
 class _LocatingCloser(AccountCloser):
@@ -251,13 +245,9 @@ class ProgramAccountCloser(_LocatingCloser):
         """Return one instruction for all."""
         if self._config is None:
             return []
-        config = self._config
-        owner = CompressibleProgram(
-            self.source.program, config.address, config.rent_sponsor, config.compression_authority
-        )
         locations = [item.location for item in accounts if item.location is not None]
         addresses = [item.account.address for item in accounts]
-        return [compress_program_accounts(self._payer, owner, addresses, locations, output_queue)]
+        return [compress_program_accounts(self._payer, self._config, addresses, locations, output_queue)]
 
 
 def _location_of(validity: Validity) -> CompressedLocation:

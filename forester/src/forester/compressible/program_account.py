@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from solders.pubkey import Pubkey
 
 from forester.chain import bounds
+from forester.chain.programs.compression import CompressibleProgram
 from forester.chain.rpc_client import Account
 from forester.compressible.rent import RentState, rent_exemption
 from forester.errors import MalformedAccount
@@ -37,12 +38,9 @@ class ProgramAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramConfig:
+class ProgramConfig(CompressibleProgram):
     """Configuration of a program's compressible accounts; ``address_tree`` is the tree of their addresses."""
 
-    address: Pubkey
-    rent_sponsor: Pubkey
-    compression_authority: Pubkey
     address_tree: Pubkey
 
 
@@ -75,4 +73,4 @@ def decode_program_config(program: Pubkey, account: Account) -> ProgramConfig:
     kind, version, sponsor, authority, trees, tree = _CONFIG.unpack_from(account.data)
     if (kind, version, trees) != (_CONFIG_DISCRIMINATOR, _CONFIG_VERSION, 1):
         raise MalformedAccount(f"configuration {account.address} of {program} has version {version}: {wanted}")
-    return ProgramConfig(account.address, Pubkey(sponsor), Pubkey(authority), Pubkey(tree))
+    return ProgramConfig(program, account.address, Pubkey(sponsor), Pubkey(authority), Pubkey(tree))

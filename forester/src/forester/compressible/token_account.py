@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from solders.pubkey import Pubkey
 
+from forester.chain.programs.compression import ClosedAccount
 from forester.chain.rpc_client import Account
 from forester.compressible.compression_info import INFO_BYTES, CompressionInfo, decode_compression_info
 from forester.compressible.rent import RentState
@@ -30,20 +31,14 @@ _ACCOUNT = "compressible token account"
 
 
 @dataclass(frozen=True, slots=True)
-class TokenAccount:
+class TokenAccount(ClosedAccount):
     """A compressible token account.
 
-    ``compressed_owner`` owns the compressed account: the owner, or the account itself if its extension has that flag.
     ``is_extended`` says that the compressed account has an extension: the programs accept only transactions in which
     all or none of the accounts have one.
     """
 
-    address: Pubkey
-    mint: Pubkey
-    compressed_owner: Pubkey
-    delegate: Pubkey | None
     compression_authority: Pubkey
-    rent_sponsor: Pubkey
     rent: RentState
     is_associated: bool
     is_extended: bool = False
@@ -75,7 +70,7 @@ def decode_token_account(account: Account) -> TokenAccount | None:
     return TokenAccount(
         address=account.address,
         mint=Pubkey(mint),
-        compressed_owner=account.address if info.to_itself else Pubkey(owner),
+        owner=account.address if info.to_itself else Pubkey(owner),
         delegate=Pubkey(delegate) if has_delegate else None,
         compression_authority=info.authority,
         rent_sponsor=info.rent_sponsor,

@@ -37,7 +37,6 @@ from solders.transaction import VersionedTransaction
 from forester.chain.programs import registry
 from forester.chain.programs.addresses import COMPRESSED_TOKEN
 from forester.chain.programs.compression import (
-    ClosedAccount,
     CompressedLocation,
     claim,
     compress_and_close,
@@ -141,8 +140,7 @@ async def test_token_accounts__around_the_border__are_compressed_and_claimed_as_
 
 def closes(kit: Kit, forester: Forester, found: TokenAccount) -> bool:
     """Return whether the programs close an account now."""
-    row = ClosedAccount(found.address, found.mint, found.compressed_owner, found.rent_sponsor)
-    work = compress_and_close(forester, OUTPUT_QUEUE, found.compression_authority, [row])
+    work = compress_and_close(forester, OUTPUT_QUEUE, found.compression_authority, [found])
     error, _ = simulated(kit, work, found.address)
     return error is None
 

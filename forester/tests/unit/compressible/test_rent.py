@@ -97,7 +97,7 @@ def test_token_account__decoded__has_what_the_instruction_names(*, delegated: bo
     assert (found.address, found.mint, found.compression_authority, found.rent_sponsor) == (
         *(ADDRESS, MINT, AUTHORITY, SPONSOR),
     )
-    assert found.compressed_owner == (ADDRESS if to_itself else OWNER)
+    assert found.owner == (ADDRESS if to_itself else OWNER)
     assert found.delegate == (DELEGATE if delegated else None)
     assert found.rent == RentState(272, 2_011_800, 2_000_000, 5, 128, 11_000, 1)
 

@@ -37,13 +37,16 @@ _FIXED = (
 
 @dataclass(frozen=True)
 class ClosedAccount:
-    """A token account to close, with the accounts that the program looks up for it."""
+    """A token account to close, with the accounts that the program looks up for it.
+
+    ``owner`` is that of the compressed account: the owner, or the account itself if its extension has that flag.
+    """
 
     address: Pubkey
     mint: Pubkey
     owner: Pubkey
     rent_sponsor: Pubkey
-    delegate: Pubkey | None = None
+    delegate: Pubkey | None
 
 
 def compress_and_close(
