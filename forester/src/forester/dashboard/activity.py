@@ -9,11 +9,9 @@ from typing import Annotated, Any
 import msgspec
 
 from forester.errors import MalformedAnswer
+from forester.observability.work_records import Short, Text, TransactionRecord
 
-_SHORT, _LONG, _MANY = 128, 2000, 2000
-
-Short = Annotated[str, msgspec.Meta(max_length=_SHORT)]
-Text = Annotated[str, msgspec.Meta(max_length=_LONG)]
+_MANY = 2000
 
 
 class ProblemFacts(msgspec.Struct, frozen=True):
@@ -44,18 +42,6 @@ class BatchFacts(msgspec.Struct, frozen=True):
     state: Short
     times: dict[Short, float]
     signature: Short | None = None
-    slot: int | None = None
-    detail: Text | None = None
-
-
-class TransactionFacts(msgspec.Struct, frozen=True):
-    """A signed transaction; ``outcome`` is None while it is unknown."""
-
-    signature: Short
-    purpose: Short
-    lamports: int
-    at: float
-    outcome: Short | None = None
     slot: int | None = None
     detail: Text | None = None
 
@@ -109,7 +95,7 @@ class ActivityDocument(msgspec.Struct, frozen=True):
     problems: Annotated[list[ProblemFacts], msgspec.Meta(max_length=128)]
     trees: Annotated[list[TreeFacts], msgspec.Meta(max_length=_MANY)]
     batches: Annotated[list[BatchFacts], msgspec.Meta(max_length=_MANY)]
-    transactions: Annotated[list[TransactionFacts], msgspec.Meta(max_length=_MANY)]
+    transactions: Annotated[list[TransactionRecord], msgspec.Meta(max_length=_MANY)]
     money: MoneyFacts
     services: Annotated[list[ServiceFacts], msgspec.Meta(max_length=32)]
     compressed_lamports: int = 0

@@ -10,7 +10,6 @@ from forester.dashboard.activity import (
     MoneyFacts,
     ProblemFacts,
     ServiceFacts,
-    TransactionFacts,
     TreeFacts,
 )
 from forester.observability.health import HealthBoard
@@ -56,12 +55,7 @@ def own_activity(
             )
             for item in metrics.work.batches
         ],
-        transactions=[
-            TransactionFacts(
-                *(item.signature, item.purpose, item.lamports, round(item.at, 3), item.outcome, item.slot, item.detail)
-            )
-            for item in metrics.work.transactions
-        ],
+        transactions=list(metrics.work.transactions),
         money=_money(payer, metrics, budget),
         services=[_service(record) for record in metrics.services.records],
         compressed_lamports=total(metrics.compression_lamports),

@@ -8,12 +8,20 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Annotated
+
+import msgspec
+from msgspec import structs
 
 from forester.redaction import mask
 
 MAXIMUM_BATCHES = 128
 MAXIMUM_TRANSACTIONS = 64
 _DETAIL_LENGTH = 300
+
+Short = Annotated[str, msgspec.Meta(max_length=128)]
+Text = Annotated[str, msgspec.Meta(max_length=2000)]
+"""Texts of the document: another process's may be of any length."""
 
 
 class BatchState(enum.Enum):
@@ -47,17 +55,19 @@ class BatchRecord:
     detail: str | None = None
 
 
-@dataclass
-class TransactionRecord:
-    """A signed transaction: base58 signature, cost in lamports; ``outcome`` is None while it is unknown."""
+class TransactionRecord(msgspec.Struct, frozen=True):
+    """A signed transaction, as the activity document has it.
 
-    signature: str
-    purpose: str
+    ``signature`` in base58, cost in lamports, Unix seconds; ``outcome`` is None while it is unknown.
+    """
+
+    signature: Short
+    purpose: Short
     lamports: int
     at: float
-    outcome: str | None = None
+    outcome: Short | None = None
     slot: int | None = None
-    detail: str | None = None
+    detail: Text | None = None
 
 
 class WorkRecords:
@@ -112,7 +122,7 @@ class WorkRecords:
 
     def signed(self, signature: str, purpose: str, subject: str, lamports: int) -> None:
         """Record a transaction before it is sent. ``subject`` is the tree whose sent batches it carries."""
-        self._transactions[signature] = TransactionRecord(signature, purpose, lamports, self._clock())
+        self._transactions[signature] = TransactionRecord(signature, purpose, lamports, round(self._clock(), 3))
         while len(self._transactions) > MAXIMUM_TRANSACTIONS:
             self._transactions.popitem(last=False)
         self.carried(signature, subject)
@@ -127,5 +137,5 @@ class WorkRecords:
         """Record the outcome of a transaction, in the words of the metric of failures."""
         record = self._transactions.get(signature)
         if record is not None:
-            record.outcome, record.slot = outcome, slot
-            record.detail = None if detail is None else mask(detail)[:_DETAIL_LENGTH]
+            detail = None if detail is None else mask(detail)[:_DETAIL_LENGTH]
+            self._transactions[signature] = structs.replace(record, outcome=outcome, slot=slot, detail=detail)

@@ -21,7 +21,6 @@ from forester.dashboard.activity import (
     ActivityDocument,
     ProblemFacts,
     ServiceFacts,
-    TransactionFacts,
     TreeFacts,
     read_activity,
 )
@@ -30,6 +29,7 @@ from forester.dashboard.tree_rows import MAXIMUM_ROWS, Choice
 from forester.dashboard.view import ForesterView, Inputs, View, view_of
 from forester.errors import MalformedAnswer
 from forester.network_status.state import NetworkState
+from forester.observability.work_records import TransactionRecord
 
 RENDERER = Renderer()
 HOSTILE = "<script>alert(1)</script>\"' onload=x javascript:alert(2) {{ 7*7 }}"
@@ -72,7 +72,7 @@ def hostile_inputs(text: str) -> Inputs:
         problems=[ProblemFacts(text[:128], text, NOW - 60, text[:128])],
         trees=[TreeFacts(str(STATE_V2), 3, 500.0, text[:128])],
         batches=[batch(tree=text[:128], circuit=text[:128], state=text[:128], signature=text[:128], detail=text)],
-        transactions=[TransactionFacts(text[:128], text[:128], 5000, NOW, text[:128], 3, text)],
+        transactions=[TransactionRecord(text[:128], text[:128], 5000, NOW, text[:128], 3, text)],
         services=[ServiceFacts(text[:128], text[:128], True, True, 3, error=text, failed_at=NOW, failing_since=NOW)],
     )
     document = msgspec.structs.replace(
