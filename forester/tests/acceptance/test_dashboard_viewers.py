@@ -118,7 +118,7 @@ async def watched(net: Localnet, folder: Path) -> None:
         daemon = Daemon(services, board, watcher.worked, watcher.probes, watcher.compressible)
         limit_pauses()  # as ``forester start``
         running = asyncio.create_task(daemon.run(shutdown))
-        while not any(item.state.value == "confirmed" for item in metrics.work.batches):  # noqa: ASYNC110 - records
+        while not any(item.state == "confirmed" for item in metrics.work.batches):  # noqa: ASYNC110 - records
             await asyncio.sleep(0.2)
         alone = await ticks(WATCHED_S)
         began = time.process_time()

@@ -7,19 +7,20 @@ from typing import Any
 
 from network_states import FORESTERS, network
 
-from forester.dashboard.activity import ActivityDocument, BatchFacts, MoneyFacts, ServiceFacts, TreeFacts
+from forester.dashboard.activity import ActivityDocument, MoneyFacts, ServiceFacts, TreeFacts
 from forester.dashboard.explorer import Explorer
 from forester.dashboard.view import ForesterView, Inputs
 from forester.network_status.flows import QueueFlows
 from forester.network_status.pace import SlotPace
 from forester.network_status.snapshot import Snapshot
 from forester.network_status.state import NetworkState
+from forester.observability.work_records import BatchRecord
 
 NOW = 1_700_000_000.0
 PAYER = str(FORESTERS[0])
 
 
-def batch(**changes: Any) -> BatchFacts:
+def batch(**changes: Any) -> BatchRecord:
     known: dict[str, Any] = {
         "tree": "tree",
         "circuit": "append",
@@ -30,7 +31,7 @@ def batch(**changes: Any) -> BatchFacts:
         "signature": "5igNature",
         "slot": 540,
     }
-    return BatchFacts(**{**known, **changes})
+    return BatchRecord(**{**known, **changes})
 
 
 def activity(**changes: Any) -> ActivityDocument:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from forester.errors import MalformedAnswer
-from forester.observability.work_records import Short, Text, TransactionRecord
+from forester.observability.work_records import BatchRecord, Short, Text, TransactionRecord
 
 _MANY = 2000
 
@@ -30,20 +30,6 @@ class TreeFacts(msgspec.Struct, frozen=True):
     waiting: int
     silent_s: float
     cause: Short | None = None
-
-
-class BatchFacts(msgspec.Struct, frozen=True):
-    """A batch: ``times`` are Unix seconds by the state that was reached."""
-
-    tree: Short
-    circuit: Short
-    sequence: int
-    elements: int
-    state: Short
-    times: dict[Short, float]
-    signature: Short | None = None
-    slot: int | None = None
-    detail: Text | None = None
 
 
 class MoneyFacts(msgspec.Struct, frozen=True):
@@ -94,7 +80,7 @@ class ActivityDocument(msgspec.Struct, frozen=True):
     draining: bool
     problems: Annotated[list[ProblemFacts], msgspec.Meta(max_length=128)]
     trees: Annotated[list[TreeFacts], msgspec.Meta(max_length=_MANY)]
-    batches: Annotated[list[BatchFacts], msgspec.Meta(max_length=_MANY)]
+    batches: Annotated[list[BatchRecord], msgspec.Meta(max_length=_MANY)]
     transactions: Annotated[list[TransactionRecord], msgspec.Meta(max_length=_MANY)]
     money: MoneyFacts
     services: Annotated[list[ServiceFacts], msgspec.Meta(max_length=32)]

@@ -5,7 +5,6 @@ from importlib.metadata import version
 
 from forester.dashboard.activity import (
     ActivityDocument,
-    BatchFacts,
     HistoryFacts,
     MoneyFacts,
     ProblemFacts,
@@ -45,16 +44,7 @@ def own_activity(
             TreeFacts(address, item.waiting, round(item.silent_s, 1), None if item.cause is None else item.cause.value)
             for address, item in trees.items()
         ],
-        batches=[
-            BatchFacts(
-                *(item.tree, item.circuit, item.sequence, item.elements, item.state.value),
-                times={state.value: round(at, 3) for state, at in item.times.items()},
-                signature=item.signature,
-                slot=item.slot,
-                detail=item.detail,
-            )
-            for item in metrics.work.batches
-        ],
+        batches=list(metrics.work.batches),
         transactions=list(metrics.work.transactions),
         money=_money(payer, metrics, budget),
         services=[_service(record) for record in metrics.services.records],

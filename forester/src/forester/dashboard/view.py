@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from forester.dashboard.activity import ActivityDocument, BatchFacts, HistoryFacts, ProblemFacts, TreeFacts
+from forester.dashboard.activity import ActivityDocument, HistoryFacts, ProblemFacts, TreeFacts
 from forester.dashboard.curves import Curve, added, curve
 from forester.dashboard.epoch_view import (
     Deadline,
@@ -23,6 +23,7 @@ from forester.network_status.flows import QueueFlow
 from forester.network_status.pace import SlotPace
 from forester.network_status.snapshot import Snapshot
 from forester.network_status.state import NetworkState
+from forester.observability.work_records import BatchRecord
 from forester.units import LAMPORTS_PER_SOL
 
 MAXIMUM_BATCHES = 40
@@ -121,7 +122,7 @@ class View:
     deadlines: Sequence[Deadline] = ()
     time_line: TimeLine | None = None
     registered: Sequence[Registered] = ()
-    batches: Sequence[BatchFacts] = ()
+    batches: Sequence[BatchRecord] = ()
     funds: Sequence[FundsView] = ()
     curves: Sequence[NamedCurve] = ()
     compressible: Mapping[str, Any] = field(default_factory=dict)
@@ -193,7 +194,7 @@ def _at_present(read: NetworkState, expected: int) -> NetworkState:
     return replace(read, slot=max(read.slot, min(expected, known.last)))
 
 
-def _latest(batch: BatchFacts) -> tuple[bool, float]:
+def _latest(batch: BatchRecord) -> tuple[bool, float]:
     """Return the key of the order of batches: those that are under way first."""
     return batch.state not in ("confirmed", "failed"), max(batch.times.values(), default=0.0)
 

@@ -7,7 +7,6 @@ import enum
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
@@ -40,19 +39,21 @@ class BatchState(enum.Enum):
     """No proof was made, or the chain refused it."""
 
 
-@dataclass
-class BatchRecord:
-    """A batch of a V2 tree: its state, and the time of each state that it reached (Unix seconds)."""
+class BatchRecord(msgspec.Struct, frozen=True):
+    """A batch of a V2 tree, as the activity document has it: ``times`` are Unix seconds by the state that was reached.
 
-    tree: str
-    circuit: str
+    Another process may have states that this one does not know.
+    """
+
+    tree: Short
+    circuit: Short
     sequence: int
     elements: int = 0
-    state: BatchState = BatchState.STAGED
-    times: dict[BatchState, float] = field(default_factory=dict)
-    signature: str | None = None
+    state: Short = BatchState.STAGED.value
+    times: dict[Short, float] = {}
+    signature: Short | None = None
     slot: int | None = None
-    detail: str | None = None
+    detail: Text | None = None
 
 
 class TransactionRecord(msgspec.Struct, frozen=True):
@@ -107,18 +108,18 @@ class WorkRecords:
     ) -> None:
         """Record the state of a batch. One that an earlier process staged begins with this state."""
         key = (tree, circuit, sequence)
-        record = self._batches.get(key)
-        if record is None:
-            record = self._batches[key] = BatchRecord(tree, circuit, sequence)
-            while len(self._batches) > MAXIMUM_BATCHES:
-                self._batches.popitem(last=False)
-        record.state = state
-        record.times[state] = self._clock()
-        record.elements = record.elements if elements is None else elements
-        record.slot = record.slot if slot is None else slot
-        record.detail = None if detail is None else mask(detail)[:_DETAIL_LENGTH]
-        if state is BatchState.PROVED:
-            record.signature = None
+        record = self._batches.get(key) or BatchRecord(tree, circuit, sequence)
+        self._batches[key] = structs.replace(
+            record,
+            state=state.value,
+            times=record.times | {state.value: round(self._clock(), 3)},
+            elements=record.elements if elements is None else elements,
+            signature=None if state is BatchState.PROVED else record.signature,
+            slot=record.slot if slot is None else slot,
+            detail=None if detail is None else mask(detail)[:_DETAIL_LENGTH],
+        )
+        while len(self._batches) > MAXIMUM_BATCHES:
+            self._batches.popitem(last=False)
 
     def signed(self, signature: str, purpose: str, subject: str, lamports: int) -> None:
         """Record a transaction before it is sent. ``subject`` is the tree whose sent batches it carries."""
@@ -129,9 +130,9 @@ class WorkRecords:
 
     def carried(self, signature: str, subject: str) -> None:
         """Record the transaction that carries the sent batches of a tree; a tree has one at a time."""
-        for record in self._batches.values():
-            if record.tree == subject and record.state is BatchState.SENT:
-                record.signature = signature
+        for key, record in self._batches.items():
+            if record.tree == subject and record.state == BatchState.SENT.value:
+                self._batches[key] = structs.replace(record, signature=signature)
 
     def settled(self, signature: str, outcome: str, slot: int | None = None, detail: str | None = None) -> None:
         """Record the outcome of a transaction, in the words of the metric of failures."""
