@@ -17,11 +17,12 @@ from forester.daemon.prover_network import NetworkOfCluster
 from forester.errors import ForesterError, SettingsInvalid
 from forester.indexer.client import IndexerClient
 from forester.journal.database import Journal
+from forester.journal.proofs import ProofStore
 from forester.journal.signatures import SignatureStore
 from forester.journal.spending import SpendingStore
 from forester.observability.metrics import Metrics
 from forester.observability.service_records import INDEXER, NODE, PROVER, ServiceRecords
-from forester.pipeline_v2.services import ProofPermits
+from forester.pipeline_v2.services import ProofPermits, V2Services
 from forester.prover_client.client import ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.settings import Settings, given
@@ -40,18 +41,12 @@ _JOURNAL = Path("forester") / "journal.sqlite"
 
 
 @dataclass(frozen=True)
-class Services:
-    """Everything that is open. ``permits`` bounds the proofs under way of all trees together, by circuit."""
+class Services(V2Services):
+    """Everything that is open."""
 
     settings: Settings
-    rpc: RpcClient
     session: aiohttp.ClientSession
-    indexer: IndexerClient
-    prover: ProverClient
     journal: Journal
-    sender: Sender
-    metrics: Metrics
-    permits: ProofPermits
 
 
 def journal_path(settings: Settings) -> Path:
@@ -131,7 +126,8 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             unknown_kept_s=settings.tx_cache_ttl_seconds,
         )
         permits = ProofPermits(settings.transaction_max_concurrent_batches)
-        yield Services(settings, rpc, session, indexer, prover, journal, sender, metrics, permits)
+        shared = (rpc, indexer, prover, sender, ProofStore(journal), permits, metrics, given(settings.derivation))
+        yield Services(*shared, settings, session, journal)
 
 
 def observe_nodes(observed: ServiceRecords, settings: Settings, pool: RpcPool) -> None:
