@@ -103,9 +103,9 @@ LANES_INLINE __m512i lanes52_add_high(__m512i sum, __m512i a, __m512i b) {
 
 #elif defined(LANES_IFMA)
 
-LANES_INLINE __m512i lanes52_add_low(__m512i sum, __m512i a, __m512i b) { return _mm512_madd52lo_epu64(sum, a, b); }
+LANES_INLINE lanes_part lanes52_add_low(lanes_part sum, lanes_part a, lanes_part b) { return lanes_part_madd52_low(sum, a, b); }
 
-LANES_INLINE __m512i lanes52_add_high(__m512i sum, __m512i a, __m512i b) { return _mm512_madd52hi_epu64(sum, a, b); }
+LANES_INLINE lanes_part lanes52_add_high(lanes_part sum, lanes_part a, lanes_part b) { return lanes_part_madd52_high(sum, a, b); }
 
 #endif
 
@@ -142,14 +142,14 @@ LANES_INLINE void lanes52_finish_row(lanes_part t[10], int row, const lanes52_mo
     if (row < LANES52_SHIFTED_ROWS) {
         t[row + 1] = lanes_part_add(t[row + 1], lanes_part_right_signed(t[row], 52));
         LANES52_UNROLL
-        for (int k = 0; k < 5; k++) lanes52_accumulate(&t[row + 1 + k], &t[row + 2 + k], t[row], lanes_set(modulus->shifted[k]));
+        for (int k = 0; k < 5; k++) lanes52_accumulate(&t[row + 1 + k], &t[row + 2 + k], t[row], lanes_part_set(modulus->shifted[k]));
         return;
     }
-    const lanes_part m = lanes52_add_low(lanes_zero(), t[row], lanes_set(modulus->inverse[0]));
+    const lanes_part m = lanes52_add_low(lanes_part_set(0), t[row], lanes_part_set(modulus->inverse[0]));
     t[row + 1] = lanes_part_add(t[row + 1], lanes_part_right_signed(lanes_part_add(t[row], lanes_part_set(LANES52_MASK)), 52));
-    t[row + 1] = lanes52_add_high(t[row + 1], m, lanes_set(modulus->p[0]));
+    t[row + 1] = lanes52_add_high(t[row + 1], m, lanes_part_set(modulus->p[0]));
     LANES52_UNROLL
-    for (int k = 1; k < 5; k++) lanes52_accumulate(&t[row + k], &t[row + k + 1], m, lanes_set(modulus->p[k]));
+    for (int k = 1; k < 5; k++) lanes52_accumulate(&t[row + k], &t[row + k + 1], m, lanes_part_set(modulus->p[k]));
 }
 
 #else

@@ -14,8 +14,12 @@ typedef struct {
 typedef struct {
     const uint8_t *at, *end;
     uint8_t *out, *out_end;
+    const uint8_t *run; /* bytes to keep that are not written yet: those before run_end */
+    const uint8_t *run_end;
     bool keeping; /* false within a member that is omitted */
 } scanner;
+
+static const uint8_t COMMA = ',';
 
 #define TRY(call)                                                                                            \
     do {                                                                                                     \
@@ -45,16 +49,29 @@ static bool is_kept(const name_table *table, const uint8_t *name, size_t size) {
     return false;
 }
 
+static void write_run(scanner *scan) {
+    const size_t size = (size_t)(scan->run_end - scan->run);
+    memcpy(scan->out, scan->run, size);
+    scan->out += size;
+    scan->run = scan->run_end;
+}
+
+/* Neighbouring bytes of the text are written together. */
 static json_compact_status put(scanner *scan, const uint8_t *bytes, size_t size) {
     if (!scan->keeping) return JSON_COMPACT_OK;
-    if ((size_t)(scan->out_end - scan->out) < size) return JSON_COMPACT_TOO_LONG;
-    memcpy(scan->out, bytes, size);
-    scan->out += size;
+    if ((size_t)(scan->out_end - scan->out) < (size_t)(scan->run_end - scan->run) + size) return JSON_COMPACT_TOO_LONG;
+    if (bytes != scan->run_end) {
+        write_run(scan);
+        scan->run = bytes;
+    }
+    scan->run_end = bytes + size;
     return JSON_COMPACT_OK;
 }
 
-static json_compact_status put_byte(scanner *scan, uint8_t byte) {
-    return put(scan, &byte, 1);
+/* Keeps the byte at scan->at, and advances past it. */
+static json_compact_status put_next(scanner *scan) {
+    const uint8_t *const byte = scan->at++;
+    return put(scan, byte, 1);
 }
 
 /* Advances scan->at to the next byte that is no white space. */
@@ -85,10 +102,27 @@ static json_compact_status skip_escape(scanner *scan) {
     return JSON_COMPACT_OK;
 }
 
+#define EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
+/* Not zero if one of eight bytes is below `limit`, at most 0x80. */
+#define BELOW(bytes, limit) (((bytes) - EACH_BYTE(limit)) & ~(bytes) & EACH_BYTE(0x80))
+
+/* Returns true if eight bytes are inside a string without escapes. */
+static bool are_plain(const uint8_t *at) {
+    uint64_t bytes;
+    memcpy(&bytes, at, sizeof bytes);
+    const uint64_t quotes = bytes ^ EACH_BYTE('"'), backslashes = bytes ^ EACH_BYTE('\\');
+    return !(BELOW(bytes, 0x20) | BELOW(quotes, 1) | BELOW(backslashes, 1));
+}
+
 /* Advances from the opening quote to after the closing one. */
 static json_compact_status skip_string(scanner *scan, bool *escaped) {
     *escaped = false;
-    for (scan->at++; scan->at < scan->end;) {
+    scan->at++;
+    while (scan->at < scan->end) {
+        if (scan->end - scan->at >= 8 && are_plain(scan->at)) {
+            scan->at += 8;
+            continue;
+        }
         const uint8_t byte = *scan->at;
         if (byte < 0x20) return JSON_COMPACT_MALFORMED;
         scan->at++;
@@ -159,15 +193,15 @@ static json_compact_status read_name(scanner *scan, const name_table *table, uin
     const size_t size = (size_t)(scan->at - start);
     TRY(skip_blanks(scan));
     if (*scan->at != ':') return JSON_COMPACT_MALFORMED;
-    scan->at++;
+    const uint8_t *const colon = scan->at++;
     if (!escaped && !is_kept(table, start + 1, size - 2)) {
         scan->keeping = false;
         return JSON_COMPACT_OK;
     }
-    if (*container & CONTAINER_HAS_KEPT_MEMBER) TRY(put_byte(scan, ','));
+    if (*container & CONTAINER_HAS_KEPT_MEMBER) TRY(put(scan, &COMMA, 1));
     if (scan->keeping) *container |= CONTAINER_HAS_KEPT_MEMBER;
     TRY(put(scan, start, size));
-    return put_byte(scan, ':');
+    return put(scan, colon, 1);
 }
 
 static json_compact_status read_text(scanner *scan, const name_table *table) {
@@ -179,13 +213,12 @@ static json_compact_status read_text(scanner *scan, const name_table *table) {
         bool ended = true;
         if (first == '{' || first == '[') {
             if (depth == JSON_COMPACT_MOST_DEPTH) return JSON_COMPACT_TOO_DEEP;
-            TRY(put_byte(scan, first));
+            TRY(put_next(scan));
             containers[depth++] = first == '{' ? CONTAINER_IS_OBJECT : 0;
-            scan->at++;
             TRY(skip_blanks(scan));
             ended = *scan->at == (first == '{' ? '}' : ']');
             if (ended) {
-                TRY(put_byte(scan, *scan->at++));
+                TRY(put_next(scan));
                 depth--;
             }
         } else {
@@ -201,10 +234,10 @@ static json_compact_status read_text(scanner *scan, const name_table *table) {
             const uint8_t byte = *scan->at;
             const bool in_object = containers[depth - 1] & CONTAINER_IS_OBJECT;
             if (byte != ',' && byte != (in_object ? '}' : ']')) return JSON_COMPACT_MALFORMED;
-            scan->at++;
+            const uint8_t *const place = scan->at++;
             ended = byte != ',';
             if (ended) depth--;
-            if (ended || !in_object) TRY(put_byte(scan, byte));
+            if (ended || !in_object) TRY(put(scan, place, 1));
         }
         if (containers[depth - 1] & CONTAINER_IS_OBJECT) {
             TRY(read_name(scan, table, &containers[depth - 1]));
@@ -213,17 +246,31 @@ static json_compact_status read_text(scanner *scan, const name_table *table) {
     }
 }
 
-json_compact_status json_compact(uint8_t *out, size_t room, size_t *written, const uint8_t *text, size_t size,
+json_compact_status json_compact(uint8_t *out, size_t room, const uint8_t **result, size_t *written, const uint8_t *text, size_t size,
                                  const char *names, size_t *place) {
     name_table table;
-    scanner scan = {text, text + size, out, out + room, true};
+    scanner scan = {text, text + size, out, out + room, text, text, true};
+    *result = text;
     *written = *place = 0;
     if (!read_names(&table, names)) return JSON_COMPACT_INVALID_NAMES;
     json_compact_status status = read_text(&scan, &table);
     if (status == JSON_COMPACT_OK) {
+        if (scan.out == out) {
+            *result = scan.run;
+            *written = (size_t)(scan.run_end - scan.run);
+        } else {
+            write_run(&scan);
+            *result = out;
+            *written = (size_t)(scan.out - out);
+        }
         if (skip_blanks(&scan) == JSON_COMPACT_OK) status = JSON_COMPACT_TRAILING;
-        *written = (size_t)(scan.out - out);
     }
     *place = (size_t)(scan.at - text);
     return status;
+}
+
+size_t json_commas(const uint8_t *text, size_t size) {
+    size_t count = 0;
+    for (size_t i = 0; i < size; i++) count += text[i] == ',';
+    return count;
 }

@@ -23,9 +23,13 @@ typedef enum json_compact_status {
     JSON_COMPACT_INVALID_NAMES /* too many names, or one too long */
 } json_compact_status;
 
-/* Writes at most `room` bytes to `out` and their number to *written. `names`: names of members to keep, in every object, each
- * followed by a line feed. A name that is written with an escape is kept as well. Duplicates are kept. */
-json_compact_status json_compact(uint8_t *out, size_t room, size_t *written, const uint8_t *text, size_t size,
+/* Writes at most `room` bytes to `out`, or nothing if the result is a part of the text. *result becomes its address and *written the
+ * number of its bytes. `names`: names of members to keep, in every object, each followed by a line feed. A name that is written with an
+ * escape is kept as well. Duplicates are kept. */
+json_compact_status json_compact(uint8_t *out, size_t room, const uint8_t **result, size_t *written, const uint8_t *text, size_t size,
                                  const char *names, size_t *place);
+
+/* Returns the number of commas in a text, those in strings included. */
+size_t json_commas(const uint8_t *text, size_t size);
 
 #endif

@@ -11,12 +11,9 @@ typedef struct {
     uint8_t *out;
 } reader;
 
-#define NO_DIGIT 0x80
-#define DIGITS(first, value)                                                                                         \
-    [first] = value, [(first) + 1] = (value) + 1, [(first) + 2] = (value) + 2, [(first) + 3] = (value) + 3,          \
-    [(first) + 4] = (value) + 4, [(first) + 5] = (value) + 5
-/* Value of a digit plus one, 0 for other bytes. */
-static const uint8_t DIGIT[256] = {DIGITS('0', 1), ['6'] = 7, ['7'] = 8, ['8'] = 9, ['9'] = 10, DIGITS('a', 11), DIGITS('A', 11)};
+#define EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
+/* Bit 7 of each byte of `bytes`, which are below 0x80: the byte is at least `least`. */
+#define AT_LEAST(bytes, least) ((bytes) + EACH_BYTE(0x80 - (least)))
 
 static void skip_blanks(reader *in) {
     while (in->at < in->end && (*in->at == ' ' || *in->at == '\n' || *in->at == '\t' || *in->at == '\r')) in->at++;
@@ -31,32 +28,47 @@ static bool skip(reader *in, uint8_t byte) {
     return true;
 }
 
+/* Reads eight digits, the first in the lowest byte of `text`, to four bytes in the same order; *valid becomes false for other bytes. */
+static uint32_t read_eight_digits(uint64_t text, bool *valid) {
+    const uint64_t ascii = text & EACH_BYTE(0x7f), lower = ascii | EACH_BYTE(0x20);
+    const uint64_t digits = AT_LEAST(ascii, '0') & ~AT_LEAST(ascii, '9' + 1);
+    const uint64_t letters = AT_LEAST(lower, 'a') & ~AT_LEAST(lower, 'f' + 1) & EACH_BYTE(0x80);
+    *valid &= ((digits | letters) & ~text & EACH_BYTE(0x80)) == EACH_BYTE(0x80);
+    const uint64_t values = (ascii & EACH_BYTE(0x0f)) + 9 * (letters >> 7);
+    uint64_t bytes = (values << 4 | values >> 8) & UINT64_C(0x00ff00ff00ff00ff);
+    bytes = (bytes | bytes >> 8) & UINT64_C(0x0000ffff0000ffff);
+    return (uint32_t)(bytes | bytes >> 16);
+}
+
 static bool read_digits(uint8_t *out, const uint8_t *digits) {
-    uint8_t missing = 0;
-    for (uint32_t i = 0; i < ELEMENT_BYTES; i++) {
-        const uint8_t high = (uint8_t)(DIGIT[digits[2 * i]] - 1), low = (uint8_t)(DIGIT[digits[2 * i + 1]] - 1);
-        missing |= high | low;
-        out[i] = (uint8_t)(high << 4 | low);
+    bool valid = true;
+    for (uint32_t i = 0; i < ELEMENT_DIGITS; i += 8) {
+        uint64_t text;
+        memcpy(&text, digits + i, sizeof text);
+        const uint32_t bytes = read_eight_digits(text, &valid);
+        memcpy(out + i / 2, &bytes, sizeof bytes);
     }
     uint64_t limbs[4];
     mont256_load_be(limbs, out);
-    return !(missing & NO_DIGIT) && mont256_compare_var(limbs, FR_MODULUS.p) < 0;
+    return valid && mont256_compare_var(limbs, FR_MODULUS.p) < 0;
 }
 
 static bool read_element(reader *in) {
     const size_t left = (size_t)(in->end - in->at);
     if (left < JSON_ELEMENT_LEAST_BYTES - 1 || memcmp(in->at, "\"0x", 3) != 0) return false;
     const uint8_t *digits = in->at + 3;
-    const uint8_t *quote = memchr(digits, '"', left - 3 < ELEMENT_DIGITS + 1 ? left - 3 : ELEMENT_DIGITS + 1);
+    const size_t most = left - 3 < ELEMENT_DIGITS + 1 ? left - 3 : ELEMENT_DIGITS + 1;
+    /* Nearly all have 64 digits. If there are quotes in between, these are no digits. */
+    const bool is_full = most > ELEMENT_DIGITS && digits[ELEMENT_DIGITS] == '"' && read_digits(in->out, digits);
+    const uint8_t *quote = is_full ? digits + ELEMENT_DIGITS : memchr(digits, '"', most);
     if (!quote || quote == digits) return false;
-    uint8_t padded[ELEMENT_DIGITS];
     const size_t count = (size_t)(quote - digits);
-    if (count < ELEMENT_DIGITS) {
+    if (!is_full) {
+        uint8_t padded[ELEMENT_DIGITS];
         memset(padded, '0', ELEMENT_DIGITS - count);
         memcpy(padded + ELEMENT_DIGITS - count, digits, count);
-        digits = padded;
+        if (!read_digits(in->out, padded)) return false;
     }
-    if (!read_digits(in->out, digits)) return false;
     in->out += ELEMENT_BYTES;
     in->at = quote + 1;
     return true;

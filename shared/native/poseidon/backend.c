@@ -4,9 +4,11 @@
 #define LANES_IFMA 1
 #define POSEIDON_TABLE poseidon_ifma
 #define POSEIDON_NAME "ifma"
+#define POSEIDON_LANES_MIN 3
 #elif defined(POSEIDON_AVX512)
 #define POSEIDON_TABLE poseidon_avx512
 #define POSEIDON_NAME "avx512"
+#define POSEIDON_LANES_MIN 4
 #elif defined(POSEIDON_ADX)
 #define POSEIDON_TABLE poseidon_adx
 #define POSEIDON_NAME "adx"
@@ -15,10 +17,9 @@
 #define POSEIDON_NAME "portable"
 #endif
 
-#if defined(POSEIDON_IFMA) || defined(POSEIDON_AVX512)
+/* POSEIDON_LANES_MIN: fewer hashes are faster one by one. */
+#if defined(POSEIDON_LANES_MIN)
 #define POSEIDON_LANES 1
-/* Fewer hashes are faster one by one. */
-#define POSEIDON_LANES_MIN 4
 #endif
 #if defined(POSEIDON_LANES) || defined(POSEIDON_ADX)
 #define MONT256_ADX 1
@@ -32,10 +33,29 @@
 #if defined(POSEIDON_LANES)
 #include "poseidon/lanes_impl.h"
 #endif
+#include "poseidon/single.h"
+
+#if defined(POSEIDON_LANES)
+/* Returns 0, or 1 plus the number of the first of `count` elements that is not below r. */
+static size_t check_elements(const uint8_t *elements, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t limbs[4];
+        mont256_load_be(limbs, elements + 32 * i);
+        if (mont256_compare_var(limbs, FR_MODULUS.p) >= 0) return i + 1;
+    }
+    return 0;
+}
+#endif
 
 /* Hashes groups first .. count - 1 one by one. */
 static size_t hash_each(uint8_t *out, const uint8_t *inputs, uint32_t width, size_t first, size_t count) {
     for (size_t i = first; i < count; i++) {
+#if defined(POSEIDON_IFMA)
+        if (width == 2) {
+            poseidon_single_chain(out + 32 * i, inputs + 64 * i, 2);
+            continue;
+        }
+#endif
         fr elements[POSEIDON_MAX_NARROW_INPUTS], result;
         for (uint32_t j = 0; j < width; j++) {
             if (!fr_from_bytes(&elements[j], inputs + 32 * (i * width + j))) return i * width + j + 1;
@@ -56,11 +76,8 @@ static size_t hash_many(uint8_t *out, const uint8_t *inputs, uint32_t width, siz
     size_t done = 0;
     if (width > POSEIDON_MAX_NARROW_INPUTS) return poseidon_wide_hash_many(out, inputs, width, count);
 #if defined(POSEIDON_LANES)
-    for (size_t i = 0; i < count * width; i++) {
-        uint64_t limbs[4];
-        mont256_load_be(limbs, inputs + 32 * i);
-        if (mont256_compare_var(limbs, FR_MODULUS.p) >= 0) return i + 1;
-    }
+    const size_t invalid = check_elements(inputs, count * width);
+    if (invalid) return invalid;
     while (count - done >= POSEIDON_LANES_MIN) {
         const size_t block = count - done < LANES ? count - done : LANES;
         poseidon_lanes_hash(out + 32 * done, inputs + 32 * width * done, width, block);
@@ -71,6 +88,13 @@ static size_t hash_many(uint8_t *out, const uint8_t *inputs, uint32_t width, siz
 }
 
 static size_t hash_chain(uint8_t *out, const uint8_t *inputs, size_t count) {
+#if defined(POSEIDON_IFMA)
+    if (count >= 2) {
+        const size_t invalid = check_elements(inputs, count);
+        if (!invalid) poseidon_single_chain(out, inputs, count);
+        return invalid;
+    }
+#endif
     fr pair[2] = {FR_ZERO, FR_ZERO};
     for (size_t i = 0; i < count; i++) {
         if (!fr_from_bytes(&pair[i != 0], inputs + 32 * i)) return i + 1;

@@ -31,6 +31,10 @@ extern const poseidon_backend poseidon_avx512;
 extern const poseidon_backend poseidon_ifma;
 #endif
 
+/* out[i] = hash of element i of each of the `width` columns; otherwise as hash_many. Elements are numbered row by row. */
+size_t poseidon_hash_columns(const poseidon_backend *backend, uint8_t *out, const uint8_t *const *columns, uint32_t width,
+                             size_t count);
+
 /* Returns backend number `place` of those that this CPU supports, the fastest first; NULL past the last. */
 const poseidon_backend *poseidon_runnable(uint32_t place);
 

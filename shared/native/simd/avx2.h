@@ -41,6 +41,9 @@ LANES_INLINE lanes_part lanes_part_and(lanes_part a, lanes_part b) { return _mm2
 LANES_INLINE lanes_part lanes_part_right(lanes_part a, unsigned n) { return _mm256_srli_epi64(a, (int)n); }
 /* AVX2 has no such instruction: words are made non-negative first. */
 LANES_INLINE lanes_part lanes_part_right_signed(lanes_part a, unsigned n) {
+#if defined(__AVX512VL__)
+    return _mm256_srai_epi64(a, n);
+#endif
     const uint64_t half = (uint64_t)1 << 63;
     return _mm256_sub_epi64(_mm256_srli_epi64(_mm256_xor_si256(a, lanes_part_set(half)), (int)n), lanes_part_set(half >> n));
 }
@@ -59,6 +62,11 @@ LANES_INLINE lanes_part lanes_part_opposite_where(lanes_part_choice choice, lane
 }
 /* (a & b) | c */
 LANES_INLINE lanes_part lanes_part_and_or(lanes_part a, lanes_part b, lanes_part c) { return _mm256_or_si256(_mm256_and_si256(a, b), c); }
+
+#if defined(__AVX512IFMA__) && defined(__AVX512VL__)
+LANES_INLINE lanes_part lanes_part_madd52_low(lanes_part sum, lanes_part a, lanes_part b) { return _mm256_madd52lo_epu64(sum, a, b); }
+LANES_INLINE lanes_part lanes_part_madd52_high(lanes_part sum, lanes_part a, lanes_part b) { return _mm256_madd52hi_epu64(sum, a, b); }
+#endif
 
 LANES_INLINE lanes_real lanes_real_sub(lanes_real a, lanes_real b) { return _mm256_sub_pd(a, b); }
 /* c + a b and c - a b, rounded according to the region */

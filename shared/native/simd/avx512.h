@@ -39,6 +39,11 @@ LANES_INLINE lanes_part lanes_part_opposite_where(lanes_part_choice choice, lane
 /* (a & b) | c */
 LANES_INLINE lanes_part lanes_part_and_or(lanes_part a, lanes_part b, lanes_part c) { return _mm512_ternarylogic_epi64(a, b, c, 0xea); }
 
+#if defined(__AVX512IFMA__)
+LANES_INLINE lanes_part lanes_part_madd52_low(lanes_part sum, lanes_part a, lanes_part b) { return _mm512_madd52lo_epu64(sum, a, b); }
+LANES_INLINE lanes_part lanes_part_madd52_high(lanes_part sum, lanes_part a, lanes_part b) { return _mm512_madd52hi_epu64(sum, a, b); }
+#endif
+
 LANES_INLINE lanes_real lanes_real_sub(lanes_real a, lanes_real b) { return _mm512_sub_pd(a, b); }
 /* c + a b and c - a b, rounded towards zero */
 LANES_INLINE lanes_real lanes_real_add_product(lanes_real a, lanes_real b, lanes_real c) { return _mm512_fmadd_round_pd(a, b, c, LANES_DOWN); }

@@ -26,6 +26,7 @@
  *   lanes_rotate(a, n)                     lane i takes the word of lane (i + n) mod 8
  *   lanes_gather(base, places)             base[places]
  *   lanes_part_odd(a)                      the lanes whose lowest bit is set
+ *   lanes_part_madd52_low, _high(sum, a, b)  sum + the low or high 52 bits of the product of the low 52 bits of a and b; with IFMA only
  *   lanes_part_opposite_where(c, a)        -a in the lanes of c, a elsewhere
  *   lanes_part_load_columns(columns, at, offset)  four columns of as many rows of four words as a part has lanes, row i at at[i] + offset
  *   lanes_part_store_rows(at, columns)     the reverse for rows of eight words

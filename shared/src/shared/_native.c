@@ -600,69 +600,140 @@ static size_t poseidon_hash_chain(const poseidon_backend *backend, uint8_t *out,
 
 static void *_cffi_types[] = {
 /*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 6), // _Bool()(uint8_t *, uint32_t *, size_t *, uint8_t const *, size_t, _Bool)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 58), // uint8_t *
-/*  2 */ _CFFI_OP(_CFFI_OP_POINTER, 18), // uint32_t *
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 80), // uint8_t *
+/*  2 */ _CFFI_OP(_CFFI_OP_POINTER, 22), // uint32_t *
 /*  3 */ _CFFI_OP(_CFFI_OP_POINTER, 5), // size_t *
-/*  4 */ _CFFI_OP(_CFFI_OP_POINTER, 58), // uint8_t const *
+/*  4 */ _CFFI_OP(_CFFI_OP_POINTER, 80), // uint8_t const *
 /*  5 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
 /*  6 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 1), // _Bool
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 51), // int()(uint8_t *, size_t, size_t *, uint8_t const *, size_t, char const *, size_t *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 70), // int()(uint8_t *, size_t, uint8_t const * *, size_t *, uint8_t const *, size_t, char const *, size_t *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 11 */ _CFFI_OP(_CFFI_OP_NOOP, 3),
-/* 12 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 13 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 50), // char const *
-/* 15 */ _CFFI_OP(_CFFI_OP_NOOP, 3),
-/* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 17 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // poseidon_backend const *()(uint32_t)
-/* 18 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
-/* 19 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 20 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, merkle_updates const *, uint32_t, uint32_t)
-/* 21 */ _CFFI_OP(_CFFI_OP_POINTER, 53), // poseidon_backend const *
-/* 22 */ _CFFI_OP(_CFFI_OP_POINTER, 52), // merkle_updates const *
-/* 23 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 24 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, size_t)
-/* 27 */ _CFFI_OP(_CFFI_OP_NOOP, 21),
-/* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 29 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 30 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 31 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 32 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 21),
-/* 34 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 35 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 36 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 37 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 38 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 39 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(uint8_t *, uint8_t const *, size_t)
-/* 40 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 41 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 42 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 43 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 44 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 45 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 46 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 47 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 48 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 49 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 50 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 51 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
-/* 52 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // merkle_updates
-/* 53 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // poseidon_backend
-/* 54 */ _CFFI_OP(_CFFI_OP_POINTER, 39), // size_t(*)(uint8_t *, uint8_t const *, size_t)
-/* 55 */ _CFFI_OP(_CFFI_OP_POINTER, 44), // size_t(*)(uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 56 */ _CFFI_OP(_CFFI_OP_POINTER, 57), // uint64_t const *
-/* 57 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24), // uint64_t
-/* 58 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 11 */ _CFFI_OP(_CFFI_OP_POINTER, 4), // uint8_t const * *
+/* 12 */ _CFFI_OP(_CFFI_OP_NOOP, 3),
+/* 13 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 14 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 15 */ _CFFI_OP(_CFFI_OP_POINTER, 69), // char const *
+/* 16 */ _CFFI_OP(_CFFI_OP_NOOP, 3),
+/* 17 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 18 */ _CFFI_OP(_CFFI_OP_FUNCTION, 63), // merkle_check *()(merkle_updates const *)
+/* 19 */ _CFFI_OP(_CFFI_OP_POINTER, 72), // merkle_updates const *
+/* 20 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 21 */ _CFFI_OP(_CFFI_OP_FUNCTION, 28), // poseidon_backend const *()(uint32_t)
+/* 22 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
+/* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 24 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(merkle_check const *)
+/* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 71), // merkle_check const *
+/* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 27 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const * const *, uint32_t, size_t)
+/* 28 */ _CFFI_OP(_CFFI_OP_POINTER, 73), // poseidon_backend const *
+/* 29 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 30 */ _CFFI_OP(_CFFI_OP_POINTER, 4), // uint8_t const * const *
+/* 31 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 32 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 33 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, size_t)
+/* 35 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 36 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 37 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 38 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 39 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 40 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 41 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 42 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 43 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 44 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 45 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 46 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 47 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(uint8_t *, uint8_t const *, size_t)
+/* 48 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 49 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 50 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 51 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 52 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 54 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 55 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 56 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 57 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 58 */ _CFFI_OP(_CFFI_OP_FUNCTION, 5), // size_t()(uint8_t const *, size_t)
+/* 59 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 60 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 61 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 62 */ _CFFI_OP(_CFFI_OP_FUNCTION, 81), // void()(merkle_check *)
+/* 63 */ _CFFI_OP(_CFFI_OP_POINTER, 71), // merkle_check *
+/* 64 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 65 */ _CFFI_OP(_CFFI_OP_FUNCTION, 81), // void()(merkle_check *, poseidon_backend const *)
+/* 66 */ _CFFI_OP(_CFFI_OP_NOOP, 63),
+/* 67 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 68 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 69 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 70 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
+/* 71 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // merkle_check
+/* 72 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // merkle_updates
+/* 73 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // poseidon_backend
+/* 74 */ _CFFI_OP(_CFFI_OP_POINTER, 47), // size_t(*)(uint8_t *, uint8_t const *, size_t)
+/* 75 */ _CFFI_OP(_CFFI_OP_POINTER, 52), // size_t(*)(uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 76 */ _CFFI_OP(_CFFI_OP_POINTER, 77), // uint64_t const *
+/* 77 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24), // uint64_t
+/* 78 */ _CFFI_OP(_CFFI_OP_ARRAY, 4), // uint8_t const *[2]
+/* 79 */ (_cffi_opcode_t)(2),
+/* 80 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 81 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
-static int _cffi_d_json_compact(uint8_t * x0, size_t x1, size_t * x2, uint8_t const * x3, size_t x4, char const * x5, size_t * x6)
+static size_t _cffi_d_json_commas(uint8_t const * x0, size_t x1)
 {
-  return json_compact(x0, x1, x2, x3, x4, x5, x6);
+  return json_commas(x0, x1);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_json_commas(PyObject *self, PyObject *args)
+{
+  uint8_t const * x0;
+  size_t x1;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  size_t result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+
+  if (!PyArg_UnpackTuple(args, "json_commas", 2, 2, &arg0, &arg1))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(4), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(4), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x1 = _cffi_to_c_int(arg1, size_t);
+  if (x1 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = json_commas(x0, x1); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, size_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_json_commas _cffi_d_json_commas
+#endif
+
+static int _cffi_d_json_compact(uint8_t * x0, size_t x1, uint8_t const * * x2, size_t * x3, uint8_t const * x4, size_t x5, char const * x6, size_t * x7)
+{
+  return json_compact(x0, x1, x2, x3, x4, x5, x6, x7);
 }
 #ifndef PYPY_VERSION
 static PyObject *
@@ -670,11 +741,12 @@ _cffi_f_json_compact(PyObject *self, PyObject *args)
 {
   uint8_t * x0;
   size_t x1;
-  size_t * x2;
-  uint8_t const * x3;
-  size_t x4;
-  char const * x5;
-  size_t * x6;
+  uint8_t const * * x2;
+  size_t * x3;
+  uint8_t const * x4;
+  size_t x5;
+  char const * x6;
+  size_t * x7;
   Py_ssize_t datasize;
   struct _cffi_freeme_s *large_args_free = NULL;
   int result;
@@ -686,8 +758,9 @@ _cffi_f_json_compact(PyObject *self, PyObject *args)
   PyObject *arg4;
   PyObject *arg5;
   PyObject *arg6;
+  PyObject *arg7;
 
-  if (!PyArg_UnpackTuple(args, "json_compact", 7, 7, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6))
+  if (!PyArg_UnpackTuple(args, "json_compact", 8, 8, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7))
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -704,48 +777,57 @@ _cffi_f_json_compact(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(3), arg2, (char **)&x2);
+      _cffi_type(11), arg2, (char **)&x2);
   if (datasize != 0) {
-    x2 = ((size_t)datasize) <= 640 ? (size_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(3), arg2, (char **)&x2,
+    x2 = ((size_t)datasize) <= 640 ? (uint8_t const * *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(11), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(4), arg3, (char **)&x3);
+      _cffi_type(3), arg3, (char **)&x3);
   if (datasize != 0) {
-    x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(4), arg3, (char **)&x3,
+    x3 = ((size_t)datasize) <= 640 ? (size_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(3), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  x4 = _cffi_to_c_int(arg4, size_t);
-  if (x4 == (size_t)-1 && PyErr_Occurred())
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(4), arg4, (char **)&x4);
+  if (datasize != 0) {
+    x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(4), arg4, (char **)&x4,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x5 = _cffi_to_c_int(arg5, size_t);
+  if (x5 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(14), arg5, (char **)&x5);
+      _cffi_type(15), arg6, (char **)&x6);
   if (datasize != 0) {
-    x5 = ((size_t)datasize) <= 640 ? (char const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(14), arg5, (char **)&x5,
+    x6 = ((size_t)datasize) <= 640 ? (char const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(15), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(3), arg6, (char **)&x6);
+      _cffi_type(3), arg7, (char **)&x7);
   if (datasize != 0) {
-    x6 = ((size_t)datasize) <= 640 ? (size_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(3), arg6, (char **)&x6,
+    x7 = ((size_t)datasize) <= 640 ? (size_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(3), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   Py_BEGIN_ALLOW_THREADS
   _cffi_restore_errno();
-  { result = json_compact(x0, x1, x2, x3, x4, x5, x6); }
+  { result = json_compact(x0, x1, x2, x3, x4, x5, x6, x7); }
   _cffi_save_errno();
   Py_END_ALLOW_THREADS
 
@@ -845,59 +927,157 @@ _cffi_f_json_elements(PyObject *self, PyObject *args)
 #  define _cffi_f_json_elements _cffi_d_json_elements
 #endif
 
-static size_t _cffi_d_merkle_check_updates(poseidon_backend const * x0, merkle_updates const * x1, uint32_t x2, uint32_t x3)
+static merkle_check * _cffi_d_merkle_check_create(merkle_updates const * x0)
 {
-  return merkle_check_updates(x0, x1, x2, x3);
+  return merkle_check_create(x0);
 }
 #ifndef PYPY_VERSION
 static PyObject *
-_cffi_f_merkle_check_updates(PyObject *self, PyObject *args)
+_cffi_f_merkle_check_create(PyObject *self, PyObject *arg0)
 {
-  poseidon_backend const * x0;
-  merkle_updates const * x1;
-  uint32_t x2;
-  uint32_t x3;
+  merkle_updates const * x0;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  merkle_check * result;
+  PyObject *pyresult;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(19), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (merkle_updates const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(19), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = merkle_check_create(x0); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(63));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_merkle_check_create _cffi_d_merkle_check_create
+#endif
+
+static void _cffi_d_merkle_check_destroy(merkle_check * x0)
+{
+  merkle_check_destroy(x0);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_merkle_check_destroy(PyObject *self, PyObject *arg0)
+{
+  merkle_check * x0;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(63), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (merkle_check *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(63), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { merkle_check_destroy(x0); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  Py_INCREF(Py_None);
+  return Py_None;
+}
+#else
+#  define _cffi_f_merkle_check_destroy _cffi_d_merkle_check_destroy
+#endif
+
+static void _cffi_d_merkle_check_run(merkle_check * x0, poseidon_backend const * x1)
+{
+  merkle_check_run(x0, x1);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_merkle_check_run(PyObject *self, PyObject *args)
+{
+  merkle_check * x0;
+  poseidon_backend const * x1;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  PyObject *arg0;
+  PyObject *arg1;
+
+  if (!PyArg_UnpackTuple(args, "merkle_check_run", 2, 2, &arg0, &arg1))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(63), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (merkle_check *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(63), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(28), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (poseidon_backend const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(28), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { merkle_check_run(x0, x1); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  Py_INCREF(Py_None);
+  return Py_None;
+}
+#else
+#  define _cffi_f_merkle_check_run _cffi_d_merkle_check_run
+#endif
+
+static size_t _cffi_d_merkle_check_verdict(merkle_check const * x0)
+{
+  return merkle_check_verdict(x0);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_merkle_check_verdict(PyObject *self, PyObject *arg0)
+{
+  merkle_check const * x0;
   Py_ssize_t datasize;
   struct _cffi_freeme_s *large_args_free = NULL;
   size_t result;
   PyObject *pyresult;
-  PyObject *arg0;
-  PyObject *arg1;
-  PyObject *arg2;
-  PyObject *arg3;
-
-  if (!PyArg_UnpackTuple(args, "merkle_check_updates", 4, 4, &arg0, &arg1, &arg2, &arg3))
-    return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(21), arg0, (char **)&x0);
+      _cffi_type(25), arg0, (char **)&x0);
   if (datasize != 0) {
-    x0 = ((size_t)datasize) <= 640 ? (poseidon_backend const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(21), arg0, (char **)&x0,
+    x0 = ((size_t)datasize) <= 640 ? (merkle_check const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(25), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(22), arg1, (char **)&x1);
-  if (datasize != 0) {
-    x1 = ((size_t)datasize) <= 640 ? (merkle_updates const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(22), arg1, (char **)&x1,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  x2 = _cffi_to_c_int(arg2, uint32_t);
-  if (x2 == (uint32_t)-1 && PyErr_Occurred())
-    return NULL;
-
-  x3 = _cffi_to_c_int(arg3, uint32_t);
-  if (x3 == (uint32_t)-1 && PyErr_Occurred())
-    return NULL;
 
   Py_BEGIN_ALLOW_THREADS
   _cffi_restore_errno();
-  { result = merkle_check_updates(x0, x1, x2, x3); }
+  { result = merkle_check_verdict(x0); }
   _cffi_save_errno();
   Py_END_ALLOW_THREADS
 
@@ -907,7 +1087,7 @@ _cffi_f_merkle_check_updates(PyObject *self, PyObject *args)
   return pyresult;
 }
 #else
-#  define _cffi_f_merkle_check_updates _cffi_d_merkle_check_updates
+#  define _cffi_f_merkle_check_verdict _cffi_d_merkle_check_verdict
 #endif
 
 static size_t _cffi_d_poseidon_hash_chain(poseidon_backend const * x0, uint8_t * x1, uint8_t const * x2, size_t x3)
@@ -935,10 +1115,10 @@ _cffi_f_poseidon_hash_chain(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(21), arg0, (char **)&x0);
+      _cffi_type(28), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (poseidon_backend const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(21), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -980,6 +1160,82 @@ _cffi_f_poseidon_hash_chain(PyObject *self, PyObject *args)
 #  define _cffi_f_poseidon_hash_chain _cffi_d_poseidon_hash_chain
 #endif
 
+static size_t _cffi_d_poseidon_hash_columns(poseidon_backend const * x0, uint8_t * x1, uint8_t const * const * x2, uint32_t x3, size_t x4)
+{
+  return poseidon_hash_columns(x0, x1, x2, x3, x4);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_poseidon_hash_columns(PyObject *self, PyObject *args)
+{
+  poseidon_backend const * x0;
+  uint8_t * x1;
+  uint8_t const * const * x2;
+  uint32_t x3;
+  size_t x4;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  size_t result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+  PyObject *arg4;
+
+  if (!PyArg_UnpackTuple(args, "poseidon_hash_columns", 5, 5, &arg0, &arg1, &arg2, &arg3, &arg4))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(28), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (poseidon_backend const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(28), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(1), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(1), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(30), arg2, (char **)&x2);
+  if (datasize != 0) {
+    x2 = ((size_t)datasize) <= 640 ? (uint8_t const * const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(30), arg2, (char **)&x2,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x3 = _cffi_to_c_int(arg3, uint32_t);
+  if (x3 == (uint32_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  x4 = _cffi_to_c_int(arg4, size_t);
+  if (x4 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = poseidon_hash_columns(x0, x1, x2, x3, x4); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, size_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_poseidon_hash_columns _cffi_d_poseidon_hash_columns
+#endif
+
 static size_t _cffi_d_poseidon_hash_many(poseidon_backend const * x0, uint8_t * x1, uint8_t const * x2, uint32_t x3, size_t x4)
 {
   return poseidon_hash_many(x0, x1, x2, x3, x4);
@@ -1007,10 +1263,10 @@ _cffi_f_poseidon_hash_many(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(21), arg0, (char **)&x0);
+      _cffi_type(28), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (poseidon_backend const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(21), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1079,7 +1335,7 @@ _cffi_f_poseidon_runnable(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(21));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(28));
   return pyresult;
 }
 #else
@@ -1114,10 +1370,11 @@ static void _cffi_checkfld__merkle_updates(merkle_updates *p)
   (void)p;
   (void)((p->height) | 0);  /* check that 'merkle_updates.height' is an integer */
   (void)((p->count) | 0);  /* check that 'merkle_updates.count' is an integer */
+  (void)((p->lists) | 0);  /* check that 'merkle_updates.lists' is an integer */
   { uint64_t const * *tmp = &p->indices; (void)tmp; }
   { uint8_t const * *tmp = &p->olds; (void)tmp; }
   { uint8_t const * *tmp = &p->news; (void)tmp; }
-  { uint8_t const * *tmp = &p->siblings; (void)tmp; }
+  { uint8_t const *(*tmp)[2] = &p->siblings; (void)tmp; }
   { uint8_t const * *tmp = &p->old_root; (void)tmp; }
   { uint8_t const * *tmp = &p->new_root; (void)tmp; }
 }
@@ -1138,24 +1395,32 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "JSON_ELEMENT_LEAST_BYTES", (void *)_cffi_const_JSON_ELEMENT_LEAST_BYTES, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
   { "JSON_ROW_LEAST_BYTES", (void *)_cffi_const_JSON_ROW_LEAST_BYTES, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
   { "MERKLE_MOST_HEIGHT", (void *)_cffi_const_MERKLE_MOST_HEIGHT, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
+  { "json_commas", (void *)_cffi_f_json_commas, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 58), (void *)_cffi_d_json_commas },
   { "json_compact", (void *)_cffi_f_json_compact, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 8), (void *)_cffi_d_json_compact },
   { "json_elements", (void *)_cffi_f_json_elements, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 0), (void *)_cffi_d_json_elements },
-  { "merkle_check_updates", (void *)_cffi_f_merkle_check_updates, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 20), (void *)_cffi_d_merkle_check_updates },
-  { "poseidon_hash_chain", (void *)_cffi_f_poseidon_hash_chain, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 26), (void *)_cffi_d_poseidon_hash_chain },
-  { "poseidon_hash_many", (void *)_cffi_f_poseidon_hash_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 32), (void *)_cffi_d_poseidon_hash_many },
-  { "poseidon_runnable", (void *)_cffi_f_poseidon_runnable, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 17), (void *)_cffi_d_poseidon_runnable },
+  { "merkle_check_create", (void *)_cffi_f_merkle_check_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 18), (void *)_cffi_d_merkle_check_create },
+  { "merkle_check_destroy", (void *)_cffi_f_merkle_check_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 62), (void *)_cffi_d_merkle_check_destroy },
+  { "merkle_check_run", (void *)_cffi_f_merkle_check_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 65), (void *)_cffi_d_merkle_check_run },
+  { "merkle_check_verdict", (void *)_cffi_f_merkle_check_verdict, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 24), (void *)_cffi_d_merkle_check_verdict },
+  { "poseidon_hash_chain", (void *)_cffi_f_poseidon_hash_chain, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 34), (void *)_cffi_d_poseidon_hash_chain },
+  { "poseidon_hash_columns", (void *)_cffi_f_poseidon_hash_columns, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 27), (void *)_cffi_d_poseidon_hash_columns },
+  { "poseidon_hash_many", (void *)_cffi_f_poseidon_hash_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 40), (void *)_cffi_d_poseidon_hash_many },
+  { "poseidon_runnable", (void *)_cffi_f_poseidon_runnable, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 21), (void *)_cffi_d_poseidon_runnable },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "height", offsetof(merkle_updates, height),
               sizeof(((merkle_updates *)0)->height),
-              _CFFI_OP(_CFFI_OP_NOOP, 18) },
+              _CFFI_OP(_CFFI_OP_NOOP, 22) },
   { "count", offsetof(merkle_updates, count),
              sizeof(((merkle_updates *)0)->count),
-             _CFFI_OP(_CFFI_OP_NOOP, 18) },
+             _CFFI_OP(_CFFI_OP_NOOP, 22) },
+  { "lists", offsetof(merkle_updates, lists),
+             sizeof(((merkle_updates *)0)->lists),
+             _CFFI_OP(_CFFI_OP_NOOP, 22) },
   { "indices", offsetof(merkle_updates, indices),
                sizeof(((merkle_updates *)0)->indices),
-               _CFFI_OP(_CFFI_OP_NOOP, 56) },
+               _CFFI_OP(_CFFI_OP_NOOP, 76) },
   { "olds", offsetof(merkle_updates, olds),
             sizeof(((merkle_updates *)0)->olds),
             _CFFI_OP(_CFFI_OP_NOOP, 4) },
@@ -1164,7 +1429,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
             _CFFI_OP(_CFFI_OP_NOOP, 4) },
   { "siblings", offsetof(merkle_updates, siblings),
                 sizeof(((merkle_updates *)0)->siblings),
-                _CFFI_OP(_CFFI_OP_NOOP, 4) },
+                _CFFI_OP(_CFFI_OP_NOOP, 78) },
   { "old_root", offsetof(merkle_updates, old_root),
                 sizeof(((merkle_updates *)0)->old_root),
                 _CFFI_OP(_CFFI_OP_NOOP, 4) },
@@ -1173,25 +1438,28 @@ static const struct _cffi_field_s _cffi_fields[] = {
                 _CFFI_OP(_CFFI_OP_NOOP, 4) },
   { "name", offsetof(poseidon_backend, name),
             sizeof(((poseidon_backend *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 14) },
+            _CFFI_OP(_CFFI_OP_NOOP, 15) },
   { "hash_many", offsetof(poseidon_backend, hash_many),
                  sizeof(((poseidon_backend *)0)->hash_many),
-                 _CFFI_OP(_CFFI_OP_NOOP, 55) },
+                 _CFFI_OP(_CFFI_OP_NOOP, 75) },
   { "hash_chain", offsetof(poseidon_backend, hash_chain),
                   sizeof(((poseidon_backend *)0)->hash_chain),
-                  _CFFI_OP(_CFFI_OP_NOOP, 54) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 74) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "merkle_updates", 52, _CFFI_F_CHECK_FIELDS,
-    sizeof(merkle_updates), offsetof(struct _cffi_align__merkle_updates, y), 0, 8 },
-  { "poseidon_backend", 53, _CFFI_F_CHECK_FIELDS,
-    sizeof(poseidon_backend), offsetof(struct _cffi_align__poseidon_backend, y), 8, 3 },
+  { "merkle_check", 71, _CFFI_F_OPAQUE,
+    (size_t)-1, -1, -1, 0 /* opaque */ },
+  { "merkle_updates", 72, _CFFI_F_CHECK_FIELDS,
+    sizeof(merkle_updates), offsetof(struct _cffi_align__merkle_updates, y), 0, 9 },
+  { "poseidon_backend", 73, _CFFI_F_CHECK_FIELDS,
+    sizeof(poseidon_backend), offsetof(struct _cffi_align__poseidon_backend, y), 9, 3 },
 };
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
-  { "merkle_updates", 52 },
-  { "poseidon_backend", 53 },
+  { "merkle_check", 71 },
+  { "merkle_updates", 72 },
+  { "poseidon_backend", 73 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -1201,12 +1469,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   NULL,  /* no enums */
   _cffi_typenames,
-  9,  /* num_globals */
-  2,  /* num_struct_unions */
+  14,  /* num_globals */
+  3,  /* num_struct_unions */
   0,  /* num_enums */
-  2,  /* num_typenames */
+  3,  /* num_typenames */
   NULL,  /* no includes */
-  59,  /* num_types */
+  82,  /* num_types */
   0,  /* flags */
 };
 

@@ -31,16 +31,19 @@ class JsonCompaction:
     def __init__(self, names: Iterable[str]) -> None:
         self._names = "".join(f"{name}\n" for name in sorted(set(names))).encode()
 
-    def compact(self, text: bytes, limit: int) -> bytes:
-        """Return the filtered text, at most ``limit`` bytes.
+    def compact(self, text: bytes | bytearray, limit: int) -> bytes | bytearray:
+        """Return the filtered text, at most ``limit`` bytes; the text itself if nothing is to be removed.
 
         Members written twice stay, and so do names written with escapes. Strings are not checked for valid UTF-8.
         Raises MalformedJson, which names the position, and JsonTooLong.
         """
         room = min(limit, len(text))
         out = _new_buffer("uint8_t[]", room)
-        written, position = ffi.new("size_t *"), ffi.new("size_t *")
-        status = lib.json_compact(out, room, written, text, len(text), self._names, position)
+        result, written, position = ffi.new("uint8_t **"), ffi.new("size_t *"), ffi.new("size_t *")
+        with ffi.from_buffer("uint8_t[]", text) as source:
+            status = lib.json_compact(out, room, result, written, source, len(text), self._names, position)
+            is_whole = written[0] == len(text)
+            compacted = b"" if status or is_whole else bytes(ffi.buffer(result[0], written[0]))
         if status == _TOO_LONG:
             message = f"more than {limit} bytes are left without blanks and unknown members"
             raise JsonTooLong(message)
@@ -49,4 +52,10 @@ class JsonCompaction:
         if status:
             message = "too many names, or a name is too long"
             raise ValueError(message)
-        return bytes(ffi.buffer(out, written[0]))
+        return text if is_whole else compacted
+
+
+def count_commas(text: bytes | bytearray) -> int:
+    """Return the number of commas in a text, those in strings included."""
+    with ffi.from_buffer("uint8_t[]", text) as source:
+        return int(lib.json_commas(source, len(text)))

@@ -16,7 +16,7 @@ _new_buffer = ffi.new_allocator(should_clear_after_alloc=False)
 class Elements(NamedTuple):
     """Elements of an array or of an array of arrays, 32 bytes each, and the number in each innermost array."""
 
-    data: bytes
+    data: bytes | memoryview
     lengths: list[int]
 
 
@@ -34,4 +34,4 @@ def read_elements(text: bytes | msgspec.Raw, *, nested: bool) -> Elements | None
         if not lib.json_elements(out, lengths, rows, source, size, nested):
             return None
     counts = ffi.unpack(lengths, rows[0])
-    return Elements(bytes(ffi.buffer(out, sum(counts) * _ELEMENT_BYTES)), counts)
+    return Elements(memoryview(ffi.buffer(out, sum(counts) * _ELEMENT_BYTES)), counts)

@@ -11,43 +11,65 @@ from shared._native import ffi, lib
 from shared.field import FIELD_BYTES
 
 _FASTEST = lib.poseidon_runnable(0)
-_NO_MEMORY = 2 ** (8 * ffi.sizeof("size_t")) - 1
 
 
 class LeafUpdates(Struct, frozen=True):
     """Replacements of the leaves at ``indices`` one after the other; elements have 32 bytes, paths go upwards.
 
-    Bits of an index beyond the height do not count. ``siblings`` are the paths one after the other.
+    Bits of an index beyond the height do not count. ``siblings`` are one or two lists of paths, which the updates use
+    alternately.
     """
 
     indices: Sequence[int]
     olds: bytes
     news: bytes
-    siblings: bytes
+    siblings: Sequence[bytes]
     old_root: bytes
     new_root: bytes
 
-    def first_failure(self, part: int = 0, parts: int = 1) -> int:
+    def first_failure(self) -> int:
         """Return the number of the first update that does not follow from those before it.
 
-        That number is ``len(indices)`` if only the new root is another one, and greater if all holds. With several
-        ``parts``, which threads may check at the same time, the minimum of their results counts. Raises ValueError for
-        lengths that do not match, a tree higher than 64 levels, and no updates.
+        That number is ``len(indices)`` if only the new root is another one, and greater if all holds. Raises what
+        LeafUpdateCheck does.
         """
-        count = len(self.indices)
-        height, rest = divmod(len(self.siblings), FIELD_BYTES * max(count, 1))
-        if not count or rest or height > lib.MERKLE_MOST_HEIGHT:
+        check = LeafUpdateCheck(self)
+        check.run()
+        return check.first_failure
+
+
+class LeafUpdateCheck:
+    """A check of leaf updates, whose hashes several threads may compute."""
+
+    def __init__(self, updates: LeafUpdates) -> None:
+        """Compare what needs no hash.
+
+        Raises ValueError for lengths that do not match, a tree higher than 64 levels, and no updates.
+        """
+        count, lists = len(updates.indices), len(updates.siblings)
+        if not count or lists not in (1, 2) or count % lists:
+            raise ValueError("updates need one list of paths, or two equally long ones")
+        height, rest = divmod(len(updates.siblings[0]), FIELD_BYTES * (count // lists))
+        if rest or height > lib.MERKLE_MOST_HEIGHT or len({*map(len, updates.siblings)}) > 1:
             raise ValueError("updates need as many siblings each, at most 64")
-        if {len(self.olds), len(self.news)} != {FIELD_BYTES * count}:
+        if {len(updates.olds), len(updates.news)} != {FIELD_BYTES * count}:
             raise ValueError("each update has an old and a new leaf")
         mask = (1 << height) - 1
-        indices = ffi.new("uint64_t[]", [index & mask for index in self.indices])
-        texts = [
-            ffi.from_buffer("uint8_t[]", text)
-            for text in (self.olds, self.news, self.siblings, self.old_root, self.new_root)
-        ]
-        updates = ffi.new("merkle_updates *", (height, count, indices, *texts))
-        failed = int(lib.merkle_check_updates(_FASTEST, updates, part, parts))
-        if failed == _NO_MEMORY:
+        texts = (updates.olds, updates.news, *updates.siblings, updates.old_root, updates.new_root)
+        olds, news, *siblings, old_root, new_root = (ffi.from_buffer("uint8_t[]", text) for text in texts)
+        indices = ffi.new("uint64_t[]", [index & mask for index in updates.indices])
+        self._used = indices, olds, news, siblings, old_root, new_root
+        given = ffi.new("merkle_updates *", (height, count, lists, indices, olds, news, siblings, old_root, new_root))
+        created = lib.merkle_check_create(given)
+        if not created:
             raise MemoryError
-        return failed
+        self._check = ffi.gc(created, lib.merkle_check_destroy)
+
+    def run(self) -> None:
+        """Compute hashes until no other thread leaves any."""
+        lib.merkle_check_run(self._check, _FASTEST)
+
+    @property
+    def first_failure(self) -> int:
+        """The result of LeafUpdates.first_failure, when all calls of ``run`` have returned."""
+        return int(lib.merkle_check_verdict(self._check))

@@ -29,6 +29,21 @@ def hash_many(inputs: bytes, width: int) -> bytes:
     return bytes(ffi.buffer(out))
 
 
+def hash_columns(*columns: bytes) -> bytes:
+    """Hash each row of a table of 1 to 7 columns of equally many elements, 32 bytes out per row.
+
+    Raises ValueError for a wrong number or length, and for an element that is not below the field order.
+    """
+    count, rest = divmod(len(columns[0]), ELEMENT_BYTES)
+    if rest or len(columns) > MAX_INPUTS or len({*map(len, columns)}) > 1:
+        message = f"tables have 1 to {MAX_INPUTS} columns of equally many elements"
+        raise ValueError(message)
+    out = ffi.new("uint8_t[]", count * ELEMENT_BYTES)
+    sources = [ffi.from_buffer("uint8_t[]", column) for column in columns]
+    _refuse(lib.poseidon_hash_columns(_FASTEST, out, sources, len(columns), count))
+    return bytes(ffi.buffer(out))
+
+
 def hash2(left: bytes, right: bytes) -> bytes:
     """Hash two elements: a node of a Merkle tree."""
     return hash_many(left + right, 2)

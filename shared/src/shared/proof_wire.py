@@ -25,6 +25,7 @@ _SHOWN_CHARACTERS = 80
 _TRUNCATED = "Input data was truncated"
 _SOMEWHERE = "[...]"
 """Path element of msgspec for elements of unknown types."""
+_NULL_BODY = re.compile(rb"\s*null\s*")
 _MSGSPEC_PLACE = re.compile(r" - at `(?P<path>\$[^`]*)`\Z")
 
 
@@ -224,7 +225,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     batch_index: int
 
     @classmethod
-    def read(cls, body: bytes) -> Self:
+    def read(cls, body: bytes | bytearray) -> Self:
         """Return the envelope of a body. Raises WireError if it determines no circuit."""
         members = split_body(body)
 
@@ -285,8 +286,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         return CircuitId(self.kind, self.version, heights, sizes)
 
 
-def compact_body(body: bytes, limit: int) -> bytes:
-    """Return a body without whitespace and unknown members, without holding the interpreter lock.
+def compact_body(body: bytes | bytearray, limit: int) -> bytes | bytearray:
+    """Return a body without whitespace and unknown members, itself if it has none, without the interpreter lock.
 
     Raises WireError for what is not JSON, JsonTooLong when more than ``limit`` bytes are left.
     """
@@ -302,9 +303,9 @@ def batch_circuit(request: BatchRequest) -> CircuitId:
     return CircuitId(CircuitKind(request.circuit_type), 2, (height,), (request.batch_size,))
 
 
-def split_body(body: bytes) -> Members:
+def split_body(body: bytes | bytearray) -> Members:
     """Return the members of a body, which refer to its bytes. Raises WireError for what is no JSON object."""
-    if body.strip() == b"null":
+    if _NULL_BODY.fullmatch(body):
         return {}  # as an object without members
     members = msgspec.structs.asdict(_decode(_MEMBERS_DECODER, body))
     return {name: raw for name, raw in members.items() if raw is not _ABSENT}
@@ -363,14 +364,16 @@ def _decode_member(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, path: s
         raise _wire_error(error, path=path) from error
 
 
-def _decode(decoder: msgspec.json.Decoder[Decoded], text: bytes | msgspec.Raw, path: str = "$") -> Decoded:
+def _decode(decoder: msgspec.json.Decoder[Decoded], text: bytes | bytearray | msgspec.Raw, path: str = "$") -> Decoded:
     try:
         return decode_text(decoder, text)
     except (ValueError, RecursionError) as error:
         raise _wire_error(error, text, path) from error
 
 
-def _wire_error(error: ValueError | RecursionError, body: bytes | msgspec.Raw = b"", path: str = "$") -> WireError:
+def _wire_error(
+    error: ValueError | RecursionError, body: bytes | bytearray | msgspec.Raw = b"", path: str = "$"
+) -> WireError:
     text = str(error)
     if text == _TRUNCATED:
         text = _fault_of(bytes(body)) or text

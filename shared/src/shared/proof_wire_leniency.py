@@ -18,7 +18,7 @@ _SURROGATES: Final = re.compile(rb"(?:\\\\)+|" + _HIGH + _LOW + rb"|(?P<lone>" +
 _REPLACEMENT: Final = rb"\ufffd"
 
 
-def decode_text(decoder: msgspec.json.Decoder[Decoded], body: bytes | msgspec.Raw) -> Decoded:
+def decode_text(decoder: msgspec.json.Decoder[Decoded], body: bytes | bytearray | msgspec.Raw) -> Decoded:
     """Decode a text; if it is refused, decode it again without lone surrogates. Raises as the decoder does."""
     try:
         return decoder.decode(body)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.json_compact import JsonCompaction, JsonTooLong, MalformedJson
+from shared.json_compact import JsonCompaction, JsonTooLong, MalformedJson, count_commas
 
 KEPT = ("a", "kept", "längst")
 COMPACTION = JsonCompaction(KEPT)
@@ -22,7 +22,7 @@ class Pairs(list[tuple[str, Any]]):
     """Members of an object in their order, duplicates included."""
 
 
-def read(text: bytes) -> Any:
+def read(text: bytes | bytearray) -> Any:
     """Return what the standard library makes of a text, numbers as they are written."""
     return json.loads(text, object_pairs_hook=Pairs, parse_int=str, parse_float=str, parse_constant=refuse)
 
@@ -170,3 +170,8 @@ def test_compaction__for_too_many_names__is_refused() -> None:
     for names in ([f"name{number}" for number in range(65)], ["x" * 64]):
         with pytest.raises(ValueError, match="too many names, or a name is too long"):
             JsonCompaction(names).compact(b"{}", ENOUGH)
+
+
+@given(st.binary())
+def test_commas__of_any_text__are_counted(text: bytes) -> None:
+    assert count_commas(text) == text.count(b",")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from msgspec.structs import replace
 
 from shared.field import FIELD_BYTES
 from shared.merkle_tree import MerkleTree
-from shared.merkle_updates import LeafUpdates
+from shared.merkle_updates import LeafUpdateCheck, LeafUpdates
 from shared.poseidon import hash2
 
 
@@ -30,10 +32,18 @@ def updates_of(choose: random.Random, height: int, indices: list[int]) -> LeafUp
         indices,
         b"".join(write.old for write in written),
         b"".join(news),
-        b"".join(sibling for write in written for sibling in write.path),
+        [b"".join(sibling for write in written for sibling in write.path)],
         old_root,
         tree.root,
     )
+
+
+def alternating(updates: LeafUpdates) -> LeafUpdates:
+    """Return the same updates with their paths in two lists."""
+    (siblings,) = updates.siblings
+    size = len(siblings) // len(updates.indices)
+    paths = [siblings[start : start + size] for start in range(0, len(siblings), size)]
+    return replace(updates, siblings=[b"".join(paths[::2]), b"".join(paths[1::2])])
 
 
 def root_over(leaf: bytes, index: int, path: list[bytes]) -> bytes:
@@ -45,12 +55,12 @@ def root_over(leaf: bytes, index: int, path: list[bytes]) -> bytes:
 def expected(updates: LeafUpdates) -> int:
     """Return the first failure by the definition: whole paths, one after the other."""
     count = len(updates.indices)
-    height = len(updates.siblings) // FIELD_BYTES // count
+    (paths,) = updates.siblings
+    height = len(paths) // FIELD_BYTES // count
     root = updates.old_root
     for update, index in enumerate(updates.indices):
         siblings = [
-            updates.siblings[place * FIELD_BYTES :][:FIELD_BYTES]
-            for place in range(update * height, (update + 1) * height)
+            paths[place * FIELD_BYTES :][:FIELD_BYTES] for place in range(update * height, (update + 1) * height)
         ]
         old, new = (leaves[update * FIELD_BYTES :][:FIELD_BYTES] for leaves in (updates.olds, updates.news))
         if root_over(old, index, siblings) != root:
@@ -68,17 +78,34 @@ def test_first_failure__of_updates_with_a_few_faults__is_that_of_whole_paths(
     updates = updates_of(choose, height, indices)
     assert updates.first_failure() == expected(updates) == len(indices) + 1
     for name in data.draw(st.lists(st.sampled_from(["olds", "news", "siblings", "old_root", "new_root"]), max_size=2)):
-        given_bytes = getattr(updates, name)
+        given_bytes = updates.siblings[0] if name == "siblings" else getattr(updates, name)
         at = choose.randrange(len(given_bytes) // FIELD_BYTES) * FIELD_BYTES
         other = choose.choice([element(choose), given_bytes[:FIELD_BYTES], bytes(FIELD_BYTES)])
-        updates = replace(updates, **{name: given_bytes[:at] + other + given_bytes[at + FIELD_BYTES :]})
+        changed = given_bytes[:at] + other + given_bytes[at + FIELD_BYTES :]
+        value: Any = [changed] if name == "siblings" else changed
+        updates = replace(updates, **{name: value})
     if data.draw(st.booleans()):
         moved = data.draw(st.permutations(indices))
         updates = replace(updates, indices=moved)
     found = updates.first_failure()
     assert found == expected(updates)
-    parts = data.draw(st.integers(1, 5))
-    assert min(updates.first_failure(part, parts) for part in range(parts)) == found
+    if len(indices) % 2 == 0:
+        assert alternating(updates).first_failure() == found
+
+
+def test_first_failure__of_many_updates_checked_by_several_threads__is_that_of_one() -> None:
+    choose = random.Random(7)
+    updates = updates_of(choose, 9, choose.sample(range(512), 200))
+    faults = [updates, replace(updates, new_root=updates.old_root)]
+    for update in (0, 77, 199):
+        at = update * FIELD_BYTES
+        faults.append(replace(updates, olds=updates.olds[:at] + element(choose) + updates.olds[at + FIELD_BYTES :]))
+    for each in faults:
+        check = LeafUpdateCheck(each)
+        with ThreadPoolExecutor(4) as threads:
+            for call in [threads.submit(check.run) for _ in range(4)]:
+                call.result()
+        assert check.first_failure == each.first_failure() == expected(each)
 
 
 @pytest.mark.parametrize("height", [1, 32, 40, 64])
@@ -87,12 +114,12 @@ def test_first_failure__of_one_update__is_found_at_every_level(height: int) -> N
     path = [element(choose) for _ in range(height)]
     index, old, new = choose.randrange(1 << height), element(choose), element(choose)
     roots = root_over(old, index, path), root_over(new, index, path)
-    good = LeafUpdates([index], old, new, b"".join(path), *roots)
+    good = LeafUpdates([index], old, new, [b"".join(path)], *roots)
     assert good.first_failure() == 2
     assert replace(good, indices=[index | 1 << height]).first_failure() == 2
     for level in range(height):
         wrong = b"".join([*path[:level], element(choose), *path[level + 1 :]])
-        assert replace(good, siblings=wrong).first_failure() == 0
+        assert replace(good, siblings=[wrong]).first_failure() == 0
         assert replace(good, indices=[index ^ 1 << level]).first_failure() == 0
     assert replace(good, new_root=old).first_failure() == 1
 
@@ -100,10 +127,13 @@ def test_first_failure__of_one_update__is_found_at_every_level(height: int) -> N
 def test_first_failure__lengths_that_do_not_match__are_refused() -> None:
     zero = bytes(FIELD_BYTES)
     for updates in (
-        LeafUpdates([], b"", b"", b"", zero, zero),
-        LeafUpdates([0], zero, zero, zero * 65, zero, zero),
-        LeafUpdates([0, 1], zero * 2, zero * 2, zero * 3, zero, zero),
-        LeafUpdates([0], zero, zero * 2, zero, zero, zero),
+        LeafUpdates([], b"", b"", [b""], zero, zero),
+        LeafUpdates([0], zero, zero, [], zero, zero),
+        LeafUpdates([0], zero, zero, [zero, zero], zero, zero),
+        LeafUpdates([0, 1], zero * 2, zero * 2, [zero * 2, zero], zero, zero),
+        LeafUpdates([0], zero, zero, [zero * 65], zero, zero),
+        LeafUpdates([0, 1], zero * 2, zero * 2, [zero * 3], zero, zero),
+        LeafUpdates([0], zero, zero * 2, [zero], zero, zero),
     ):
-        with pytest.raises(ValueError, match=r"siblings each|old and a new leaf"):
+        with pytest.raises(ValueError, match=r"siblings each|old and a new leaf|two equally long"):
             updates.first_failure()

@@ -110,6 +110,56 @@ def test_hash_many__one_element_not_below_the_order__is_named_wherever_it_lies(b
             hash_with(backend, values, 2)
 
 
+def chain_with(backend: str, values: list[int]) -> bytes:
+    """Return a hash chain computed by one backend."""
+    if backend not in BACKENDS:
+        pytest.skip(f"the {backend} backend does not run on this CPU")
+    out = ffi.new("uint8_t[]", 32)
+    place = lib.poseidon_hash_chain(BACKENDS[backend], out, to_bytes(values), len(values))
+    if place:
+        raise ValueError(f"element {place - 1}")
+    return bytes(ffi.buffer(out))
+
+
+@any_backend
+@settings(max_examples=40, deadline=None)
+@given(values=st.lists(elements, max_size=12))
+def test_hash_chain__of_any_elements__is_the_definition(backend: str, values: list[int]) -> None:
+    expected = values[0] if values else 0
+    for value in values[1:]:
+        expected = definition.naive_hash([expected, value])
+    assert chain_with(backend, values) == expected.to_bytes(32, "big")
+
+
+@any_backend
+@pytest.mark.parametrize("place", [0, 1, 2, 6])
+def test_hash_chain__one_element_not_below_the_order__is_named(backend: str, place: int) -> None:
+    values = [R - 1] * 7
+    values[place] = R
+    with pytest.raises(ValueError, match=f"^element {place}$"):
+        chain_with(backend, values)
+
+
+@given(rows=st.integers(0, 40), width=st.integers(1, 7), seed=st.integers())
+def test_hash_columns__of_any_table__equals_its_rows(rows: int, width: int, seed: int) -> None:
+    generator = random.Random(seed)
+    columns = [[generator.randrange(R) for _ in range(rows)] for _ in range(width)]
+    in_rows = [value for row in zip(*columns, strict=True) for value in row]
+    assert poseidon.hash_columns(*map(to_bytes, columns)) == poseidon.hash_many(to_bytes(in_rows), width)
+
+
+def test_hash_columns__element_not_below_the_order__is_named_by_its_row() -> None:
+    columns = [[1] * 30, [1] * 19 + [R] + [1] * 10]
+    with pytest.raises(ValueError, match=r"^element 39 is not below"):
+        poseidon.hash_columns(*map(to_bytes, columns))
+
+
+@pytest.mark.parametrize("columns", [(bytes(32), bytes(64)), (bytes(33),), (bytes(32),) * 8])
+def test_hash_columns__ragged_or_too_many__are_refused(columns: tuple[bytes, ...]) -> None:
+    with pytest.raises(ValueError, match="1 to 7 columns of equally many elements"):
+        poseidon.hash_columns(*columns)
+
+
 def test_zero_hashes__41_levels__equal_the_reference() -> None:
     levels = [number(text).to_bytes(32, "big") for text in load("zero_hashes.json")["levels"]]
     assert len(levels) == 41

@@ -41,7 +41,7 @@ class _Column(NamedTuple):
     """Elements of one input, and the number in each row; a scalar and a vector have one row."""
 
     input: CircuitInput
-    data: bytes
+    data: bytes | memoryview
     lengths: list[int]
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from prover.errors import BodyTooLarge, CircuitNotPublished, CircuitUnknown, MalformedRequest
 from prover.proving.assignment import Assignment, read_numbers, read_public_numbers
 from shared.circuit_id import CircuitId, CircuitKind
-from shared.json_compact import JsonTooLong
+from shared.json_compact import JsonTooLong, count_commas
 from shared.logs import get_logger
 from shared.proof_wire import (
     Envelope,
@@ -48,10 +48,11 @@ class ProofTask(Struct, frozen=True):
     assignment: Assignment
 
 
-def compact(body: bytes) -> bytes:
-    """Return a body without members that no circuit needs; releases the interpreter lock, which decoders hold.
+def compact(body: bytes | bytearray) -> bytes | bytearray:
+    """Return a body without members that no circuit needs, itself if it has none.
 
-    Raises MalformedRequest, and BodyTooLarge when more remains than any request has.
+    Releases the interpreter lock, which decoders hold. Raises MalformedRequest, and BodyTooLarge when more remains than
+    any request has.
     """
     try:
         return compact_body(body, MAXIMUM_COMPACT_BYTES)
@@ -61,9 +62,9 @@ def compact(body: bytes) -> bytes:
         raise MalformedRequest(str(error), path=error.path) from error
 
 
-def read_envelope(body: bytes) -> Envelope:
+def read_envelope(body: bytes | bytearray) -> Envelope:
     """Return the envelope, which names the circuit family. Raises MalformedRequest or CircuitUnknown."""
-    if body.count(b",") >= MAXIMUM_VALUES:  # every value but the first of its container follows a comma
+    if count_commas(body) >= MAXIMUM_VALUES:  # every value but the first of its container follows a comma
         raise MalformedRequest(f"the body has more than {MAXIMUM_VALUES} values", path="$")
     try:
         return Envelope.read(body)

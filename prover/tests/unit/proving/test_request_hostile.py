@@ -142,7 +142,7 @@ def test_request__with_bytes_replaced__is_read_or_refused(seed: int, at: float, 
 def test_request__compacted__is_judged_alike(seed: int) -> None:
     body = mutated(random.Random(seed))
     unknown = b'{"x":{"leaves":[{"leaf":1}],"y":"}"},' + body[1:].replace(b":", b" : ")
-    expected, found = judge(body), judge(compact(unknown))
+    expected, found = judge(body), judge(bytes(compact(unknown)))
     assert type(found) is type(expected)
     if found is not None and expected is not None:
         assert found.path == expected.path

@@ -76,15 +76,24 @@ class BodyLease:
             self.size = size
 
 
-async def read_body(request: web.Request, limits: HttpSettings, lease: BodyLease) -> bytes:
+class ReceivedBody(Struct, frozen=True):
+    """The bytes of a body, and their SHA-256."""
+
+    text: bytes | bytearray
+    digest: bytes
+
+
+async def read_body(request: web.Request, limits: HttpSettings, lease: BodyLease) -> ReceivedBody:
     """Return a body within the limits; bytes are charged when they arrive, not when they are announced.
+
+    They are joined and hashed when they arrive, so that less is to be done after the last one.
 
     Raises BodyTooLarge, BodyTooSlow, TryAgainLater when memory for bodies is used up, MalformedRequest when the
     framing or the compression is broken.
     """
     _require_size(request.content_length or 0, limits)
-    chunks: list[bytes] = []
-    size = 0
+    text = bytearray()
+    digest = hashlib.sha256()
     loop = asyncio.get_running_loop()
     last_moment = loop.time() + limits.body_timeout_s
     period_bytes = limits.body_rate_bytes_per_s * _RATE_PERIOD_S
@@ -92,10 +101,11 @@ async def read_body(request: web.Request, limits: HttpSettings, lease: BodyLease
     try:
         async with asyncio.timeout_at(min(last_moment, loop.time() + _RATE_PERIOD_S)) as timeout:
             async for chunk in request.content.iter_any():
-                size += len(chunk)
+                size = len(text) + len(chunk)
                 _require_size(size, limits)
                 lease.cover(size)
-                chunks.append(chunk)
+                text += chunk
+                digest.update(chunk)
                 if size >= wanted:
                     wanted = size + period_bytes
                     timeout.reschedule(min(last_moment, loop.time() + _RATE_PERIOD_S))
@@ -103,9 +113,7 @@ async def read_body(request: web.Request, limits: HttpSettings, lease: BodyLease
         raise BodyTooSlow from error
     except web.RequestPayloadError as error:
         raise MalformedRequest("the request body cannot be read as its headers announce") from error
-    if size <= _IN_LOOP_BYTES:
-        return b"".join(chunks)
-    return await asyncio.to_thread(b"".join, chunks)
+    return ReceivedBody(bytes(text) if len(text) <= _IN_LOOP_BYTES else text, digest.digest())
 
 
 class ExaminedBody(Struct, frozen=True):
@@ -113,28 +121,22 @@ class ExaminedBody(Struct, frozen=True):
 
     digest: bytes
     envelope: Envelope
-    text: bytes
+    text: bytes | bytearray
     """The body; a large one without whitespace and unknown members."""
 
 
-async def examine(body: bytes) -> ExaminedBody:
-    """Hash a body and read its envelope, for large ones in two threads, mostly without the interpreter lock.
+async def examine(body: ReceivedBody) -> ExaminedBody:
+    """Read the envelope of a body, of a large one in a thread, mostly without the interpreter lock.
 
     Raises MalformedRequest, BodyTooLarge.
     """
-    if len(body) <= _IN_LOOP_BYTES:
-        return ExaminedBody(_digest(body), read_envelope(body), body)
-    digest, (envelope, text) = await asyncio.gather(
-        asyncio.to_thread(_digest, body), asyncio.to_thread(_compact_envelope, body)
-    )
-    return ExaminedBody(digest, envelope, text)
+    if isinstance(body.text, bytes):
+        return ExaminedBody(body.digest, read_envelope(body.text), body.text)
+    envelope, text = await asyncio.to_thread(_compact_envelope, body.text)
+    return ExaminedBody(body.digest, envelope, text)
 
 
-def _digest(body: bytes) -> bytes:
-    return hashlib.sha256(body).digest()
-
-
-def _compact_envelope(body: bytes) -> tuple[Envelope, bytes]:
+def _compact_envelope(body: bytes | bytearray) -> tuple[Envelope, bytes | bytearray]:
     text = compact(body)
     return read_envelope(text), text
 

@@ -41,11 +41,11 @@ async def prove(request: web.Request) -> web.Response:
         try:
             examined = await examine(body)
         except CircuitUnknown as unknown:
-            job = await _job(request, count, None, partial(unknown_submission, unknown, body))
+            job = await _job(request, count, None, partial(unknown_submission, unknown, body.text))
             if job is None:
                 raise
             return job
-        note_input(request, examined.envelope.kind, body)
+        note_input(request, examined.envelope.kind, len(body.text))
         job = await _job(request, count, examined.envelope.kind, partial(submission_of, examined))
         if job is not None:
             return job

@@ -40,11 +40,11 @@ def counted_request(request: web.Request) -> Iterator[RequestCount]:
         metrics.requests.labels(circuit_type(request), count.outcome).inc()
 
 
-def note_input(request: web.Request, kind: CircuitKind | None, body: bytes) -> None:
-    """Record the circuit family of a request, None if unknown, and the size of its body."""
+def note_input(request: web.Request, kind: CircuitKind | None, size: int) -> None:
+    """Record the circuit family of a request, None if unknown, and the size of its body in bytes."""
     if kind is not None:
         request[CIRCUIT_TYPE] = kind.value
-    request.app[STATE].metrics.input_bytes.labels(circuit_type(request)).observe(len(body))
+    request.app[STATE].metrics.input_bytes.labels(circuit_type(request)).observe(size)
 
 
 def circuit_type(request: web.Request) -> str:

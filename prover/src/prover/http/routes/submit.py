@@ -41,11 +41,11 @@ async def add(request: web.Request) -> web.Response:
         try:
             examined = await examine(body)
         except CircuitUnknown as unknown:
-            submission = unknown_submission(unknown, body, network_of(request))
-            note_input(request, None, body)
+            submission = unknown_submission(unknown, body.text, network_of(request))
+            note_input(request, None, len(body.text))
         else:
             submission = submission_of(examined, network_of(request))
-            note_input(request, examined.envelope.kind, body)
+            note_input(request, examined.envelope.kind, len(body.text))
         submitted = await _submit(request, count, queue_of(request), submission)
     return _answer(submission, submitted)
 
@@ -73,7 +73,7 @@ def submission_of(examined: ExaminedBody, network: Network | None) -> Submission
     return Submission(
         circuit_type=envelope.kind.value,
         circuit=circuit.name if circuit in PUBLISHED_CIRCUITS else "",
-        body=examined.text,
+        body=bytes(examined.text),
         tree_id=envelope.tree_id or "",
         batch_index=max(-1, min(envelope.batch_index, _LARGEST_INDEX)),
         public_inputs=read_public_inputs(envelope) or b"",
@@ -81,14 +81,14 @@ def submission_of(examined: ExaminedBody, network: Network | None) -> Submission
     )
 
 
-def unknown_submission(unknown: CircuitUnknown, body: bytes, network: Network | None) -> Submission:
+def unknown_submission(unknown: CircuitUnknown, body: bytes | bytearray, network: Network | None) -> Submission:
     """Return the submission of a request for an unknown circuit, whose job will fail.
 
     Raises CircuitUnknown for a large body, to save memory of the queue.
     """
     if len(body) > _LARGEST_UNKNOWN_BYTES:
         raise unknown
-    return Submission(circuit_type=unknown.circuit_type, circuit="", body=body, network=network)
+    return Submission(circuit_type=unknown.circuit_type, circuit="", body=bytes(body), network=network)
 
 
 async def _submit(

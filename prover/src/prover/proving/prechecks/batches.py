@@ -3,88 +3,82 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from prover.cpu.cpu_count import available_cpus
 from prover.proving.prechecks.checks import Checks, is_less, number
 from prover.proving.prechecks.membership import INDEX_OUT_OF_RANGE, WRONG_HASH, WRONG_PATH
-from prover.proving.prechecks.paths import hash_rows
+from prover.proving.prechecks.paths import split
 from shared.circuit_inputs import PUBLIC_INPUT_HASH
 from shared.field import FIELD_BYTES, ZERO
-from shared.merkle_updates import LeafUpdates
-from shared.witness_inputs import append_input_hash, chain, update_input_hash
+from shared.merkle_updates import LeafUpdateCheck, LeafUpdates
+from shared.poseidon import hash_chain, hash_columns
+from shared.witness_inputs import append_input_hash, update_input_hash
 
 Value = TypeVar("Value")
 
 _UNDIVIDED: Final = 100
 """Maximum rows of a batch that is checked by one thread: others would take longer to wake up."""
-_MAXIMUM_PARTS: Final = 8
+_MAXIMUM_THREADS: Final = 8
 
 
 def check_append(checks: Checks) -> None:
     """Check that leaves are written to consecutive slots that are empty."""
-    olds, leaves = checks.vector("OldLeaves"), checks.vector("Leaves")
-    news = [leaf if old == ZERO else old for old, leaf in zip(olds, leaves, strict=True)]
-    paths = _consecutive_paths(checks, "MerkleProofs")
-    _check_tree(checks, paths, olds, news, ["MerkleProofs"], ("LeavesHashchainHash", leaves))
+    olds, leaves = checks.data("OldLeaves"), checks.data("Leaves")
+    news = leaves if not any(olds) else b"".join(map(_kept, checks.vector("OldLeaves"), checks.vector("Leaves")))
+    indices = _consecutive_indices(checks, "MerkleProofs")
+    _check_tree(checks, indices, olds, news, ["MerkleProofs"], ("LeavesHashchainHash", leaves))
     _check_append_hash(checks, "LeavesHashchainHash")
 
 
 def check_update(checks: Checks) -> None:
     """Check that leaves are replaced by their nullifiers."""
-    nullifiers = _hash_rows(checks.vector("Leaves"), checks.vector("PathIndices"), checks.vector("TxHashes"))
-    paths, olds = _paths_at(checks, "PathIndices", "MerkleProofs"), checks.vector("OldLeaves")
-    _check_tree(checks, paths, olds, nullifiers, ["MerkleProofs"], ("LeavesHashchainHash", nullifiers))
+    nullifiers = _hash_rows(*map(checks.data, ("Leaves", "PathIndices", "TxHashes")))
+    indices, olds = _indices_inside(checks, "PathIndices", "MerkleProofs"), checks.data("OldLeaves")
+    _check_tree(checks, indices, olds, nullifiers, ["MerkleProofs"], ("LeavesHashchainHash", nullifiers))
     hashed = update_input_hash(*map(checks.scalar, ("OldRoot", "NewRoot", "LeavesHashchainHash")))
     _check_public_input_hash(checks, hashed)
 
 
 def check_address_append(checks: Checks) -> None:
     """Check that values are linked after their low elements, then appended."""
-    lows, nexts = checks.vector("LowElementValues"), checks.vector("LowElementNextValues")
-    values = checks.vector("NewElementValues")
-    for row, (low, value, following) in enumerate(zip(lows, values, nexts, strict=True)):
+    lows, nexts, values = map(checks.data, ("LowElementValues", "LowElementNextValues", "NewElementValues"))
+    ordered = zip(*map(checks.numbers, ("LowElementValues", "NewElementValues", "LowElementNextValues")), strict=True)
+    for row, (low, value, following) in enumerate(ordered):
         above, below = is_less(low, value), is_less(value, following)
         checks.require("LowElementValues", row, holds=above, reason="the new value is not above it")
         checks.require("LowElementNextValues", row, holds=below, reason="the new value is not below it")
-    low_paths = _paths_at(checks, "LowElementIndices", "LowElementProofs")
-    new_paths = _consecutive_paths(checks, "NewElementProofs")
-    links = _hash_rows([*lows, *lows, *values], [*nexts, *values, *nexts])
-    count = len(values)
-    paths = _Paths(
-        _alternating(low_paths.indices, new_paths.indices), _alternating(low_paths.siblings, new_paths.siblings)
-    )
-    olds = _alternating(links[:count], [ZERO] * count)
-    news = _alternating(links[count : 2 * count], links[2 * count :])
-    _check_tree(checks, paths, olds, news, ["LowElementProofs", "NewElementProofs"], ("HashchainHash", values))
+    low_indices = _indices_inside(checks, "LowElementIndices", "LowElementProofs")
+    new_indices = _consecutive_indices(checks, "NewElementProofs")
+    links = split(_hash_rows(lows + lows + values, nexts + values + nexts))
+    count = len(low_indices)
+    olds = b"".join(_alternating(links[:count], [ZERO] * count))
+    news = b"".join(_alternating(links[count : 2 * count], links[2 * count :]))
+    indices, proofs = _alternating(low_indices, new_indices), ["LowElementProofs", "NewElementProofs"]
+    _check_tree(checks, indices, olds, news, proofs, ("HashchainHash", values))
     _check_append_hash(checks, "HashchainHash")
 
 
-class _Paths(NamedTuple):
-    """Paths of one height: indices of the leaves, and the siblings of each from the leaf upwards."""
-
-    indices: Sequence[int]
-    siblings: Sequence[bytes]
-
-    def is_inside(self, row: int) -> bool:
-        """Return True if an index is one of a tree as high as the paths."""
-        return not self.indices[row] >> len(self.siblings[row]) // FIELD_BYTES
+def _kept(old: bytes, leaf: bytes) -> bytes:
+    """Return the leaf of a slot after a batch of leaves: one that was spent before keeps its nullifier."""
+    return leaf if old == ZERO else old
 
 
-def _paths_at(checks: Checks, indices: str, proofs: str) -> _Paths:
-    """Return the paths that two inputs have, and check that their indices are inside the tree."""
-    paths = _Paths(list(map(number, checks.vector(indices))), checks.rows(proofs))
-    for row in range(len(paths.indices)):
-        checks.require(indices, row, holds=paths.is_inside(row), reason=INDEX_OUT_OF_RANGE)
-    return paths
+def _indices_inside(checks: Checks, name: str, proofs: str) -> Sequence[int]:
+    """Return the indices of paths, and check that they are inside the tree."""
+    indices, (_, height) = checks.numbers(name), checks.shape(proofs)
+    for row, index in enumerate(indices):
+        if index >> height:
+            checks.require(name, row, holds=False, reason=INDEX_OUT_OF_RANGE)
+    return indices
 
 
-def _consecutive_paths(checks: Checks, proofs: str) -> _Paths:
-    """Return paths at the start index and after it, which must be inside the tree."""
-    start, siblings = number(checks.scalar("StartIndex")), checks.rows(proofs)
-    paths = _Paths(range(start, start + len(siblings)), siblings)
-    checks.require("StartIndex", holds=paths.is_inside(-1), reason=INDEX_OUT_OF_RANGE)
-    return paths
+def _consecutive_indices(checks: Checks, proofs: str) -> Sequence[int]:
+    """Return the indices of paths from the start index on, and check that they are inside the tree."""
+    start, (count, height) = number(checks.scalar("StartIndex")), checks.shape(proofs)
+    indices = range(start, start + count)
+    checks.require("StartIndex", holds=not indices[-1] >> height, reason=INDEX_OUT_OF_RANGE)
+    return indices
 
 
 def _alternating(first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
@@ -93,54 +87,49 @@ def _alternating(first: Sequence[Value], second: Sequence[Value]) -> list[Value]
 
 def _check_tree(
     checks: Checks,
-    paths: _Paths,
-    olds: Sequence[bytes],
-    news: Sequence[bytes],
+    indices: Sequence[int],
+    olds: bytes,
+    news: bytes,
     proofs: Sequence[str],
-    chained: tuple[str, Sequence[bytes]],
+    chained: tuple[str, bytes],
 ) -> None:
     """Check consecutive updates of a tree, whose paths are rows of the inputs ``proofs`` alternately, and a hash chain.
 
     Threads share the work. Of several invalid paths the first one is recorded, whatever its input, since those
     after it depend on it.
     """
-    updates = LeafUpdates(
-        paths.indices,
-        b"".join(olds),
-        b"".join(news),
-        b"".join(paths.siblings),
-        checks.scalar("OldRoot"),
-        checks.scalar("NewRoot"),
-    )
     name, elements = chained
-    count = len(olds)
-    threads = _threads_for(count)
-    parts = 1 if threads == 1 else min(2 * threads, _MAXIMUM_PARTS)
-    checks_of_parts = [partial(updates.first_failure, part, parts) for part in range(parts)]
-    hashed, *failures = _results(threads, [partial(chain, elements), *checks_of_parts])
-    first = min(failures)
+    count = len(indices)
+    hashed = _begin(count, partial(hash_chain, elements))
+    siblings = list(map(checks.data, proofs))
+    check = LeafUpdateCheck(
+        LeafUpdates(indices, olds, news, siblings, checks.scalar("OldRoot"), checks.scalar("NewRoot"))
+    )
+    helping = [_helpers().submit(check.run) for _ in range(_threads_for(count) - 1)]
+    check.run()
+    for each in helping:
+        if not each.cancel():
+            each.result()
+    first = check.first_failure
     if first < count:
         row, which = divmod(first, len(proofs))
         checks.require(proofs[which], row, holds=False, reason=WRONG_PATH)
     checks.require("NewRoot", holds=first != count, reason="the batch leads to another root")
-    checks.require(name, holds=hashed == checks.scalar(name), reason="the hash chain is that of other elements")
+    checks.require(name, holds=hashed() == checks.scalar(name), reason="the hash chain is that of other elements")
 
 
-def _hash_rows(*columns: Sequence[bytes]) -> list[bytes]:
+def _hash_rows(*columns: bytes) -> bytes:
     """Return the hash of each row of a table with these columns; threads share long tables."""
-    count = len(columns[0])
-    threads = _threads_for(count)
-    size = -(-count // threads)
-    pieces = [[column[at : at + size] for column in columns] for at in range(0, count, size)]
-    hashed = _results(threads, [partial(hash_rows, *piece) for piece in pieces])
-    return [element for piece in hashed for element in piece]
+    count = len(columns[0]) // FIELD_BYTES
+    size = -(-count // _threads_for(count)) * FIELD_BYTES
+    pieces = [[column[at : at + size] for column in columns] for at in range(0, count * FIELD_BYTES, size)]
+    others = [_begin(count, partial(hash_columns, *piece)) for piece in pieces[1:]]
+    return b"".join([hash_columns(*pieces[0]), *(each() for each in others)])
 
 
-def _results(threads: int, calls: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Return the results of calls, made by the calling thread or, if ``threads`` is greater than 1, by others."""
-    if threads == 1:
-        return [call() for call in calls]
-    return list(_helpers().map(lambda call: call(), calls))
+def _begin(rows: int, call: Callable[[], Value]) -> Callable[[], Value]:
+    """Begin a call in another thread, if a batch of so many rows has several. Return a function with its result."""
+    return call if _threads_for(rows) == 1 else _helpers().submit(call).result
 
 
 def _threads_for(rows: int) -> int:
@@ -150,13 +139,13 @@ def _threads_for(rows: int) -> int:
 
 @cache
 def _all_threads() -> int:
-    return min(available_cpus(), _MAXIMUM_PARTS)
+    return min(available_cpus(), _MAXIMUM_THREADS)
 
 
 @cache
 def _helpers() -> ThreadPoolExecutor:
-    """Return the threads that share the work of checks; they wait without use of the CPU."""
-    return ThreadPoolExecutor(_all_threads(), thread_name_prefix="precheck")
+    """Return the threads with which those of requests share the work; they wait without use of the CPU."""
+    return ThreadPoolExecutor(_all_threads() - 1, thread_name_prefix="precheck")
 
 
 def _check_append_hash(checks: Checks, contents: str) -> None:

@@ -1,5 +1,6 @@
 """Values of circuit inputs, their comparison, and the checks that they failed."""
 
+from math import prod
 from typing import NamedTuple
 
 from prover.circuits.widths import ADDRESS_BITS
@@ -38,11 +39,24 @@ class Checks:
         start, (size,) = self._places[name]
         return list(map(self._element, range(start, start + size)))
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the number of elements in each dimension."""
+        return self._places[name][1]
+
+    def numbers(self, name: str) -> list[int]:
+        """Return the elements of a vector as integers."""
+        return list(map(number, self.vector(name)))
+
+    def data(self, name: str) -> bytes:
+        """Return all elements, one after the other."""
+        start, shape = self._places[name]
+        return self._data[start * FIELD_BYTES : (start + prod(shape)) * FIELD_BYTES]
+
     def rows(self, name: str) -> list[bytes]:
         """Return the rows of a matrix, their elements one after the other."""
-        start, (rows, columns) = self._places[name]
-        first, size = start * FIELD_BYTES, columns * FIELD_BYTES
-        return [self._data[first + row * size : first + (row + 1) * size] for row in range(rows)]
+        data, (rows, columns) = self.data(name), self.shape(name)
+        size = columns * FIELD_BYTES
+        return [data[row * size : (row + 1) * size] for row in range(rows)]
 
     def require(self, name: str, *row: int, holds: bool, reason: str) -> None:
         """Record a failure of the named input, or of a row of it, unless the check ``holds``."""
@@ -67,6 +81,6 @@ def number(element: bytes) -> int:
     return int.from_bytes(element, "big")
 
 
-def is_less(low: bytes, high: bytes) -> bool:
+def is_less(low: int, high: int) -> bool:
     """Return True if the comparison gadget accepts two values: (high - low) mod r is in [1, 2^248]."""
-    return 1 <= (number(high) - number(low)) % SCALAR_MODULUS <= 1 << ADDRESS_BITS
+    return 1 <= (high - low) % SCALAR_MODULUS <= 1 << ADDRESS_BITS

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Final
 
 from prover.proving.prechecks.checks import Checks, is_less, number
-from prover.proving.prechecks.paths import Path, hash_rows, roots
+from prover.proving.prechecks.paths import Path, roots, split
 from shared.circuit_inputs import INCLUSION_PART, NEXT_INDICES, NON_INCLUSION_PART, PUBLIC_INPUT_HASH
-from shared.poseidon import hash2
+from shared.poseidon import hash2, hash_columns
 from shared.witness_inputs import chain2
 
 WRONG_HASH: Final = "the public input hash is that of other inputs"
@@ -51,12 +51,13 @@ def _check_included(checks: Checks, part: str) -> None:
 
 def _check_absent(checks: Checks, part: str) -> None:
     lower, higher = part + "LeafLowerRangeValues", part + "LeafHigherRangeValues"
-    lows, values, highs = checks.vector(lower), checks.vector(part + "Values"), checks.vector(higher)
-    for row, (low, value, high) in enumerate(zip(lows, values, highs, strict=True)):
+    ordered = zip(*map(checks.numbers, (lower, part + "Values", higher)), strict=True)
+    for row, (low, value, high) in enumerate(ordered):
         checks.require(lower, row, holds=is_less(low, value), reason="the value is not above the element before it")
         checks.require(higher, row, holds=is_less(value, high), reason="the value is not below the element after it")
     nexts = part + NEXT_INDICES
-    _check_paths(checks, part, hash_rows(lows, *([checks.vector(nexts)] if nexts in checks else []), highs))
+    columns = [lower, *([nexts] if nexts in checks else []), higher]
+    _check_paths(checks, part, split(hash_columns(*map(checks.data, columns))))
 
 
 def _check_paths(checks: Checks, part: str, leaves: list[bytes]) -> None:

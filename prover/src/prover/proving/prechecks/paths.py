@@ -25,11 +25,6 @@ class Path(Struct, frozen=True):
         return self.index < 1 << self.height
 
 
-def hash_rows(*columns: Sequence[bytes]) -> list[bytes]:
-    """Return the hash of each row of a table with these columns."""
-    return split(hash_many(b"".join(element for row in zip(*columns, strict=True) for element in row), len(columns)))
-
-
 def roots(leaves: Sequence[bytes], paths: Sequence[Path]) -> list[bytes]:
     """Return the roots to which leaves and their paths, of one height, lead."""
     nodes = list(leaves)
