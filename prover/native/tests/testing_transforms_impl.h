@@ -1,10 +1,21 @@
 /* testing_transforms_impl.h - hooks into the sums and transforms of one backend; the including file defines
  * T(name) and, for the assembly backend, MONT256_ADX. Scalars and coordinates are 32 bytes big-endian; points
  * are x | y (G2: x.c1 x.c0 y.c1 y.c0), infinity all zero. */
+#include <stdint.h>
 #include <stdlib.h>
 
 /* Only a part of what the headers define is driven from here. */
 #pragma GCC diagnostic ignored "-Wunused-function"
+
+static uint64_t t_butterflies, t_longest;
+#define NTT_COUNT(butterflies) (t_butterflies += (butterflies))
+/* A call that is one task, or a part of it that no other call follows. */
+#define T_TASK(call)                                           \
+    do {                                                       \
+        t_butterflies = 0;                                     \
+        call;                                                  \
+        if (t_butterflies > t_longest) t_longest = t_butterflies; \
+    } while (0)
 
 #include "msm/sums_impl.h"
 #include "key/key.h"
@@ -231,6 +242,19 @@ int32_t T(t_ntt)(uint8_t *values, uint32_t log2, uint32_t step) {
     return 0;
 }
 
+/* Returns 1 if the table of 2^log2 roots is the same when it is computed in parts of 2^part elements, the last one first. */
+int32_t T(t_ntt_table_in_parts)(uint32_t log2, uint32_t part) {
+    const size_t n = (size_t)1 << log2, size = (size_t)1 << part;
+    fr *table = malloc(2 * n * sizeof *table), *whole = table + n;
+    if (!table) return 0;
+    ntt_fill_table(whole, log2);
+    ntt_fill_table(table, part);
+    for (size_t first = n - size; first > 0; first -= size) ntt_fill_table_part(table, first, size);
+    const int32_t equal = memcmp(table, whole, n * sizeof *table) == 0;
+    free(table);
+    return equal;
+}
+
 /* psi of order 2^(log2 + 1), whose odd powers are the coset. */
 void T(t_ntt_psi)(uint8_t *out, uint32_t log2) {
     fr psi;
@@ -239,7 +263,7 @@ void T(t_ntt_psi)(uint8_t *out, uint32_t log2) {
 }
 
 /* The quotient's last result for vectors a, b and c of n = 2^log2 values each, of which the first `constraints` are not zero: on
- * whole vectors (threads 1), or cut for so many threads, the tasks of each kind in reverse order. folded: the products at the points of
+ * whole vectors (threads 1, small domains), or cut for so many threads, the tasks of each kind in reverse order. folded: the products at the points of
  * the shape. Returns the number of values, which lie at the start of the vectors, or -1. */
 int32_t T(t_quotient)(uint8_t *vectors, uint32_t log2, uint32_t constraints, uint32_t folded, uint32_t threads) {
     const size_t n = (size_t)1 << log2;
@@ -248,43 +272,55 @@ int32_t T(t_quotient)(uint8_t *vectors, uint32_t log2, uint32_t constraints, uin
     const uint32_t columns = cut.passes ? quotient_column_tasks(&cut) : 0;
     fr *a = malloc(3 * n * sizeof *a), *b = a + n, *c = b + n, *table = malloc(n * sizeof *table), scale;
     if (!a || !table) return -1;
+    t_longest = 0;
     ntt_fill_table(table, log2);
     quotient_product_scale(&scale, log2);
     for (size_t i = 0; i < 3 * n; i++) fr_from_bytes(&a[i], vectors + 32 * i);
     for (uint32_t i = 0; cut.passes && i < (folded ? 2u : 3u) * columns; i++) {
-        quotient_enter_columns(a + i / columns * n, constraints, &cut, columns - 1 - i % columns, table);
+        T_TASK(quotient_enter_columns(a + i / columns * n, constraints, &cut, columns - 1 - i % columns, table));
     }
     for (uint32_t i = 0; cut.passes && i < (folded ? 2u : 3u) * cut.rows; i++) {
         const uint32_t vector = i / cut.rows, row = cut.rows - 1 - i % cut.rows;
         fr *values = a + vector * n;
         if (folded) {
-            quotient_parts_row(values, c + vector * (n / 2), &cut, row, &shape, table);
+            T_TASK(quotient_parts_row(values, c + vector * (n / 2), &cut, row, &shape, table));
         } else if (vector == 2) {
-            quotient_inverse_row(values, &cut, row, table);
+            T_TASK(quotient_inverse_row(values, &cut, row, table));
         } else {
-            quotient_coset_row(values, &cut, row, table);
+            T_TASK(quotient_coset_row(values, &cut, row, table));
         }
     }
     if (cut.passes && folded) {
-        for (uint32_t i = quotient_point_tasks(&cut, &shape); i-- > 0;) quotient_point_columns(c, a, b, &cut, i, &shape, table);
+        for (uint32_t i = quotient_point_tasks(&cut, &shape); i-- > 0;) T_TASK(quotient_point_columns(c, a, b, &cut, i, &shape, table));
     } else if (cut.passes) {
-        for (uint32_t i = columns; i-- > 0;) quotient_product_columns(a, b, &scale, &cut, i, table);
-        for (uint32_t i = cut.rows; i-- > 0;) quotient_from_coset_row(a, c, &cut, i, table);
+        for (uint32_t i = columns; i-- > 0;) T_TASK(quotient_product_columns(a, b, &scale, &cut, i, table));
+        for (uint32_t i = cut.rows; i-- > 0;) T_TASK(quotient_from_coset_row(a, c, &cut, i, table));
     } else if (folded) {
-        quotient_to_parts(a, c, log2, &shape, table);
-        quotient_to_parts(b, c + n / 2, log2, &shape, table);
-        quotient_multiply_parts(a, b, log2, &shape);
+        T_TASK(quotient_to_parts(a, c, log2, &shape, table));
+        T_TASK(quotient_to_parts(b, c + n / 2, log2, &shape, table));
+        T_TASK(quotient_multiply_parts(a, b, log2, &shape));
     } else {
-        quotient_to_coset(a, log2, table);
-        quotient_to_coset(b, log2, table);
-        ntt_inverse(c, log2, table);
-        quotient_combine(a, b, c, log2, table);
+        T_TASK(quotient_to_coset(a, log2, table));
+        T_TASK(quotient_to_coset(b, log2, table));
+        T_TASK(ntt_inverse(c, log2, table));
+        T_TASK(quotient_combine(a, b, c, log2, table));
     }
     const size_t count = folded ? shape.points : n;
     const fr *result = cut.passes && folded ? c : a;
     for (size_t i = 0; i < count; i++) fr_to_bytes(vectors + 32 * i, &result[i]);
     free(a), free(table);
     return (int32_t)count;
+}
+
+/* Butterflies of the longest task of the last quotient. */
+uint64_t T(t_quotient_longest)(void) { return t_longest; }
+
+/* The division of a quotient of 2^log2 values on so many threads: elements of a row, columns of a task, rows. */
+void T(t_quotient_cut)(uint64_t *out, uint32_t log2, uint32_t folded, uint32_t threads) {
+    const quotient_cut cut = quotient_cut_for(log2, (int)folded, threads);
+    out[0] = cut.row;
+    out[1] = cut.columns;
+    out[2] = cut.rows;
 }
 
 #if defined(G16_LANES)

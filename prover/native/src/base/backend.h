@@ -47,7 +47,7 @@ typedef struct g16_backend {
     void (*write_verifying_key)(const struct g16_vk *vk, uint8_t *out, g16_encoding encoding);
     /* Sets pk->twiddles to small_roots() for domains up to 2^SMALL_ROOTS_LOG2, otherwise to `roots`, where it writes n values
      * (domain_log2 <= 27). Converts the points to the representation that this backend adds. */
-    void (*prepare_key)(struct g16_key *key, fr *roots);
+    g16_status (*prepare_key)(struct g16_key *key, fr *roots, thread_pool *pool, const g16_cancel *cancel);
     /* Returns the roots of unity of all domains up to 2^SMALL_ROOTS_LOG2 (ntt/small_roots_impl.h). */
     const fr *(*small_roots)(void);
     /* key/tables_impl.h: computes tables of shifted bases. tables: memory for A, for K with Z, and for B in G2. Returns

@@ -33,8 +33,8 @@ static void fold_step_add(fold_job *job, size_t first, uint32_t count) {
 
 /* other[k] = points[k + shift] - factor points[k] */
 static void fold_divide(fold_job *job, g1_affine *other, g1_affine *points, fr factor, size_t shift, size_t count) {
-    memcpy(other, points, count * sizeof *other);
-    for (size_t k = 0; k < count; k++) job->factors[k] = factor;
+    fold_copy(job, other, points, count);
+    for (size_t k = 0; k < count && fold_continues(job, k); k++) job->factors[k] = factor;
     fold_scale_list(job, other, count);
     job->other = other;
     job->shift = shift;
@@ -50,14 +50,14 @@ static void fold_accumulate(fold_job *job, g1_affine *points) {
 
 /* ---- numbers ------------------------------------------------------------------------ */
 
-static void fold_invert(fr *values, fr *scratch, size_t count) {
-    fr product = FR_ONE, t;
-    for (size_t i = 0; i < count; i++) {
+static void fold_invert(fold_job *job, fr *values, size_t count) {
+    fr *scratch = job->scratch, product = FR_ONE, t;
+    for (size_t i = 0; i < count && fold_continues(job, i); i++) {
         scratch[i] = product;
         fr_mul(&product, &product, &values[i]);
     }
     fr_inv(&product, &product);
-    for (size_t i = count; i-- > 0;) {
+    for (size_t i = count; i-- > 0 && fold_continues(job, i);) {
         t = values[i];
         fr_mul(&values[i], &product, &scratch[i]);
         fr_mul(&product, &product, &t);
@@ -71,18 +71,18 @@ static void fold_vanishing(fold_job *job, int odd, size_t count) {
     const fr step = fold_psi(job, 2 * (n - m)), above = fold_psi(job, 2 * (n - 1)), below = fold_psi(job, 2 * (m - 1));
     const fr start = odd ? fold_psi(job, 1) : FR_ONE;
     fr *values = job->vanishing, t, root;
-    for (size_t i = 0; i + 1 < count; i++) {
+    for (size_t i = 0; i + 1 < count && fold_continues(job, i); i++) {
         root = fold_psi(job, 2 * i + (odd ? 1 : 0));
         fr_sub(&values[i + 1], &root, &above);
     }
     values[0] = FR_ONE;
-    fold_invert(values, job->scratch, count);
-    for (size_t j = m; j < n; j++) {
+    fold_invert(job, values, count);
+    for (size_t j = m; j < n && fold_continues(job, j); j++) {
         root = fold_psi(job, 2 * j);
         fr_sub(&t, &start, &root);
         fr_mul(&values[0], &values[0], &t);
     }
-    for (size_t i = 0; i + 1 < count; i++) {
+    for (size_t i = 0; i + 1 < count && fold_continues(job, i); i++) {
         root = fold_psi(job, 2 * i + (odd ? 1 : 0));
         fr_sub(&t, &root, &below);
         fr_mul(&t, &t, &step);
@@ -107,10 +107,10 @@ static void fold_strip(fold_job *job) {
     const size_t n = job->n, m = job->key->cs.constraints;
     const fr scale = fold_fraction(job, 1);
     job->live = (fold_live){.work = n};
-    memcpy(job->work, job->z, n * sizeof *job->work);
+    fold_copy(job, job->work, job->z, n);
     fold_forward(job, job->work, log2);
     fold_vanishing(job, 0, m);
-    for (size_t t = 0; t < n; t++) {
+    for (size_t t = 0; t < n && fold_continues(job, t); t++) {
         const size_t i = (n - t) & (n - 1);
         if (i < m) {
             fr_mul(&job->factors[t], &job->vanishing[i], &scale);
@@ -120,7 +120,7 @@ static void fold_strip(fold_job *job) {
     }
     fold_scale_list(job, job->work, n);
     fold_inverse(job, job->work, log2);
-    fold_reverse(job->work, log2);
+    fold_reverse(job, job->work, log2);
     memset(job->work + m - 1, 0, (n - m + 1) * sizeof *job->work);
 }
 
@@ -159,7 +159,7 @@ static void fold_part_points(fold_job *job, uint32_t part) {
     const size_t size = (size_t)1 << own->log2, n = job->n;
     const uint64_t base = 2 * (uint64_t)own->residue + 1;
     size_t length = job->shape.points;
-    memcpy(job->spare, job->work, length * sizeof *job->spare);
+    fold_copy(job, job->spare, job->work, length);
     g1_affine *points = job->spare, *other = job->spare + n;
     for (uint32_t i = 0; i < job->shape.parts_count; i++) {
         const fold_part *factor = &job->shape.parts[i];
@@ -175,21 +175,21 @@ static void fold_part_points(fold_job *job, uint32_t part) {
     fr scale;
     fr_from_u64(&scale, size);
     fr_inv(&scale, &scale);
-    for (size_t k = 0; k < size; k++) {
+    for (size_t k = 0; k < size && fold_continues(job, k); k++) {
         const fr power = fold_psi(job, (2 * n - base) * k);
         fr_mul(&job->factors[k], &power, &scale);
     }
     fold_part_live_points(job, points, size, 0, own->first);
     fold_scale_list(job, points, size);
     fold_inverse(job, points, own->log2);
-    for (size_t t = 0; t < size; t++) job->factors[ntt_reverse_bits(t, own->log2)] = fold_denominator(job, part, t);
-    fold_invert(job->factors, job->scratch, size);
+    for (size_t t = 0; t < size && fold_continues(job, t); t++) job->factors[ntt_reverse_bits(t, own->log2)] = fold_denominator(job, part, t);
+    fold_invert(job, job->factors, size);
     fold_scale_list(job, points, size);
-    for (size_t t = 0; t < size; t++) job->t[own->first + t] = points[ntt_reverse_bits(t, own->log2)];
+    for (size_t t = 0; t < size && fold_continues(job, t); t++) job->t[own->first + t] = points[ntt_reverse_bits(t, own->log2)];
     fold_part_live_points(job, points, size, 0, own->first + size);
     fold_forward(job, points, own->log2);
     fr square = fold_fraction(job, n);
-    for (size_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < n && fold_continues(job, k); k++) {
         const fr power = fold_psi(job, base * k);
         fr weight, minus;
         fr_from_u64(&weight, 2 * k + 2);
@@ -209,18 +209,18 @@ static void fold_whole(fold_job *job) {
     const size_t n = job->n;
     fr scale = fold_fraction(job, 2);
     fr_neg(&scale, &scale);
-    for (size_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < n && fold_continues(job, k); k++) {
         job->work[k] = job->z[ntt_reverse_bits(k, log2)];
         job->factors[k] = scale;
     }
     job->live = (fold_live){.work = n};
     fold_scale_list(job, job->work, n);
-    memcpy(job->sums, job->work, n * sizeof *job->sums);
+    fold_copy(job, job->sums, job->work, n);
     job->live = (fold_live){.work = n, .sums = n};
-    for (size_t k = 0; k < n; k++) job->factors[k] = fold_psi(job, (2 * n - 1) * (uint64_t)k);
+    for (size_t k = 0; k < n && fold_continues(job, k); k++) job->factors[k] = fold_psi(job, (2 * n - 1) * (uint64_t)k);
     fold_scale_list(job, job->work, n);
     fold_inverse(job, job->work, log2);
-    for (size_t t = 0; t < n; t++) job->t[t] = job->work[ntt_reverse_bits(t, log2)];
+    for (size_t t = 0; t < n && fold_continues(job, t); t++) job->t[t] = job->work[ntt_reverse_bits(t, log2)];
 }
 
 static void fold_pruned(fold_job *job) {
@@ -231,7 +231,7 @@ static void fold_pruned(fold_job *job) {
     memset(job->sums, 0, n * sizeof *job->sums);
     for (uint32_t i = 0; i < job->shape.parts_count; i++) fold_part_points(job, i);
     const fr square = fold_fraction(job, n);
-    for (size_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < n && fold_continues(job, k); k++) {
         fr weight;
         fr_from_u64(&weight, n - 1 - k);
         fr_neg(&weight, &weight);
@@ -255,7 +255,7 @@ static void fold_subtract_rows(fold_job *job, g1_xyzz *sums) {
     size_t waiting = 0, row = 0, done = 0;
     while (done < cs->constraints) { /* as many rows as fit the buffers */
         waiting = 0;
-        for (row = done; row < cs->constraints; row++) {
+        for (row = done; row < cs->constraints && fold_continues(job, row); row++) {
             const uint32_t out = cs->rows[row].out, first = cs->expression_start[out], end = cs->expression_start[out + 1];
             if (waiting + (end - first) > 2 * job->n) break;
             for (uint32_t i = first; i < end; i++) {
@@ -264,6 +264,7 @@ static void fold_subtract_rows(fold_job *job, g1_xyzz *sums) {
                 job->factors[waiting++] = cs->coefficients[cs->terms[i].coefficient];
             }
         }
+        if (job->status != G16_OK) return;
         if (row == done) {
             job->status = G16_UNSUPPORTED_KEY;
             return;
@@ -271,7 +272,7 @@ static void fold_subtract_rows(fold_job *job, g1_xyzz *sums) {
         fold_scale_list(job, job->spare, waiting);
         if (job->status != G16_OK) return;
         waiting = 0;
-        for (; done < row; done++) {
+        for (; done < row && fold_continues(job, done); done++) {
             const uint32_t out = cs->rows[done].out;
             for (uint32_t i = cs->expression_start[out]; i < cs->expression_start[out + 1]; i++) {
                 const int unit = fold_unit(cs, cs->terms[i].coefficient);
@@ -280,6 +281,7 @@ static void fold_subtract_rows(fold_job *job, g1_xyzz *sums) {
                 g1_xyzz_add_affine(&sums[cs->terms[i].wire], &sums[cs->terms[i].wire], &point);
             }
         }
+        if (job->status != G16_OK) return;
     }
 }
 
@@ -345,7 +347,7 @@ static void fold_points(fold_job *job) {
 
 static void fold_make(fold_job *job, g1_affine *k, const uint32_t *wires, uint32_t count) {
     const proving_key *pk = &job->key->pk;
-    for (uint32_t i = 0; i < pk->z_count; i++) g1_msm_from_stored(&job->z[i], &pk->z[i]);
+    for (uint32_t i = 0; i < pk->z_count && fold_continues(job, i); i++) g1_msm_from_stored(&job->z[i], &pk->z[i]);
     memset(&job->z[job->n - 1], 0, sizeof *job->z); /* a quotient has no coefficient of X^(n-1) */
     fold_resume(job);
     fold_points(job);
@@ -355,7 +357,7 @@ static void fold_make(fold_job *job, g1_affine *k, const uint32_t *wires, uint32
     }
     job->checkpoint = NULL; /* the sums of wires are not saved, and few of them need products */
     if (job->status == G16_OK) fold_wires_points(job, k, wires, count);
-    for (uint32_t i = 0; i < job->shape.points && job->status == G16_OK; i++) {
+    for (uint32_t i = 0; i < job->shape.points && fold_continues(job, i); i++) {
         if (g1_affine_is_infinity(&job->t[i])) job->status = G16_UNSUPPORTED_KEY;
     }
     if (job->status != G16_OK) return;

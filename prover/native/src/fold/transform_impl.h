@@ -6,6 +6,7 @@
 #define G16_FOLD_TRANSFORM_IMPL_H
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ntt/transform_impl.h"
 #include "key/fold_checkpoint.h"
@@ -17,6 +18,9 @@
 #define FOLD_CHUNK 256
 /* Tasks per thread between two checks of the clock, when progress is saved: a third of a second in eight lanes. */
 #define FOLD_SLICE_TASKS 64
+
+/* Iterations of other loops between two checks of the cancel flag. */
+#define FOLD_POLL_EVERY 4096
 
 typedef struct fold_job fold_job;
 typedef void (*fold_step)(fold_job *job, size_t first, uint32_t count);
@@ -96,6 +100,18 @@ static void fold_save_progress(fold_job *job, fold_place place) {
 static size_t fold_slice(const fold_job *job, size_t count) {
     if (!job->checkpoint) return count;
     return job->checkpoint->interval_ns ? (size_t)thread_pool_threads(job->pool) * FOLD_SLICE_TASKS * FOLD_CHUNK : FOLD_CHUNK;
+}
+
+/* Returns 1 if iteration `i` of a loop that is not divided between threads may begin. */
+static inline int fold_continues(fold_job *job, size_t i) {
+    if (i % FOLD_POLL_EVERY == 0 && g16_is_cancelled(job->cancel)) job->status = G16_CANCELLED;
+    return job->status == G16_OK;
+}
+
+static void fold_copy(fold_job *job, g1_affine *to, const g1_affine *from, size_t count) {
+    for (size_t i = 0; i < count && fold_continues(job, i); i += FOLD_POLL_EVERY) {
+        memcpy(to + i, from + i, (count - i < FOLD_POLL_EVERY ? count - i : FOLD_POLL_EVERY) * sizeof *to);
+    }
 }
 
 /* ---- runs -------------------------------------------------------------------------- */
@@ -276,8 +292,8 @@ static void fold_forward(fold_job *job, g1_affine *points, uint32_t log2) {
     }
 }
 
-static void fold_reverse(g1_affine *points, uint32_t log2) {
-    for (size_t i = 0; i < (size_t)1 << log2; i++) {
+static void fold_reverse(fold_job *job, g1_affine *points, uint32_t log2) {
+    for (size_t i = 0; i < (size_t)1 << log2 && fold_continues(job, i); i++) {
         const size_t j = ntt_reverse_bits(i, log2);
         if (i >= j) continue;
         const g1_affine t = points[i];

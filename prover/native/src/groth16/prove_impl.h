@@ -24,15 +24,53 @@
 #include "r1cs/solver_impl.h"
 #include "groth16/prove_tasks_impl.h"
 
-static void groth16_prepare_key(struct g16_key *key, fr *roots) {
+/* Elements per task of the preparation of a key. */
+#define PREPARE_CHUNK_LOG2 12
+#define PREPARE_CHUNK ((size_t)1 << PREPARE_CHUNK_LOG2)
+
+typedef struct prepare_list {
+    g1_affine *g1; /* or */
+    g2_affine *g2; /* or, if both are NULL, the roots of unity */
+    size_t count;
+} prepare_list;
+
+typedef struct prepare_job {
+    prepare_list lists[6];
+    fr *roots;
+} prepare_job;
+
+static size_t prepare_chunks(const prepare_list *list) { return (list->count + PREPARE_CHUNK - 1) / PREPARE_CHUNK; }
+
+static void groth16_prepare_chunk(void *argument, uint32_t index, uint32_t worker) {
+    const prepare_job *job = argument;
+    const prepare_list *list = job->lists;
+    size_t chunk = index;
+    (void)worker;
+    for (; chunk >= prepare_chunks(list); list++) chunk -= prepare_chunks(list);
+    const size_t first = chunk * PREPARE_CHUNK, left = list->count - first, count = left < PREPARE_CHUNK ? left : PREPARE_CHUNK;
+    if (list->g1) {
+        g1_msm_to_stored(list->g1 + first, count);
+    } else if (list->g2) {
+        g2_msm_to_stored(list->g2 + first, count);
+    } else if (first) {
+        ntt_fill_table_part(job->roots, first, count);
+    }
+}
+
+static g16_status groth16_prepare_key(struct g16_key *key, fr *roots, thread_pool *pool, const g16_cancel *cancel) {
     proving_key *pk = &key->pk;
-    if (roots) ntt_fill_table(roots, pk->domain_log2);
+    const prepare_job job = {{{pk->a, NULL, pk->a_count},
+                              {pk->b1, NULL, pk->b_count},
+                              {pk->k, NULL, pk->k_count},
+                              {pk->z, NULL, pk->z_count},
+                              {NULL, pk->b2, pk->b_count},
+                              {NULL, NULL, roots ? (size_t)1 << pk->domain_log2 : 0}},
+                             roots};
+    size_t chunks = 0;
+    for (uint32_t i = 0; i < 6; i++) chunks += prepare_chunks(&job.lists[i]);
     pk->twiddles = roots ? roots : small_roots();
-    g1_msm_to_stored(pk->a, pk->a_count);
-    g1_msm_to_stored(pk->b1, pk->b_count);
-    g1_msm_to_stored(pk->k, pk->k_count);
-    g1_msm_to_stored(pk->z, pk->z_count);
-    g2_msm_to_stored(pk->b2, pk->b_count);
+    if (roots) ntt_fill_table(roots, PREPARE_CHUNK_LOG2); /* the domain is larger */
+    return thread_pool_for(pool, (uint32_t)chunks, groth16_prepare_chunk, (void *)&job, cancel);
 }
 
 static size_t groth16_prove_scratch_bytes(const struct g16_key *key, uint32_t threads) {

@@ -15,8 +15,10 @@
 #include "ntt/columns_impl.h"
 #include "groth16/quotient_impl.h"
 
-/* Up to this many threads, a task processes whole vectors. */
+/* Up to this many threads, vectors are divided only as far as a task would otherwise run long after a proof was cancelled: whole
+ * vectors, or rows, have up to 2^QUOTIENT_WHOLE_LOG2 elements where QUOTIENT_MAX_PASSES allows it. */
 #define QUOTIENT_WHOLE_THREADS 2
+#define QUOTIENT_WHOLE_LOG2 17
 #define QUOTIENT_MAX_PASSES 3
 /* Rows have at least 2^9 elements, and with a folded key 32 times the smallest count for SIMD lanes. */
 #define QUOTIENT_ROW_MIN_LOG2 9
@@ -36,9 +38,9 @@ typedef struct quotient_cut {
 
 static inline quotient_cut quotient_cut_for(uint32_t log2, int folded, uint32_t threads) {
     const uint32_t least = folded ? QUOTIENT_FOLDED_ROW_MIN_LOG2 : QUOTIENT_ROW_MIN_LOG2;
+    const uint32_t enough = threads <= QUOTIENT_WHOLE_THREADS ? QUOTIENT_WHOLE_LOG2 : 0;
     quotient_cut cut = {0, 1, log2, (size_t)1 << log2, 0};
-    if (threads <= QUOTIENT_WHOLE_THREADS) return cut;
-    while (cut.passes < QUOTIENT_MAX_PASSES && cut.row_log2 >= least + 2) {
+    while (cut.passes < QUOTIENT_MAX_PASSES && cut.row_log2 >= least + 2 && cut.row_log2 > enough) {
         cut.passes++;
         cut.row_log2 -= 2;
     }

@@ -24,6 +24,7 @@ typedef struct setup_run {
     fr *lagrange;      /* n */
     fr *columns[3];    /* A, B, C: one value per wire */
     fr *list;          /* scalars of the list that is multiplied next */
+    fr factor;         /* of all scalars of the list */
     uint32_t *progress;
     const g16_cancel *cancel;
 } setup_run;
@@ -32,6 +33,8 @@ typedef struct setup_run {
 static void setup_report(setup_run *run, uint32_t permille) {
     if (run->progress) __atomic_store_n(run->progress, permille, __ATOMIC_RELAXED);
 }
+
+static uint32_t setup_chunks(size_t count) { return (uint32_t)((count + SETUP_CHUNK - 1) / SETUP_CHUNK); }
 
 /* Computes lagrange[i] = omega^i (tau^n - 1) / (n (tau - omega^i)) for one chunk; tau is not in the domain. */
 static void setup_lagrange_chunk(void *argument, uint32_t chunk, uint32_t worker) {
@@ -76,6 +79,7 @@ static void setup_column(void *argument, uint32_t side, uint32_t worker) {
     fr *column = run->columns[side];
     (void)worker;
     for (uint32_t i = 0; i < cs->constraints; i++) {
+        if (i % SETUP_CHUNK == 0 && g16_is_cancelled(run->cancel)) return;
         const cs_row *row = &cs->rows[i];
         const uint32_t expression = side == 0 ? row->left : side == 1 ? row->right : row->out;
         const fr *value = &run->lagrange[i];
@@ -176,21 +180,32 @@ static uint32_t setup_squeeze(setup_run *run, const fr *column, const uint8_t *m
     return count;
 }
 
-/* Computes powers of tau times factor in bit-reversed order: list[j] = factor * tau^rev(j), j < n - 1. */
-static void setup_list_z(setup_run *run, const fr *factor) {
+static void setup_k_chunk(void *argument, uint32_t chunk, uint32_t worker) {
+    setup_run *run = argument;
+    const uint32_t private_wires = setup_private_wires(run->setup), first = chunk * SETUP_CHUNK;
+    (void)worker;
+    for (uint32_t i = first; i < private_wires && i < first + SETUP_CHUNK; i++) {
+        setup_k_value(&run->list[i], run, run->setup->cs.public_wires + i, &run->factor);
+    }
+}
+
+/* Computes powers of tau times the factor in bit-reversed order: list[j] = factor * tau^rev(j), for the j of one chunk. */
+static void setup_z_chunk(void *argument, uint32_t chunk, uint32_t worker) {
+    setup_run *run = argument;
     const uint32_t log2 = run->setup->domain_log2;
-    fr step = run->secrets[SETUP_TAU];
-    /* list[2^s + i] = list[i] * tau^(n / 2^(s+1)); tau^(n/2) belongs to s = 0. */
-    fr powers[FR_TWO_ADICITY];
-    for (uint32_t i = 0; i < log2; i++) {
+    const size_t first = (size_t)chunk * SETUP_CHUNK;
+    fr *list = run->list + first, powers[FR_TWO_ADICITY], step = run->secrets[SETUP_TAU];
+    (void)worker;
+    for (uint32_t i = log2; i-- > 0;) { /* powers[s] = tau^(n / 2^(s+1)), for bit s of j */
         powers[i] = step;
         fr_sqr(&step, &step);
     }
-    run->list[0] = *factor;
-    for (uint32_t s = 0; s < log2; s++) {
-        for (size_t i = 0; i < ((size_t)1 << s); i++) {
-            fr_mul(&run->list[((size_t)1 << s) + i], &run->list[i], &powers[log2 - 1 - s]);
-        }
+    list[0] = run->factor;
+    for (uint32_t bit = 0; bit < log2; bit++) {
+        if (first >> bit & 1) fr_mul(&list[0], &list[0], &powers[bit]);
+    }
+    for (uint32_t bit = 0; bit < log2 && (size_t)1 << bit < SETUP_CHUNK; bit++) {
+        for (size_t i = 0; i < (size_t)1 << bit; i++) fr_mul(&list[((size_t)1 << bit) + i], &list[i], &powers[bit]);
     }
     os_random_wipe(powers, sizeof powers);
 }
@@ -207,7 +222,7 @@ static g16_status setup_write_points(setup_run *run, const setup_bases *bases, t
     const struct g16_setup *s = run->setup;
     const uint32_t public_wires = s->cs.public_wires, private_wires = setup_private_wires(s);
     uint32_t zeros = 0, count;
-    fr inverse, factor;
+    fr inverse;
     g16_status status;
 #define WRITE(group, at, n)                                                                                                   \
     group##_fixed_base_write(&bases->group, file + (at), run->list, n, bases->worker_memory, bases->worker_bytes, pool, &zeros, \
@@ -221,14 +236,16 @@ static g16_status setup_write_points(setup_run *run, const setup_bases *bases, t
     if ((status = WRITE(g2, s->b2_at + 4, count)) != G16_OK) return status;
     setup_report(run, 700);
     fr_inv(&inverse, &run->secrets[SETUP_DELTA]);
-    for (uint32_t i = 0; i < private_wires; i++) setup_k_value(&run->list[i], run, public_wires + i, &inverse);
+    run->factor = inverse;
+    if ((status = thread_pool_for(pool, setup_chunks(private_wires), setup_k_chunk, run, run->cancel)) != G16_OK) return status;
     if ((status = WRITE(g1, s->k_at + 4, private_wires)) != G16_OK) return status;
     setup_report(run, 850);
-    factor = run->secrets[SETUP_TAU];
-    for (uint32_t i = 0; i < s->domain_log2; i++) fr_sqr(&factor, &factor);
-    fr_sub(&factor, &factor, &FR_ONE);
-    fr_mul(&factor, &factor, &inverse);
-    setup_list_z(run, &factor);
+    run->factor = run->secrets[SETUP_TAU];
+    for (uint32_t i = 0; i < s->domain_log2; i++) fr_sqr(&run->factor, &run->factor);
+    fr_sub(&run->factor, &run->factor, &FR_ONE);
+    fr_mul(&run->factor, &run->factor, &inverse);
+    const uint32_t z_chunks = setup_chunks((size_t)1 << s->domain_log2);
+    if ((status = thread_pool_for(pool, z_chunks, setup_z_chunk, run, run->cancel)) != G16_OK) return status;
     if ((status = WRITE(g1, s->z_at + 4, setup_z_count(s))) != G16_OK) return status;
     fr_inv(&inverse, &run->secrets[SETUP_GAMMA]);
     for (uint32_t i = 0; i < public_wires; i++) setup_k_value(&run->list[i], run, i, &inverse);
@@ -244,10 +261,10 @@ static g16_status setup_write_points(setup_run *run, const setup_bases *bases, t
 
 static g16_status setup_scalars(setup_run *run, thread_pool *pool) {
     const size_t n = (size_t)1 << run->setup->domain_log2;
-    const uint32_t chunks = (uint32_t)((n + SETUP_CHUNK - 1) / SETUP_CHUNK);
-    g16_status status = thread_pool_for(pool, chunks, setup_lagrange_chunk, run, run->cancel);
+    g16_status status = thread_pool_for(pool, setup_chunks(n), setup_lagrange_chunk, run, run->cancel);
     setup_report(run, 50);
     if (status == G16_OK) status = thread_pool_for(pool, 3, setup_column, run, run->cancel);
+    if (g16_is_cancelled(run->cancel)) status = G16_CANCELLED; /* a column may be incomplete */
     setup_report(run, 200);
     return status;
 }

@@ -160,8 +160,6 @@ static g16_status check_infinity_maps(const g16_key *key, g16_error *error) {
 
 /* ---- keys ----------------------------------------------------------------------------- */
 
-static int cancelled(const g16_cancel *cancel) { return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED); }
-
 void g16_key_fill_info(g16_key *key, uint64_t file_bytes) {
     g16_key_info *info = &key->info;
     const constraint_system *cs = &key->cs;
@@ -212,14 +210,14 @@ static g16_status load_sections(g16_key *key, thread_pool *pool, const uint8_t *
     if (status == G16_OK) status = g16_key_order_bases(key, error);
     if (status == G16_OK) status = g16_key_group_wires(key, error);
     if (status != G16_OK) return status;
-    if (cancelled(cancel)) return g16_fail(error, G16_CANCELLED, 0, "cancelled while loading a key");
 
     fr *roots = NULL;
     if (key->pk.domain_log2 > SMALL_ROOTS_LOG2) {
         roots = malloc(key->info.domain_size * sizeof *roots);
         if (!roots) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the evaluation domain");
     }
-    key->backend->prepare_key(key, roots);
+    status = key->backend->prepare_key(key, roots, pool, cancel);
+    if (status != G16_OK) return g16_fail(error, status, 0, "cancelled while loading a key");
     g16_key_fill_info(key, size);
     return G16_OK;
 }

@@ -9,6 +9,7 @@ typedef struct C(fixed_base) {
     uint32_t window_bits, windows, multiples; /* multiples = 2^(window_bits - 1) per window */
     AFFINE *table;                            /* in the stored representation, [windows * multiples] */
     AFFINE generator;
+    const g16_cancel *cancel;
 } C(fixed_base);
 
 static void C(fixed_base_fill_window)(void *argument, uint32_t window, uint32_t worker) {
@@ -20,6 +21,7 @@ static void C(fixed_base_fill_window)(void *argument, uint32_t window, uint32_t 
     for (uint32_t i = 0; i < window * base->window_bits; i++) C(xyzz_double)(&sum, &sum);
     C(xyzz_to_affine)(&step, &sum);
     for (uint32_t j = 0; j < base->multiples; j++) {
+        if (j % FIXED_BASE_POLL_EVERY == 0 && g16_is_cancelled(base->cancel)) return;
         C(xyzz_to_affine)(&out[j], &sum);
         C(xyzz_add_affine)(&sum, &sum, &step);
     }
@@ -48,9 +50,11 @@ static g16_status C(fixed_base_create)(C(fixed_base) *base, const AFFINE *genera
     base->windows = (FIXED_BASE_BITS + base->window_bits - 1) / base->window_bits;
     base->multiples = 1u << (base->window_bits - 1);
     base->generator = *generator;
+    base->cancel = cancel;
     base->table = malloc((size_t)base->windows * base->multiples * sizeof *base->table);
     if (!base->table) return G16_OUT_OF_MEMORY;
-    return thread_pool_for(pool, base->windows, C(fixed_base_fill_window), base, cancel);
+    const g16_status status = thread_pool_for(pool, base->windows, C(fixed_base_fill_window), base, cancel);
+    return g16_is_cancelled(cancel) ? G16_CANCELLED : status; /* a window may be incomplete */
 }
 
 /* A list of multiples to compute and write, compressed. */

@@ -63,6 +63,7 @@
 #define FIXED_BASE_BITS 255
 #define FIXED_BASE_MIN_WINDOW 8
 #define FIXED_BASE_CHUNK (MSM_SLAB / 32)
+#define FIXED_BASE_POLL_EVERY 256
 
 /* |digit| without a branch, which would be mispredicted half of the time. */
 static inline uint32_t msm_magnitude(int32_t digit) {

@@ -29,6 +29,7 @@ static inline void ntt_forward_rows(fr *a, size_t quarter, size_t width, size_t 
 /* Works on columns 0 .. width - 1 (width is a multiple of 8) of rows that are `stride` elements apart. */
 static inline void ntt_inverse_columns(fr *a, size_t stride, uint32_t passes, size_t width, const fr *table) {
     NTT_REGION;
+    NTT_COUNT((size_t)passes * width << 2 * passes);
     size_t blocks = 1;
     for (size_t rows = (size_t)1 << 2 * passes; rows > 1; rows /= 4, blocks *= 4) {
         for (size_t b = 0; b < blocks; b++) {
@@ -41,6 +42,7 @@ static inline void ntt_inverse_columns(fr *a, size_t stride, uint32_t passes, si
 
 static inline void ntt_forward_columns(fr *a, size_t stride, uint32_t passes, size_t width, const fr *table) {
     NTT_REGION;
+    NTT_COUNT((size_t)passes * width << 2 * passes);
     size_t blocks = (size_t)1 << 2 * passes;
     for (size_t rows = 4; blocks > 1; rows *= 4) {
         blocks /= 4;

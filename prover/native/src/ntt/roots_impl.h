@@ -36,6 +36,17 @@ static void ntt_fill_table(fr *table, uint32_t log2) {
     }
 }
 
+/* Computes entries first .. first + count - 1 from the first `count`; count is a power of two that divides first. */
+static void ntt_fill_table_part(fr *table, size_t first, size_t count) {
+    fr factor = FR_ONE, step;
+    for (uint32_t s = 0; first >> s; s++) {
+        if (!(first >> s & 1)) continue;
+        ntt_root(&step, s + 2);
+        fr_mul(&factor, &factor, &step);
+    }
+    for (size_t i = 0; i < count; i++) fr_mul(&table[first + i], &table[i], &factor);
+}
+
 /* Returns the index of the entry -1/table[i], for i > 0. */
 static inline size_t ntt_negated_inverse_index(size_t i) {
     const size_t segment = (size_t)1 << (63 - __builtin_clzll(i));

@@ -25,6 +25,11 @@
 #define NTT_REGION ((void)0)
 #endif
 
+/* Tests count the butterflies of a call. */
+#ifndef NTT_COUNT
+#define NTT_COUNT(butterflies) ((void)0)
+#endif
+
 /* In backends with SIMD lanes the following functions take and return loose values (field/fr8_impl.h) when 2^log2, or count, is
  * at least 64; reduced values are loose too. ntt_reduce() reduces them. Counts from 64 on are multiples of 64. */
 
@@ -38,6 +43,7 @@ static inline void ntt_reduce(fr *a, uint32_t log2) {
 
 /* All inverse stages of block `block`, of 2^log2 elements. */
 static inline void ntt_inverse_block_stages(fr *a, uint32_t log2, size_t block, const fr *table) {
+    NTT_COUNT((size_t)log2 << log2 >> 1);
 #if defined(G16_LANES)
     if (log2 >= NTT_LANES_MIN_LOG2) {
         LANES_REGION;
@@ -49,6 +55,7 @@ static inline void ntt_inverse_block_stages(fr *a, uint32_t log2, size_t block, 
 }
 
 static inline void ntt_forward_block_stages(fr *a, uint32_t log2, size_t block, const fr *table) {
+    NTT_COUNT((size_t)log2 << log2 >> 1);
 #if defined(G16_LANES)
     if (log2 >= NTT_LANES_MIN_LOG2) {
         LANES_REGION;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import mmap
 import threading
 from collections.abc import Iterator
@@ -10,10 +11,17 @@ from typing import Any
 import pytest
 from golden_vectors import load
 
+from prover.circuits.catalogue import compile_circuit
+from prover.circuits.output.gnark_014 import write_constraint_system
+from prover.cli.random_requests import RandomRequests
 from prover.errors import Cancelled, KernelMisused, MalformedKey, ProofRejected
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Backend, Engine
 from prover.kernel.setup import PERMILLE, SetupProgress, SetupSecrets, TrustedSetup
+from prover.keys.files.key_description import header_of
+from prover.proving.request import read_envelope, read_task
+from shared.circuit_id import CircuitId, CircuitKind
+from shared.proof_wire import encode_request
 
 TINY: dict[str, Any] = load("gnark/tiny.json")
 KEY = bytes.fromhex(TINY["key_v0_14_hex"])
@@ -71,6 +79,20 @@ def test_setup__fresh_secrets__keys_differ_and_prove(engine: Engine, system: byt
         ours.verifying_key.verify(proof, public)
         with pytest.raises(ProofRejected):
             other.verifying_key.verify(proof, public)
+
+
+def test_setup__of_a_circuit_that_is_computed_in_chunks__proves(engine: Engine) -> None:
+    circuit = CircuitId(CircuitKind.INCLUSION, 2, (20,), (1,))
+    task = read_task(read_envelope(encode_request(RandomRequests("setup").make(circuit))), known=None)
+    system = io.BytesIO()
+    write_constraint_system(compile_circuit(circuit), system)
+    with TrustedSetup(engine, system.getvalue(), header_of(circuit)) as setup:
+        file = bytearray(setup.key_bytes)
+        setup.run(file)
+    with engine.load_key(bytes(file)) as key:
+        assert key.info.domain_size == 8192
+        proof = key.prove(task.assignment.inputs).points
+        key.verifying_key.verify(proof, task.assignment.public_inputs)
 
 
 @pytest.mark.parametrize("name", ["tau", "alpha", "beta", "gamma", "delta"])

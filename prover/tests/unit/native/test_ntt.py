@@ -17,6 +17,7 @@ ffi = cffi.FFI()
 for backend_name in BACKENDS:
     ffi.cdef(
         f"int32_t t_ntt_{backend_name}(uint8_t *values, uint32_t log2, uint32_t step);"
+        f"int32_t t_ntt_table_in_parts_{backend_name}(uint32_t log2, uint32_t part);"
         f"void t_ntt_psi_{backend_name}(uint8_t *out, uint32_t log2);"
     )
 
@@ -89,3 +90,8 @@ def test_ntt__sizes_past_the_cache_block__agree_at_spot_checks(hooks: Any, backe
         assert values[place] == total
     back = transform(hooks, backend, values, log2, INVERSE)
     assert back == [n * c % R for c in bit_reversed(coefficients, log2)]
+
+
+@pytest.mark.parametrize(("log2", "part"), [(1, 0), (5, 2), (5, 4), (13, 12), (17, 12)])
+def test_table__of_roots_in_parts__is_that_of_a_whole(hooks: Any, backend: str, log2: int, part: int) -> None:
+    assert getattr(hooks, f"t_ntt_table_in_parts_{backend}")(log2, part) == 1
