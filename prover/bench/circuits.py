@@ -6,6 +6,7 @@
   source, so each backend has the points in its own representation.
 - `growth`: batch append at height 32 with development keys of --sizes, not folded, and the exponents that fit: 1 means
   that twice the constraints take twice as long. A batch of 100 takes a minute of setup and 2 GB of disk.
+- `admission`: reading and prechecks of batches of 500, from the last byte of a body until its proof could begin.
 - `load`: loading of keys by the reference, whose binary prints a line before and after each, by our prover from the
   same files, and from prepared files; alternately, with a warm page cache. Exit status 1 below 50 times the reference.
 
@@ -29,6 +30,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import admission
 import reference_batch_keys
 import reference_fixtures
 from bench_report import Report
@@ -178,6 +180,11 @@ def load(options: argparse.Namespace, report: Report) -> Rows:
     return rows
 
 
+def admissions(options: argparse.Namespace, report: Report) -> Rows:  # noqa: ARG001 - the signature of a part
+    """Measure how long batches take until their proof could begin."""
+    return [row for cores in cpu_counts(options) for row in admission.measure(cores, options.rounds)]
+
+
 def _reference_loads(keys_dir: Path, mode: tuple[str, ...]) -> dict[str, float]:
     """Return milliseconds per key of one start of the reference. Exits if it loads no key."""
     binary = str(reference_fixtures.prover_binary())
@@ -206,7 +213,7 @@ def _columns(found: Figures, names: Sequence[str]) -> Figures:
     return {name: round(found[name], 3) for name in names}
 
 
-PARTS = {"alone": alone, "backends": backends, "growth": growth, "load": load}
+PARTS = {"alone": alone, "backends": backends, "growth": growth, "admission": admissions, "load": load}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
