@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
-from reference_pages import commands_page, exit_codes_page, meanings, metric_rows, write_or_check
+from reference_pages import meanings, metric_rows, pages_of, write_or_check
 
 from forester.cli.main import cli
 from forester.daemon.supervisor import Supervisor
@@ -18,7 +18,6 @@ from forester.settings.sources import flag, variable
 
 SCRIPT = "forester/scripts/regenerate_reference.py"
 SERVICE = Path(__file__).resolve().parent.parent
-REFERENCE = SERVICE / "docs/reference"
 HOW_TO = "../how-to"
 
 
@@ -91,18 +90,8 @@ Series of trees and foresters vanish with them; of epochs the last three are kep
 
 def pages() -> dict[Path, str]:
     """Return all pages by their files."""
-    return {
-        REFERENCE / "commands.md": commands_page("forester", cli, SCRIPT),
-        REFERENCE / "settings.md": settings_page(),
-        REFERENCE / "metrics.md": metrics_page(),
-        REFERENCE / "exit-codes.md": exit_codes_page("forester", SERVICE / "contracts/exit-codes.json", SCRIPT),
-    }
-
-
-def main() -> int:
-    """Write or check the pages; return the exit status."""
-    return write_or_check(pages(), SCRIPT, __doc__)
+    return pages_of("forester", cli, settings_page(), metrics_page())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(pages(), SCRIPT, __doc__))

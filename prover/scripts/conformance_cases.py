@@ -108,7 +108,7 @@ def _recorded(entry: Json) -> Case:
         name=entry["name"],
         method=entry["method"],
         path=entry["path"],
-        body=_body(entry),
+        body=body_of(entry),
         headers=entry.get("headers", {}),
         old=_old_expectation(entry),
         head=entry.get("expect_head_if_different") or entry["expect"],
@@ -124,7 +124,8 @@ def _old_expectation(entry: Json) -> Expectation:
     return expected
 
 
-def _body(entry: Json) -> bytes:
+def body_of(entry: Json) -> bytes:
+    """Return the body of a recorded request: raw, or a golden vector with changes."""
     if "raw" in entry:
         return str(entry["raw"]).encode()
     if "base" not in entry:

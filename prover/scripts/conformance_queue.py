@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 
-from conformance_cases import VARIABLE, VECTORS, Case, Difference, Expectation, Json, same, vector
+from conformance_cases import VARIABLE, VECTORS, Case, Difference, Expectation, Json, body_of, same
 
 STATUS_OF_JOB = f"/prove/status?job_id={VARIABLE}"
 NEEDS_ITS_OWN_SERVER = "auth (head only, PROVER_API_KEY=sekret)"
@@ -64,7 +64,7 @@ def _recorded(flow: Json) -> Iterator[Case]:
                 name,
                 request["method"],
                 request["path"],
-                _body(request),
+                body_of(request),
                 request.get("headers", {}),
                 head=entry,
                 old=_old(flow, entry),
@@ -76,16 +76,6 @@ def _old(flow: Json, expected: Json) -> Expectation:
     if "head only" in flow["name"]:
         return {"status": 202, "fields": {"status": "queued", "circuit_type": "update"}, "job_id": "uuid"}
     return {key: value for key, value in expected.items() if key != "result_shape_head"}
-
-
-def _body(request: Json) -> bytes:
-    if "base" not in request:
-        return b""
-    body = vector(request["base"])
-    for patch in request.get("patch", []):
-        (member,) = patch["path"]
-        body[member] = patch["value"]
-    return json.dumps(body).encode()
 
 
 def _further_steps() -> list[Case]:

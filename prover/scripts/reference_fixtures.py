@@ -106,11 +106,8 @@ def say(message: str) -> None:
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file as lower-case hex."""
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while chunk := stream.read(CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from msgspec.structs import FieldInfo
 from prometheus_client import CollectorRegistry
-from reference_pages import commands_page, exit_codes_page, meanings, metric_rows, write_or_check
+from reference_pages import meanings, metric_rows, pages_of, write_or_check
 
 from prover import settings
 from prover.cli.commands.start import start
@@ -25,7 +25,6 @@ from prover.variables import Secret
 
 SCRIPT = "prover/scripts/regenerate_reference.py"
 SERVICE = Path(__file__).resolve().parent.parent
-REFERENCE = SERVICE / "docs/reference"
 HOW_TO = "../how-to"
 SETTINGS_HEADING = """# Settings of `prover start` and `prover check`
 
@@ -142,18 +141,8 @@ They are served on the metrics address (9998) under `/metrics`, with those of th
 
 def pages() -> dict[Path, str]:
     """Return all pages by their files."""
-    return {
-        REFERENCE / "commands.md": commands_page("prover", cli, SCRIPT),
-        REFERENCE / "settings.md": settings_page(),
-        REFERENCE / "metrics.md": metrics_page(),
-        REFERENCE / "exit-codes.md": exit_codes_page("prover", SERVICE / "contracts/exit-codes.json", SCRIPT),
-    }
-
-
-def main() -> int:
-    """Write or check the pages; return the exit status."""
-    return write_or_check(pages(), SCRIPT, __doc__)
+    return pages_of("prover", cli, settings_page(), metrics_page())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(pages(), SCRIPT, __doc__))

@@ -74,6 +74,18 @@ def exit_codes_page(program: str, codes: Path, script: str) -> str:
 """
 
 
+def pages_of(program: str, group: click.Group, settings_page: str, metrics_page: str) -> dict[Path, str]:
+    """Return the pages of a service by their files."""
+    script, service = f"{program}/scripts/regenerate_reference.py", Path(__file__).resolve().parents[2] / program
+    pages = {
+        "commands.md": commands_page(program, group, script),
+        "settings.md": settings_page,
+        "metrics.md": metrics_page,
+        "exit-codes.md": exit_codes_page(program, service / "contracts/exit-codes.json", script),
+    }
+    return {service / "docs/reference" / name: text for name, text in pages.items()}
+
+
 def write_or_check(pages: Mapping[Path, str], script: str, description: str | None) -> int:
     """Write pages, or with --check compare them with the files; return the exit status."""
     parser = argparse.ArgumentParser(description=description)

@@ -31,13 +31,13 @@ def test_settings_page__has_every_setting_with_its_option_default_and_meaning() 
 
 def test_commands_page__has_every_command() -> None:
     headings = re.findall(
-        r"^## (.+)$", (regenerate_reference.REFERENCE / "commands.md").read_text(), flags=re.MULTILINE
+        r"^## (.+)$", (regenerate_reference.SERVICE / "docs/reference" / "commands.md").read_text(), flags=re.MULTILINE
     )
     assert {f"prover {name}" for name in COMMANDS} <= set(headings)
 
 
 def test_errors_page__has_every_code_with_its_statuses_and_whether_to_retry() -> None:
-    page = (regenerate_reference.REFERENCE / "errors.md").read_text()
+    page = (regenerate_reference.SERVICE / "docs/reference" / "errors.md").read_text()
     rows = {row[0]: row[1:] for row in re.findall(r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \|", page, flags=re.MULTILINE)}
     contract = json.loads((CONTRACTS / "problem-codes.json").read_text())
     assert set(rows) == set(contract)
