@@ -19,7 +19,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 WORKSPACE = Path(__file__).resolve().parents[2]
-KERNELS = ("product", "g1_msm_accumulate", "g2_msm_accumulate", "g2_msm_accumulate_small", "ntt_pass")
+KERNELS = (
+    "product",
+    "g1_msm_accumulate",
+    "g2_msm_accumulate",
+    "g2_msm_accumulate_small",
+    "g2_msm_accumulate_halves",
+    "ntt_pass",
+)
 _FUNCTION = re.compile(r"^\s*Function : _Z\d+(\w+?)_kernel\w*\n(.*?)(?=^\s*Function : |\Z)", re.MULTILINE | re.DOTALL)
 _INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)([^;]*);", re.MULTILINE)
 _RESOURCES = re.compile(r"Function _Z\d+(\w+?)_kernel\w*:\s+REG:(\d+) STACK:(\d+)")

@@ -42,7 +42,14 @@ TREES = (
         "prover/native/cuda",
         ("base", "field", "curve", "msm", "ntt", "proof", "library"),
         prefix="cuda/",
-        others=("gpu/abi.h", "field/fp2_shared.h", "curve/group_shared.h", "host_gpu/queue.h", "host_gpu/gpu.h"),
+        others=(
+            "gpu/abi.h",
+            "field/fp2_shared.h",
+            "curve/group_shared.h",
+            "curve/group_add_shared.h",
+            "host_gpu/queue.h",
+            "host_gpu/gpu.h",
+        ),
     ),
 )
 FLOOR = TREES[0]

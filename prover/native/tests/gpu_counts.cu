@@ -14,6 +14,7 @@
 KERNEL(g1_msm_accumulate, g1_msm_arguments, MSM_THREADS, 4, 1)
 KERNEL(g2_msm_accumulate, g2_msm_arguments, MSM_THREADS, 2, 1)
 KERNEL(g2_msm_accumulate_small, g2_msm_arguments, MSM_THREADS, 2, 1)
+KERNEL(g2_msm_accumulate_halves, g2_msm_arguments, MSM_THREADS, 4, 1)
 KERNEL(ntt_pass, ntt_pass_arguments, NTT_THREADS, 2, 2 + (arguments->levels + 1) / 2)
 
 DEVICE void product(grid_place place, fp *const *values, void *shared, uint32_t phase) {

@@ -16,7 +16,7 @@
  * ntt_columns: maximum log2 of the adjacent elements that a pass loads
  * ntt_threads: per block of a pass
  * batch: maximum proofs of a batch
- * g2: 0 or 1: products of sums in G2 inline or out of line
+ * g2: sums in G2 with products inline (0) or out of line (1), or by two threads for a point (2)
  */
 #ifndef CUDA_BASE_TUNING_H
 #define CUDA_BASE_TUNING_H

@@ -329,19 +329,19 @@ DEVICE void limbs_montgomery(uint32_t r[LIMBS], const uint32_t a[LIMBS], const u
     limbs_reduce(r, first, m);
 }
 
-/* wide = a * b. The products of one limb of b go to two rows: those at even places to `wide`, those at odd places to `odd`. A row's
- * limb above a product's is 0, or a carry. */
-DEVICE void limbs_mul_wide(uint32_t wide[2 * LIMBS], const uint32_t a[LIMBS], const uint32_t b[LIMBS]) {
+/* wide = a * b for a b of an even number of limbs; the limbs above the product are 0. The products of one limb of b go to two rows:
+ * those at even places to `wide`, those at odd places to `odd`. A row's limb above a product's is 0, or a carry. */
+DEVICE void limbs_mul_some(uint32_t wide[2 * LIMBS], const uint32_t a[LIMBS], const uint32_t *b, int limbs) {
     uint32_t odd[2 * LIMBS];
     DEVICE_UNROLL
     for (int i = LIMBS; i < 2 * LIMBS; i++) wide[i] = odd[i] = 0;
     limbs_mul(wide, a, b[0]);
     limbs_mul(odd, a + 1, b[0]);
     DEVICE_UNROLL
-    for (int i = 1; i < LIMBS; i++) {
+    for (int i = 1; i < limbs; i++) {
         if (i % 2) {
             limbs_mad(odd + i - 1, a, b[i], &odd[i + LIMBS - 1]);
-            if (i < LIMBS - 1) {
+            if (i < limbs - 1) {
                 limbs_mad(wide + i + 1, a + 1, b[i], &wide[i + LIMBS + 1]);
             } else {
                 limbs_mad_closed(wide + i + 1, a + 1, b[i]);
@@ -352,6 +352,10 @@ DEVICE void limbs_mul_wide(uint32_t wide[2 * LIMBS], const uint32_t a[LIMBS], co
         }
     }
     limbs_add_odd_wide(wide, odd);
+}
+
+DEVICE void limbs_mul_wide(uint32_t wide[2 * LIMBS], const uint32_t a[LIMBS], const uint32_t b[LIMBS]) {
+    limbs_mul_some(wide, a, b, LIMBS);
 }
 
 /* wide = a^2: each product of two limbs once, doubled, and the squares of limbs. */

@@ -10,7 +10,6 @@
 #include "cuda/ntt/transform.h"
 
 #define TUNING_WARP 32       /* blocks consist of whole warps */
-#define TUNING_MAX_SETS 128 /* the number of windows of two bits; as many sets as windows means no table */
 #define TUNING_MIN_TILE 32   /* with smaller tiles a launch could exceed the maximum grid */
 #define TUNING_MAX_TILE 65536
 #define TUNING_MAX_JOINS 65535
@@ -28,7 +27,7 @@ typedef struct tuning_range {
 /* Indexed by device_setting. */
 static const tuning_range TUNING_RANGES[DEVICE_SETTINGS] = {
     {"window", DEVICE_MSM_MIN_WINDOW, DEVICE_MSM_MAX_WINDOW, 1},
-    {"sets", 0, TUNING_MAX_SETS, 1},
+    {"sets", 0, DEVICE_MSM_MAX_SETS, 1},
     {"low_bits", 0, DEVICE_MSM_MAX_LOW_BITS, 1},
     {"tile", TUNING_MIN_TILE, TUNING_MAX_TILE, 1},
     {"piece", 1, DEVICE_MSM_MAX_PIECE, 1},
@@ -41,7 +40,7 @@ static const tuning_range TUNING_RANGES[DEVICE_SETTINGS] = {
     {"ntt_columns", 0, NTT_COLUMNS_LOG2, 1},
     {"ntt_threads", TUNING_WARP, NTT_THREADS, TUNING_WARP},
     {"batch", 1, TUNING_MAX_PROOFS, 1},
-    {"g2", 0, 1, 1},
+    {"g2", 0, DEVICE_MSM_G2_HALVES, 1},
 };
 
 /* Writes the message for an unknown name; returns 0. */

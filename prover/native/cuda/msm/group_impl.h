@@ -1,13 +1,14 @@
 /* cuda/msm/group_impl.h - the sums of a multi-scalar multiplication in one group; included once per group by cuda/msm/sums.h,
  * which defines AFFINE, XYZZ, C(name) and, for MSM_THREADS threads with the registers that the loops need, MSM_BLOCKS_PER_SM and
- * MSM_REDUCE_BLOCKS_PER_SM, and undefines them afterwards; and MSM_ADD_OUT_OF_LINE, an addition with products out of line, where the
- * plan can choose it.
+ * MSM_REDUCE_BLOCKS_PER_SM, and undefines them afterwards; and in G2, where the plan can choose other kernels, MSM_ADD_OUT_OF_LINE, an
+ * addition with products out of line.
  *
  * One thread sums a piece of a bucket, with the sum in registers, and loads the next base in advance. One block adds the pieces
  * of a long bucket. Then the sum of (b + 1) * bucket b is computed level by level. A node over `width` children of `size` buckets
  * each has their plain sum P and W = sum of b * bucket b, with b counted from the node's first bucket: W = sum of W_j + size *
  * (sum of j * P_j). Levels of few nodes would leave most of the GPU idle: the last 2^MSM_TAIL_LOG2 nodes of a set are added at once, by
- * a block for each bit of j, as sum of j * P_j = sum of 2^k * (sum of the P_j whose j has bit k).
+ * a block for each bit of j, as sum of j * P_j = sum of 2^k * (sum of the P_j whose j has bit k). Each of those sums, and then each set,
+ * is doubled by a thread of its own, and a block adds them in pairs.
  */
 
 /* Addition and doubling out of line, for kernels that add in several places. */
@@ -61,6 +62,7 @@ DEVICE void C(msm_base)(AFFINE *r, const AFFINE *bases, uint32_t entry) {
 #include "cuda/msm/accumulate_impl.h"
 #undef ACCUMULATE
 #undef ADD
+#include "cuda/msm/accumulate_halves.h"
 #endif
 
 #define MSM_JOIN_PHASES (1 + MSM_JOIN_LOG2)
@@ -71,13 +73,13 @@ DEVICE uint32_t C(msm_join_phases)(grid_place place, const C(msm_arguments) *arg
     return longs > place.block ? (longs - place.block + place.blocks - 1) / place.blocks * MSM_JOIN_PHASES : 0;
 }
 
-/* Step `step` of adding up a block's partial sums, from 1; the last one writes the sum. */
-DEVICE void C(msm_fold)(XYZZ *partials, uint32_t thread, uint32_t step, XYZZ *to) {
-    const uint32_t half = MSM_JOIN_THREADS >> step;
+/* Step `step` of adding up the 2^log2 partial sums of a block, from 1; the last one writes the sum. */
+DEVICE void C(msm_fold)(XYZZ *partials, uint32_t log2, uint32_t thread, uint32_t step, XYZZ *to) {
+    const uint32_t half = 1u << (log2 - step);
     if (thread >= half) return;
     XYZZ sum = partials[thread], other = partials[thread + half];
     sum = C(xyzz_sum)(sum, other);
-    if (step < MSM_JOIN_LOG2) {
+    if (step < log2) {
         partials[thread] = sum;
     } else {
         *to = sum;
@@ -89,7 +91,7 @@ DEVICE void C(msm_join_pieces)(grid_place place, const C(msm_arguments) *argumen
     const uint32_t step = phase % MSM_JOIN_PHASES;
     const msm_long entry = arguments->sort.memory.longs[place.block + phase / MSM_JOIN_PHASES * place.blocks];
     if (step > 0) {
-        C(msm_fold)(partials, place.thread, step, &arguments->memory.sums[entry.bucket]);
+        C(msm_fold)(partials, MSM_JOIN_LOG2, place.thread, step, &arguments->memory.sums[entry.bucket]);
         return;
     }
     const XYZZ *sums = arguments->memory.sums + entry.place;
@@ -165,7 +167,7 @@ typedef struct C(msm_tail) {
     XYZZ *parts, *totals, *results;
     uint32_t log2;              /* of the nodes of a set */
     uint32_t size_log2;         /* buckets of a node */
-    uint32_t sets, all_sets, window_bits; /* sets: of a multiplication */
+    uint32_t sets, sets_log2, window_bits; /* of a multiplication; rounded up */
 } C(msm_tail);
 
 /* Sums of a tail: one for each bit, the plain one, and the weighted one. */
@@ -177,7 +179,7 @@ DEVICE void C(msm_tail_sums)(grid_place place, const C(msm_tail) *arguments, voi
     const uint32_t log2 = arguments->log2, parts = C(msm_tail_parts)(arguments);
     const uint32_t part = place.block % parts, is_bit = part < log2;
     if (phase > 0) {
-        C(msm_fold)(partials, place.thread, phase, &arguments->parts[place.block]);
+        C(msm_fold)(partials, MSM_JOIN_LOG2, place.thread, phase, &arguments->parts[place.block]);
         return;
     }
     const C(msm_node) *nodes = arguments->nodes + ((uint64_t)(place.block / parts) << log2);
@@ -193,44 +195,39 @@ DEVICE void C(msm_tail_sums)(grid_place place, const C(msm_tail) *arguments, voi
 }
 KERNEL(C(msm_tail_sums), C(msm_tail), MSM_JOIN_THREADS, 1, MSM_JOIN_PHASES)
 
-/* One thread per set: its sum, where buckets count from one. */
+/* One block per set, with a thread for each of its sums: the sum of the set, where buckets count from one. */
 DEVICE void C(msm_tail_totals)(grid_place place, const C(msm_tail) *arguments, void *shared, uint32_t phase) {
-    const uint64_t set = device_index(place);
-    const uint32_t log2 = arguments->log2;
-    (void)shared;
-    (void)phase;
-    if (set >= arguments->all_sets) return;
-    const XYZZ *parts = arguments->parts + set * C(msm_tail_parts)(arguments);
+    XYZZ *partials = (XYZZ *)shared;
+    const uint32_t log2 = arguments->log2, parts = C(msm_tail_parts)(arguments), part = place.thread;
+    if (phase > 0) {
+        C(msm_fold)(partials, MSM_PARTS_LOG2, place.thread, phase, &arguments->totals[place.block]);
+        return;
+    }
     XYZZ sum;
     C(xyzz_set_infinity)(&sum);
-    for (uint32_t bit = log2; bit-- > 0;) {
-        const XYZZ part = parts[bit];
-        if (bit + 1 < log2) sum = C(xyzz_twice)(sum);
-        sum = C(xyzz_sum)(sum, part);
-    }
-    for (uint32_t i = 0; i < arguments->size_log2; i++) sum = C(xyzz_twice)(sum);
-    for (uint32_t i = 0; i < 2; i++) {
-        const XYZZ part = parts[log2 + i];
-        sum = C(xyzz_sum)(sum, part);
-    }
-    arguments->totals[set] = sum;
+    if (part < parts) sum = arguments->parts[(uint64_t)place.block * parts + part];
+    const uint32_t doublings = part < log2 ? arguments->size_log2 + part : 0;
+    for (uint32_t i = 0; i < doublings; i++) sum = C(xyzz_twice)(sum);
+    partials[part] = sum;
 }
-KERNEL(C(msm_tail_totals), C(msm_tail), MSM_JOIN_THREADS, 1, 1)
+KERNEL(C(msm_tail_totals), C(msm_tail), 1u << MSM_PARTS_LOG2, 1, 1 + MSM_PARTS_LOG2)
 
-/* One thread per multiplication: sum of 2^(window_bits * set) * set. With one set nothing is doubled. */
+/* One block per multiplication of several sets, with a thread for each set: sum of 2^(window_bits * set) * set. */
 DEVICE void C(msm_join_sets)(grid_place place, const C(msm_tail) *arguments, void *shared, uint32_t phase) {
-    const XYZZ *totals = arguments->totals + (uint64_t)place.block * arguments->sets;
-    XYZZ sum = totals[arguments->sets - 1];
-    (void)shared;
-    (void)phase;
-    for (uint32_t set = arguments->sets - 1; set-- > 0;) {
-        const XYZZ total = totals[set];
-        for (uint32_t i = 0; i < arguments->window_bits; i++) sum = C(xyzz_twice)(sum);
-        sum = C(xyzz_sum)(sum, total);
+    XYZZ *partials = (XYZZ *)shared;
+    const uint32_t set = place.thread;
+    if (phase > 0) {
+        C(msm_fold)(partials, arguments->sets_log2, place.thread, phase, &arguments->results[place.block]);
+        return;
     }
-    arguments->results[place.block] = sum;
+    XYZZ sum;
+    C(xyzz_set_infinity)(&sum);
+    if (set < arguments->sets) sum = arguments->totals[(uint64_t)place.block * arguments->sets + set];
+    const uint32_t doublings = set < arguments->sets ? arguments->window_bits * set : 0;
+    for (uint32_t i = 0; i < doublings; i++) sum = C(xyzz_twice)(sum);
+    partials[set] = sum;
 }
-KERNEL(C(msm_join_sets), C(msm_tail), 1, 1, 1)
+KERNEL(C(msm_join_sets), C(msm_tail), DEVICE_MSM_MAX_SETS, 1, 1 + arguments->sets_log2)
 
 /* ---- memory and launches ------------------------------------------------------------------------------ */
 
@@ -269,20 +266,27 @@ static inline void C(msm_reduce)(device_queue *queue, const C(msm_arguments) *ar
         from = 1 - from;
     }
     const C(msm_memory) *memory = &arguments->memory;
-    const C(msm_tail) tail = {memory->nodes[from], memory->parts, memory->totals, memory->results, plan->window_bits - 1 - done,
-                              done, plan->sets, plan->all_sets, plan->window_bits};
+    const uint32_t sets_log2 = device_msm_sets_log2(plan);
+    XYZZ *totals = plan->sets == 1 ? memory->results : memory->totals;
+    const C(msm_tail) tail = {memory->nodes[from], memory->parts, totals, memory->results, plan->window_bits - 1 - done, done,
+                              plan->sets, sets_log2, plan->window_bits};
     const uint64_t parts = (uint64_t)plan->all_sets * (tail.log2 + 2);
     LAUNCH(queue, C(msm_tail_sums), parts, MSM_JOIN_THREADS, MSM_JOIN_THREADS * sizeof(XYZZ), &tail);
-    LAUNCH(queue, C(msm_tail_totals), device_blocks(plan->all_sets, MSM_JOIN_THREADS), MSM_JOIN_THREADS, 0, &tail);
-    LAUNCH(queue, C(msm_join_sets), plan->multiplications, 1, 0, &tail);
+    LAUNCH(queue, C(msm_tail_totals), plan->all_sets, 1u << MSM_PARTS_LOG2, sizeof(XYZZ) << MSM_PARTS_LOG2, &tail);
+    if (plan->sets == 1) return;
+    LAUNCH(queue, C(msm_join_sets), plan->multiplications, 1u << sets_log2, sizeof(XYZZ) << sets_log2, &tail);
 }
 
 static inline void C(msm_accumulate_run)(device_queue *queue, const C(msm_arguments) *arguments) {
     const device_msm_plan *plan = &arguments->sort.plan;
     const uint64_t blocks = device_blocks(device_msm_pieces(plan), plan->threads);
 #if defined(MSM_ADD_OUT_OF_LINE)
-    if (plan->g2) {
+    if (plan->g2 == DEVICE_MSM_G2_SMALL) {
         LAUNCH(queue, C(msm_accumulate_small), blocks, plan->threads, 0, arguments);
+        return;
+    }
+    if (plan->g2 == DEVICE_MSM_G2_HALVES) {
+        LAUNCH(queue, C(msm_accumulate_halves), device_blocks(2 * device_msm_pieces(plan), plan->threads), plan->threads, 0, arguments);
         return;
     }
 #endif

@@ -18,6 +18,7 @@
 #define DEVICE_MSM_SCALAR_BITS 255 /* 254, and one for the sign of the last digit */
 #define DEVICE_MSM_MIN_WINDOW 2
 #define DEVICE_MSM_MAX_WINDOW 23
+#define DEVICE_MSM_MAX_SETS 128 /* the number of windows of two bits */
 #define DEVICE_MSM_MAX_LOW_BITS 11    /* the counters of a partition are in shared memory */
 #define DEVICE_MSM_MIN_PARTITION_BITS 8 /* minimum log2 of the blocks that sort at once */
 #define DEVICE_MSM_TILE 8192          /* digits per block in the first sorting pass */
@@ -28,6 +29,9 @@
 #define DEVICE_MSM_LEVEL_LOG2 2
 #define DEVICE_MSM_THREADS 128
 #define DEVICE_MSM_JOIN_BLOCKS 528
+
+#define DEVICE_MSM_G2_SMALL 1  /* products out of line */
+#define DEVICE_MSM_G2_HALVES 2 /* two threads for a point */
 
 typedef struct device_msm_plan {
     uint32_t window_bits, windows, sets, shifts; /* sets: per multiplication */
@@ -42,7 +46,7 @@ typedef struct device_msm_plan {
     uint32_t level_log2;  /* maximum log2 of the children of other nodes */
     uint32_t threads;     /* per block that sums or reduces buckets, or computes a row of the table */
     uint32_t joins;       /* blocks that add pieces */
-    uint32_t g2;          /* 1: sums in G2 with products out of line */
+    uint32_t g2;          /* kernel for the sums in G2: 0, or one of the next */
 } device_msm_plan;
 
 static inline uint32_t device_msm_at_most(uint64_t value, uint32_t limit) {
@@ -51,6 +55,12 @@ static inline uint32_t device_msm_at_most(uint64_t value, uint32_t limit) {
 
 /* Returns the number of buckets in all sets. */
 static inline uint64_t device_msm_keys(const device_msm_plan *plan) { return (uint64_t)plan->all_sets * plan->buckets; }
+/* Returns the log2 of the sets of a multiplication, rounded up. */
+static inline uint32_t device_msm_sets_log2(const device_msm_plan *plan) {
+    uint32_t log2 = 0;
+    while (1u << log2 < plan->sets) log2++;
+    return log2;
+}
 /* Returns the maximum number of non-zero digits. */
 static inline uint64_t device_msm_entries(const device_msm_plan *plan) {
     return (uint64_t)plan->multiplications * plan->windows * plan->count;

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -22,22 +22,35 @@ MODULI = {"fp": P, "fr": R}
 RESULTS = ("add", "sub", "mul", "sqr", "neg")
 MASK = (1 << 32) - 1
 MONTGOMERY = 1 << 256
+_STATEMENT = re.compile(r"(?:(?P<label>\$\w+): )?(?:@(?P<unless>!?)(?P<flag>%p\d+) )?(?P<operation>\S+)(?P<rest>.*)")
 
 
 class Machine:
     """Registers, the carry flag, and memory in words of 32 bits, of one thread."""
 
-    def __init__(self, parameters: dict[str, int], memory: dict[int, int]) -> None:
-        self.registers: dict[str, int] = {}
+    def __init__(self, parameters: dict[str, int], memory: dict[int, int], thread: int = 0) -> None:
+        self.registers: dict[str, int] = {"%tid.x": thread}
         self.parameters, self.memory, self.carry = parameters, memory, 0
 
-    def run(self, statements: list[str]) -> None:
-        """Execute straight-line code."""
-        for statement in statements:
-            operation, _, rest = statement.partition(" ")
-            name = operation.split(".")
-            operands = re.findall(r"\{[^}]*\}|\[[^]]*\]|[^,\s]+", rest)
-            if name[0] in ("ld", "st"):
+    def run(self, statements: list[str]) -> Generator[int, int, None]:
+        """Execute code; yields a word for the thread next to this one, and receives that thread's."""
+        parts = [_STATEMENT.fullmatch(statement) for statement in statements]
+        labels = {part["label"]: i for i, part in enumerate(parts) if part and part["label"]}
+        at = 0
+        while at < len(parts):
+            part = parts[at]
+            assert part, statements[at]
+            at += 1
+            name = part["operation"].split(".")
+            operands = re.findall(r"\{[^}]*\}|\[[^]]*\]|[^,\s]+", part["rest"])
+            if name[0] == "bra":
+                if part["unless"] is None or bool(self.registers[part["flag"]]) != bool(part["unless"]):
+                    at = labels[operands[0]]
+            elif name[0] == "shfl":
+                assert name[2] == "bfly"
+                assert [self._value(operand) for operand in operands[2:]] == [1, 31, MASK]
+                self.registers[operands[0].split("|")[0]] = yield self._value(operands[1])
+            elif name[0] in ("ld", "st"):
                 self._move(name, operands)
             elif name[0] != "ret":
                 self._compute(name, operands)
@@ -75,7 +88,10 @@ class Machine:
                 "and": lambda: values[0] & values[1],
                 "or": lambda: values[0] | values[1],
                 "xor": lambda: values[0] ^ values[1],
+                "not": lambda: ~values[0],
+                "shl": lambda: values[0] << values[1],
                 "mov": lambda: values[0],
+                "cvt": lambda: values[0],
                 "cvta": lambda: values[0],
                 "selp": lambda: values[0] if values[2] else values[1],
                 "setp": lambda: int((values[0] == values[1]) == (name[1] == "eq")),
@@ -84,6 +100,22 @@ class Machine:
         if "cc" in name:
             self.carry = int(answer > MASK or answer < 0)
         self.registers[operands[0]] = answer if name[0] == "cvta" else answer & MASK
+
+
+def run_pair(statements: list[str], parameters: dict[str, int], memory: dict[int, int]) -> None:
+    """Execute code in two threads that exchange words."""
+    threads = [Machine(parameters, memory, thread).run(statements) for thread in (0, 1)]
+    words = [next(thread) for thread in threads]
+    while words:
+        words = [word for thread, other in zip(threads, reversed(words), strict=True) for word in _send(thread, other)]
+        assert len(words) in (0, 2), "a thread waits for one that has ended"
+
+
+def _send(thread: Generator[int, int, None], word: int) -> list[int]:
+    try:
+        return [thread.send(word)]
+    except StopIteration:
+        return []
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +152,24 @@ def test_ptx__of_field_operations__equals_integers(
     machine = Machine(
         {f"{kernel}_param_0": 0, f"{kernel}_param_1": out}, {4 * i: word for i, word in enumerate(given_words)}
     )
-    machine.run(entries[kernel])
+    assert list(machine.run(entries[kernel])) == [], "these operations need no other thread"
     back = pow(MONTGOMERY, -1, modulus)
     expected = [(a + b), (a - b), a * b * back, a * a * back, -a]
     for i, name in enumerate(RESULTS):
         words = [machine.memory[out + 32 * i + 4 * j] for j in range(8)]
         assert sum(word << 32 * j for j, word in enumerate(words)) == expected[i] % modulus, name
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_ptx__of_products_by_two_threads__equals_integers(entries: dict[str, list[str]], data: st.DataObject) -> None:
+    a0, a1, b0, b1 = (data.draw(values(P)) for _ in range(4))
+    given_words = [value >> 32 * i & MASK for value in (a0, a1, b0, b1) for i in range(8)]
+    out, kernel = 4 * len(given_words), "fp2_half_operations"
+    memory = {4 * i: word for i, word in enumerate(given_words)}
+    run_pair(entries[kernel], {f"{kernel}_param_0": 0, f"{kernel}_param_1": out}, memory)
+    back = pow(MONTGOMERY, -1, P)
+    expected = [a0 * b0 - a1 * b1, a0 * b1 + a1 * b0, a0 * a0 - a1 * a1, 2 * a0 * a1]
+    for i, value in enumerate(expected):
+        words = [memory[out + 32 * i + 4 * j] for j in range(8)]
+        assert sum(word << 32 * j for j, word in enumerate(words)) == value * back % P, i

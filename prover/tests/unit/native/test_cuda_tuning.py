@@ -38,7 +38,7 @@ RANGES = {
     "ntt_columns": (0, 2, 1),
     "ntt_threads": (32, 256, 32),
     "batch": (1, 64, 1),
-    "g2": (0, 1, 1),
+    "g2": (0, 2, 1),
 }
 OF_SUMS = ("window", "sets", "low_bits", "tile", "piece", "threads", "joins", "reduce", "level")
 OF_TRANSFORMS = ("ntt_last", "ntt_columns", "ntt_threads")
