@@ -34,6 +34,7 @@ LARGE_KEY=100000000 # bytes, above which a key's proofs are measured and verifie
 GRAPH_KEY=40000000  # bytes, above which domains are too large for graphs
 SOAK_PIECE=1000     # proofs
 PEER_ROUNDS=3
+FOLDED="inclusion_2_1 inclusion_32_4 append_32_10" # circuits whose keys are folded too, in seconds on 16 CPUs
 
 # compile <file> <command...>: runs a compiler unless it made the file by these words from these sources.
 compile() {
@@ -147,12 +148,23 @@ stage_pack() {
     check_pack
 }
 
+# has_folded <circuit>
+has_folded() {
+    case " $FOLDED " in
+        *" $1 "*) ;;
+        *) return 1 ;;
+    esac
+}
+
 # each_key <command>: the command with every key and its inputs; a dry run has not made the keys.
 each_key() {
-    local inputs key
+    local inputs name
     for inputs in "$keys"/*.inputs; do
-        key=${inputs%.inputs}.key
-        if [ -e "$key" ] || [ -n "${DRY_RUN:-}" ]; then "$1" "$key" "$inputs"; fi
+        name=${inputs%.inputs}
+        if [ -e "$name.key" ] || [ -n "${DRY_RUN:-}" ]; then "$1" "$name.key" "$inputs"; fi
+        if has_folded "$(basename "$name")" && { [ -e "${name}_folded.key" ] || [ -n "${DRY_RUN:-}" ]; }; then
+            "$1" "${name}_folded.key" "$inputs"
+        fi
     done
 }
 
@@ -161,12 +173,18 @@ is_larger() {
     [ -e "$1" ] && [ "$(stat -L -c %s "$1")" -ge "$2" ]
 }
 
-# Keys from circuits, by the kernel.
+# Keys from circuits, by the kernel, and folded ones.
 run_setups() {
-    local circuit
+    local circuit key name
     for circuit in "$keys"/*.circuit; do
         if [ -e "$circuit" ] && { [ ! -e "${circuit%.circuit}.key" ] || [ -n "${DRY_RUN:-}" ]; }; then
             piece "setup_$(basename "$circuit" .circuit).json" "$build/gpu_setup" "$circuit" "${circuit%.circuit}.key"
+        fi
+    done
+    for name in $FOLDED; do
+        key=$keys/${name}_folded.key
+        if [ -e "$keys/$name.circuit" ] && { [ ! -e "$key" ] || [ -n "${DRY_RUN:-}" ]; }; then
+            piece "fold_$name.json" "$build/gpu_setup" fold "$keys/$name.key" "$key"
         fi
     done
 }
@@ -201,10 +219,16 @@ run_rates() {
 }
 
 run_kernels() {
-    local log2
+    local log2 g2
     piece_limit=120
     for log2 in 14 15 16 17 18 19 20 21 22 23; do measure "gpu_sweep_g1_$log2" "$build/gpu_bench" sweep_g1 $log2; done
     for log2 in 14 15 16 17 18 19 20 21 22; do measure "gpu_sweep_g2_$log2" "$build/gpu_bench" sweep_g2 $log2; done
+    # The other kernels for sums in G2, whose own is in the sweeps.
+    for g2 in 1 2; do
+        for log2 in 16 20 22; do
+            measure "gpu_msm_g2_${log2}_kernel_$g2" env "GROTH16_CUDA_TUNING=g2=$g2" "$build/gpu_bench" msm_g2 $log2 1
+        done
+    done
     piece_limit=30
     for log2 in 14 15 16 17 18 19 20 21 22 23 24; do measure "gpu_ntt_$log2" "$build/gpu_bench" ntt $log2; done
     # 64 at once, of several proofs.
@@ -215,11 +239,14 @@ run_kernels() {
 }
 
 measure_proofs() {
-    local name
+    local name g2
     name=$(basename "$1" .key)
     if is_slow "$name" || { [ -n "${GPU_LIBRARY:-}" ] && [ -z "${GPU_SLOW:-}" ]; }; then return; fi
     measure "proof_$name" "$build/gpu_proof" bench "$library" "$1" "$2"
     measure "gpu_prove_tput_$name" "$build/gpu_proof" rate "$library" "$1" "$2"
+    if is_larger "$1" $LARGE_KEY; then
+        for g2 in 1 2; do measure "proof_${name}_kernel_$g2" env "GROTH16_CUDA_TUNING=g2=$g2" "$build/gpu_proof" bench "$library" "$1" "$2"; done
+    fi
     # What graphs gain, and the times of stages, of which a graph shows only the whole. Large circuits have none.
     if ! is_larger "$1" $GRAPH_KEY; then
         measure "gpu_prove_tput_launches_$name" env GROTH16_CUDA_GRAPHS=never "$build/gpu_proof" rate "$library" "$1" "$2"

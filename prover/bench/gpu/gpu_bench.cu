@@ -7,7 +7,7 @@
  * scalars, or values, that come from the host's memory, and results that go there; bases and roots are on the GPU. FOLDER: an
  * existing one, for the numbers and the result (gpu_peer.py). `sweep_g1 LOG2`, `sweep_g2 LOG2`: an object for each of some numbers of
  * bucket sets and windows. `gather MIB`: random reads of points of G1 from a table of so many MiB. `witness CHAINS LEVELS`: the chains
- * of a batch circuit, one for each Merkle path.
+ * of a batch circuit, one for each Merkle path. GROTH16_CUDA_TUNING overrides the plans (cuda/base/tuning.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@
 #include "cuda/msm/sums.h"
 #include "cuda/ntt/transform.h"
 #include "cuda/proof/witness.h"
+#include "cuda/library/tuning_read.h"
 
 #define REPEATS 10
 #define DISCARDED 3
@@ -24,6 +25,7 @@
 #define PRODUCT_STEPS 128.0 /* wide multiply-adds of a Montgomery product */
 
 static device_queue queue = {0, DEVICE_OK, cudaSuccess, 0, 0};
+static device_tuning tuning; /* of all plans */
 
 static void stop_on_failure(void) {
     device_record_error(&queue, cudaStreamSynchronize(queue.stream));
@@ -215,8 +217,8 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
                                   double products, double slots, const uint64_t *generator,                     \
                                   const char *folder) {                                                         \
         const device_msm_plan plan = device_msm_plan_batch(                                                     \
-            window_bits ? device_msm_plan_of(count, window_bits, sets, NULL)                                    \
-                        : device_msm_plan_for(count, sets, NULL), many, NULL);                                  \
+            window_bits ? device_msm_plan_of(count, window_bits, sets, &tuning)                                 \
+                        : device_msm_plan_for(count, sets, &tuning), many, &tuning);                            \
         msm_sort_arguments sort;                                                                                \
         group##_msm_memory memory;                                                                              \
         memset(&sort, 0, sizeof sort);                                                                          \
@@ -280,9 +282,9 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
     static void group##_sweep(uint32_t count, double products, double slots, const uint64_t *generator) {       \
         static const uint32_t sets[] = {0, 1, 2, 4};                                                            \
         for (int i = 0; i < 4; i++) {                                                                           \
-            const uint32_t window = device_msm_plan_for(count, sets[i], NULL).window_bits;                      \
+            const uint32_t window = device_msm_plan_for(count, sets[i], &tuning).window_bits;                  \
             for (uint32_t bits = window - 1; bits <= window + 1 && bits <= DEVICE_MSM_MAX_WINDOW; bits++) {     \
-                const device_msm_plan plan = device_msm_plan_of(count, bits, sets[i], NULL);                    \
+                const device_msm_plan plan = device_msm_plan_of(count, bits, sets[i], &tuning);                 \
                 if (!device_msm_fits(&plan)) continue;                                                          \
                 group##_msm_times(count, sets[i], bits, 1, products, slots, generator, NULL);                   \
             }                                                                                                   \
@@ -295,7 +297,7 @@ GROUP_BENCH(g2, 2)
 static void ntt_times(uint32_t log2, const char *folder) {
     const uint32_t count = 1u << log2;
     const size_t bytes = count * sizeof(fr);
-    const ntt_plan plan = ntt_plan_for(log2, NULL);
+    const ntt_plan plan = ntt_plan_for(log2, &tuning);
     const ntt_ends ends = ntt_plain_ends();
     fr *values = (fr *)device_allocate(&queue, bytes), *table = (fr *)device_allocate(&queue, bytes), *from = (fr *)take(bytes);
     stop_on_failure();
@@ -340,6 +342,12 @@ int main(int argc, char **argv) {
                         "       gpu_bench witness chains levels\n");
         return 2;
     }
+    char message[DEVICE_ABI_MESSAGE];
+    if (!device_tuning_read(&tuning, getenv(DEVICE_TUNING_VARIABLE), message, sizeof message)) {
+        fprintf(stderr, "gpu_bench: %s\n", message);
+        return 2;
+    }
+    const double g2_add = device_tuned(&tuning, TUNING_G2, 0) == DEVICE_MSM_G2_HALVES ? MODEL_G2_HALVES_ADD : MODEL_G2_ADD;
     device_record_error(&queue, cudaStreamCreate(&queue.stream));
     stop_on_failure();
     if (!strcmp(name, "imad_wide_rate")) {
@@ -356,11 +364,11 @@ int main(int argc, char **argv) {
     } else if (!strcmp(name, "msm_g1")) {
         g1_msm_times(1u << log2, sets, window_bits, many, 10, MODEL_G1_ADD, G1_GENERATOR, folder);
     } else if (!strcmp(name, "msm_g2")) {
-        g2_msm_times(1u << log2, sets, window_bits, many, 28, MODEL_G2_ADD, G2_GENERATOR, folder);
+        g2_msm_times(1u << log2, sets, window_bits, many, 28, g2_add, G2_GENERATOR, folder);
     } else if (!strcmp(name, "sweep_g1")) {
         g1_sweep(1u << log2, 10, MODEL_G1_ADD, G1_GENERATOR);
     } else if (!strcmp(name, "sweep_g2")) {
-        g2_sweep(1u << log2, 28, MODEL_G2_ADD, G2_GENERATOR);
+        g2_sweep(1u << log2, 28, g2_add, G2_GENERATOR);
     } else if (!strcmp(name, "gather")) {
         const double rate = gather_rate(log2);
         printf("{\"name\": \"gpu_gather\", \"mib\": %u, \"bytes_per_second\": %.6g, \"predicted\": %.6g}\n", log2, rate,

@@ -6,12 +6,41 @@
 #define GPU_TABLE_SHARE 2 /* as on a GPU */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "cuda/library/table_impl.h"
+#include "key/fold_shape.h"
 #include "model.h"
 
 #define NUMBERS 8
 
 /* Batch append 32/500, as prover/bench/gpu/gpu_setup.c makes it. */
 static const uint32_t APPEND_32_500[NUMBERS] = {23, 7903653, 7903653, 2, 7900000, 5310000, 7900000, 8388607};
+
+/* The parts of a proof, in milliseconds. */
+typedef struct model_parts {
+    double kz, a, b, reductions, quotient, sorts;
+} model_parts;
+
+static double model_sum(const model_parts *parts) {
+    return parts->kz + parts->a + parts->b + parts->reductions + parts->quotient + parts->sorts;
+}
+
+/* Returns the parts for a key, which is planned for the device. transforms: 6, or 4 of a folded key. */
+static model_parts model_key(const library_device *device, proof_key *key, const device_abi_key *data, int transforms) {
+    proof_memory memory;
+    if (library_plan_key(device, key, data, 1) == LIBRARY_NO_PLAN || !proof_memory_plan(&memory, key, 1)) {
+        fprintf(stderr, "gpu_model: no plan fits\n");
+        exit(1);
+    }
+    const device_msm_plan *a = &memory.a_plan, *b = &memory.b_plan, *kz = &memory.kz_plan;
+    const model_parts parts = {
+        .kz = model_sums_ms(kz, MODEL_G1_ADD),
+        .a = model_sums_ms(a, MODEL_G1_ADD),
+        .b = model_sums_ms(b, MODEL_G2_ADD),
+        .reductions = model_reduction_ms(a, MODEL_G1_ADD) + model_reduction_ms(kz, MODEL_G1_ADD) + model_reduction_ms(b, MODEL_G2_ADD),
+        .quotient = transforms * model_transform_ms(data->domain_log2),
+        .sorts = model_sort_ms(a) + model_sort_ms(b) + model_sort_ms(kz),
+    };
+    return parts;
+}
 
 int main(int argc, char **argv) {
     uint32_t numbers[NUMBERS];
@@ -24,7 +53,6 @@ int main(int argc, char **argv) {
     for (int i = 0; i < NUMBERS && !named; i++) numbers[i] = (uint32_t)strtoul(argv[2 + i], NULL, 10);
     device_abi_key data;
     proof_key key;
-    proof_memory memory;
     library_device device;
     memset(&data, 0, sizeof data);
     memset(&device, 0, sizeof device);
@@ -38,23 +66,17 @@ int main(int argc, char **argv) {
     data.z_count = numbers[7];
     device.budget = (uint64_t)(strtod(argv[1], NULL) * (double)(1 << 30)) / 10 * 9;
     device.tuning = device_untuned();
-    const uint64_t key_bytes = library_plan_key(&device, &key, &data, 1);
-    if (key_bytes == LIBRARY_NO_PLAN || !proof_memory_plan(&memory, &key, 1)) {
-        fprintf(stderr, "gpu_model: no plan fits\n");
-        return 1;
-    }
-    const device_msm_plan *a = &memory.a_plan, *b = &memory.b_plan, *kz = &memory.kz_plan;
-    const double sums_kz = model_sums_ms(kz, MODEL_G1_ADD), sums_a = model_sums_ms(a, MODEL_G1_ADD);
-    const double sums_b = model_sums_ms(b, MODEL_G2_ADD), quotient = 6 * model_transform_ms(data.domain_log2);
-    const double reductions = model_reduction_ms(a, MODEL_G1_ADD) + model_reduction_ms(kz, MODEL_G1_ADD) +
-                              model_reduction_ms(b, MODEL_G2_ADD);
-    const double sorts = model_sort_ms(a) + model_sort_ms(b) + model_sort_ms(kz);
     const double witness = named ? MODEL_WITNESS_MS : 0;
+    const fold_shape shape = fold_shape_for(data.rows, data.domain_log2);
+    device_abi_key folded_data = data;
+    folded_data.z_count = shape.points;
+    folded_data.cosets_count = shape.parts_count;
+    const model_parts folded = model_key(&device, &key, &folded_data, 4), plain = model_key(&device, &key, &data, 6);
     printf("{\"name\": \"gpu_model\", \"memory_gib\": %s, \"key_gib\": %.2f, \"proof_gib\": %.2f, \"window_bits\": %u, \"sets\": %u, "
-           "\"rows\": %llu, \"kz_ms\": %.2f, \"a_ms\": %.2f, \"b2_ms\": %.2f, \"reductions_ms\": %.2f, \"quotient_ms\": %.2f, "
-           "\"sorts_ms\": %.2f, \"witness_ms\": %.2f, \"ms\": %.1f}\n",
-           argv[1], (double)key_bytes / (1 << 30), (double)library_measure_batch(&key, 1) / (1 << 30), key.window_bits, kz->sets,
-           (unsigned long long)kz->shifts, sums_kz, sums_a, sums_b, reductions, quotient, sorts, witness,
-           sums_kz + sums_a + sums_b + reductions + quotient + sorts + witness);
+           "\"rows\": %u, \"kz_ms\": %.2f, \"a_ms\": %.2f, \"b2_ms\": %.2f, \"reductions_ms\": %.2f, \"quotient_ms\": %.2f, "
+           "\"sorts_ms\": %.2f, \"witness_ms\": %.2f, \"ms\": %.1f, \"folded_ms\": %.1f}\n",
+           argv[1], (double)library_plan_key(&device, &key, &data, 1) / (1 << 30), (double)library_measure_batch(&key, 1) / (1 << 30),
+           key.window_bits, key.kz_plan.sets, key.kz_plan.shifts, plain.kz, plain.a, plain.b, plain.reductions, plain.quotient,
+           plain.sorts, witness, model_sum(&plain) + witness, model_sum(&folded) + witness);
     return 0;
 }

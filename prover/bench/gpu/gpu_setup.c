@@ -1,6 +1,6 @@
 /* gpu_setup.c - makes a development key from a constraint system in few bytes (prover/bench/gpu_circuits.py has the format), with
  * the kernel alone: gpu_setup CIRCUIT KEY. The constraint system is written in gnark's format with integer columns that are not
- * packed; the secrets of the setup come from the operating system. */
+ * packed; the secrets of the setup come from the operating system. gpu_setup fold KEY FOLDED writes a prepared key that is folded. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -271,39 +271,75 @@ static reader map_file(const char *path) {
     return (reader){data, 0, (size_t)status.st_size};
 }
 
-/* Writes the key under another name until it is complete. */
-static void make_key(const char *path, const circuit *c, const bytes *system) {
+/* A file under another name until it is complete. */
+typedef struct written {
     char part[4096];
-    g16_engine *engine;
+    int file;
+    size_t size;
+    uint8_t *data;
+} written;
+
+static void write_begin(written *w, const char *path, size_t size) {
+    if (snprintf(w->part, sizeof w->part, "%s.part", path) >= (int)sizeof w->part) stop(path, "the name is too long");
+    w->file = open(w->part, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (w->file < 0 || ftruncate(w->file, (off_t)size) != 0) stop(w->part, "it cannot be written");
+    w->size = size;
+    w->data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, w->file, 0);
+    if (w->data == MAP_FAILED) stop(w->part, "it cannot be mapped");
+}
+
+static void write_end(const written *w, const char *path) {
+    if (munmap(w->data, w->size) != 0 || close(w->file) != 0 || rename(w->part, path) != 0) stop(path, "it cannot be written");
+}
+
+static void make_key(const char *path, g16_engine *engine, const circuit *c, const bytes *system) {
     g16_setup *setup;
     g16_error error;
-    if (snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part) stop(path, "the name is too long");
-    must("engine", g16_engine_create(&engine, 0, G16_BACKEND_AUTO, &error), &error);
+    written w;
     must("constraint system",
          g16_setup_create(engine, &setup, system->data, system->size, c->header, c->header_words, NULL, &error), &error);
-    const size_t size = g16_setup_key_bytes(setup);
-    const int file = open(part, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (file < 0 || ftruncate(file, (off_t)size) != 0) stop(part, "it cannot be written");
-    uint8_t *key = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (key == MAP_FAILED) stop(part, "it cannot be mapped");
-    must("setup", g16_setup_run(engine, setup, key, size, NULL, NULL, NULL, &error), &error);
-    if (munmap(key, size) != 0 || close(file) != 0 || rename(part, path) != 0) stop(path, "it cannot be written");
+    write_begin(&w, path, g16_setup_key_bytes(setup));
+    must("setup", g16_setup_run(engine, setup, w.data, w.size, NULL, NULL, NULL, &error), &error);
+    write_end(&w, path);
     g16_setup_destroy(setup);
-    g16_engine_destroy(engine);
-    printf("{\"name\": \"gpu_setup\", \"key\": \"%s\", \"bytes\": %zu, \"system_bytes\": %zu, \"instructions\": %zu}\n", path, size,
+    printf("{\"name\": \"gpu_setup\", \"key\": \"%s\", \"bytes\": %zu, \"system_bytes\": %zu, \"instructions\": %zu}\n", path, w.size,
            system->size, c->is_hint.count);
 }
 
+/* Folds a key. */
+static void make_folded(const char *path, g16_engine *engine, const char *source) {
+    const uint8_t digest[32] = {0}; /* of no source: only this script reads the file */
+    const reader file = map_file(source);
+    g16_key *key;
+    g16_error error;
+    written w;
+    must("key", g16_key_load(engine, &key, file.data, file.end, NULL, &error), &error);
+    write_begin(&w, path, g16_prepared_bytes(key, 0, 1));
+    must("folding", g16_prepared_write(engine, key, w.data, w.size, 0, 1, digest, NULL, NULL, NULL, &error), &error);
+    write_end(&w, path);
+    g16_key_destroy(key);
+    printf("{\"name\": \"gpu_setup_folded\", \"key\": \"%s\", \"bytes\": %zu}\n", path, w.size);
+}
+
 int main(int argc, char **argv) {
-    if (argc != 3) {
-        fprintf(stderr, "usage: gpu_setup CIRCUIT KEY\n");
+    const int folds = argc == 4 && strcmp(argv[1], "fold") == 0;
+    g16_engine *engine;
+    g16_error error;
+    if (!folds && argc != 3) {
+        fprintf(stderr, "usage: gpu_setup CIRCUIT KEY\n       gpu_setup fold KEY FOLDED\n");
         return 2;
     }
-    circuit c = read_circuit(map_file(argv[1]));
-    const bytes system = system_of(&c);
-    numbers *const lists[] = {&c.words, &c.is_hint, &c.wires, &c.levels};
-    for (int i = 0; i < 4; i++) free(lists[i]->values);
-    make_key(argv[2], &c, &system);
-    free(system.data);
+    must("engine", g16_engine_create(&engine, 0, G16_BACKEND_AUTO, &error), &error);
+    if (folds) {
+        make_folded(argv[3], engine, argv[2]);
+    } else {
+        circuit c = read_circuit(map_file(argv[1]));
+        const bytes system = system_of(&c);
+        numbers *const lists[] = {&c.words, &c.is_hint, &c.wires, &c.levels};
+        for (int i = 0; i < 4; i++) free(lists[i]->values);
+        make_key(argv[2], engine, &c, &system);
+        free(system.data);
+    }
+    g16_engine_destroy(engine);
     return 0;
 }

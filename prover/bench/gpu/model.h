@@ -10,11 +10,12 @@
 #define MODEL_MULTIPROCESSORS 132.0
 #define MODEL_HERTZ 1.7e9
 
-/* Multiplier slots (prover/scripts/gpu_counts.py) of a product and of an addition to a bucket. */
+/* Multiplier slots (prover/scripts/gpu_counts.py) of a product and of an addition to a bucket; "halves": of both threads. */
 #define MODEL_PRODUCT 133.0
 #define MODEL_SQUARE 104.0
 #define MODEL_G1_ADD 1270.0
 #define MODEL_G2_ADD 3194.0
+#define MODEL_G2_HALVES_ADD 3196.0
 /* A complete addition has 14 products, an addition to a bucket ten. */
 #define MODEL_COMPLETE 1.4
 

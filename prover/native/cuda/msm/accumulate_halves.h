@@ -1,5 +1,5 @@
 /* cuda/msm/accumulate_halves.h - the kernel that sums the pieces of buckets in G2 with two threads for a piece; included by
- * cuda/msm/group_impl.h for G2, and launched where the tuning says so.
+ * cuda/msm/group_impl.h for G2, and launched if the tuning selects it.
  */
 
 /* All threads of a warp add as often as the one with the longest piece; pieces are ordered by length. */

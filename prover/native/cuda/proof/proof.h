@@ -3,7 +3,7 @@
  *
  * Three queues, which wait for each other only where results are needed:
  * quotient: copies a and b to the device, computes c as their products, transforms, digits of h, then K and Z in one
- * multiplication
+ * multiplication; of a folded key two transforms less, and products at points in the place of h
  * a: copies the wires to the device, computes their digits and the multiplication over A
  * b: computes the multiplication over B in G2, and in G1 on request
  * For small domains, whose kernels take microseconds, a batch of the same size as the one before it is launched as one graph,
@@ -19,6 +19,12 @@
 
 /* ---- keys -------------------------------------------------------------------------------------- */
 
+/* Where the products of A and B of a folded key are computed. */
+typedef struct proof_points {
+    uint32_t count, cosets_count; /* cosets_count 0: not folded */
+    device_abi_coset cosets[DEVICE_ABI_COSETS];
+} proof_points;
+
 typedef struct proof_key {
     uint32_t wires, public_wires, rows, domain_log2, k_count, z_count;
     uint32_t window_bits;
@@ -28,11 +34,19 @@ typedef struct proof_key {
     ntt_plan transform;
     fr product_scale;
     uint32_t quotient_unit[LIMBS];
+    proof_points points;
     fr *roots;
-    uint32_t *a_wires, *b_wires;
+    uint32_t *a_wires, *b_wires, *k_wires; /* k_wires: NULL, unless the key is folded */
     g1_affine *a, *b1, *kz; /* kz: K, then Z. a, kz and b2: the rows of a table */
     g2_affine *b2;
 } proof_key;
+
+static inline int proof_is_folded(const proof_key *key) { return key->points.cosets_count != 0; }
+
+/* Returns the number of values per proof whose digits Z uses. */
+static inline uint64_t proof_h_count(const proof_key *key) {
+    return proof_is_folded(key) ? key->points.count : (uint64_t)1 << key->domain_log2;
+}
 
 static inline uint64_t proof_cost(const device_msm_plan *plan) {
     return 10 * device_msm_entries(plan) + 28 * device_msm_keys(plan);
@@ -49,6 +63,9 @@ static inline int proof_key_plan(proof_key *key, const device_abi_key *data, uin
     key->domain_log2 = data->domain_log2;
     key->k_count = data->k_count;
     key->z_count = data->z_count;
+    key->points.count = data->z_count;
+    key->points.cosets_count = data->cosets_count;
+    memcpy(key->points.cosets, data->cosets, sizeof key->points.cosets);
     key->tuning = tuning;
     key->transform = ntt_plan_for(data->domain_log2, tuning);
     for (uint32_t bits = DEVICE_MSM_MIN_WINDOW; bits <= DEVICE_MSM_MAX_WINDOW; bits++) {
@@ -74,6 +91,7 @@ static inline void proof_key_allocate(device_queue *queue, proof_key *key) {
     key->roots = (fr *)device_allocate(queue, sizeof(fr) << key->domain_log2);
     key->a_wires = (uint32_t *)device_allocate(queue, a * sizeof(uint32_t));
     key->b_wires = (uint32_t *)device_allocate(queue, b * sizeof(uint32_t));
+    key->k_wires = proof_is_folded(key) ? (uint32_t *)device_allocate(queue, key->k_count * sizeof(uint32_t)) : NULL;
     key->a = (g1_affine *)device_allocate(queue, key->a_plan.shifts * a * sizeof(g1_affine));
     key->b1 = (g1_affine *)device_allocate(queue, b * sizeof(g1_affine));
     key->kz = (g1_affine *)device_allocate(queue, key->kz_plan.shifts * kz * sizeof(g1_affine));
@@ -84,6 +102,7 @@ static inline void proof_key_release(proof_key *key) {
     device_release(key->roots);
     device_release(key->a_wires);
     device_release(key->b_wires);
+    device_release(key->k_wires);
     device_release(key->a);
     device_release(key->b1);
     device_release(key->kz);
@@ -103,6 +122,7 @@ static inline void proof_key_fill(device_queue *queue, proof_key *key, const dev
     device_write(queue, key->roots, data->roots, sizeof(fr) << key->domain_log2);
     device_write(queue, key->a_wires, data->a_wires, a * sizeof(uint32_t));
     device_write(queue, key->b_wires, data->b_wires, b * sizeof(uint32_t));
+    if (key->k_wires) device_write(queue, key->k_wires, data->k_wires, key->k_count * sizeof(uint32_t));
     proof_write_points(queue, key->a, data->a, a * sizeof(g1_affine), data->point_format);
     proof_write_points(queue, key->b1, data->b1, b * sizeof(g1_affine), data->point_format);
     proof_write_points(queue, key->kz, data->k, key->k_count * sizeof(g1_affine), data->point_format);
@@ -119,16 +139,33 @@ typedef struct proof_product_arguments {
     fr *c;
     const fr *a, *b;
     uint64_t count;
+    uint32_t domain_log2;
+    proof_points points; /* not folded: c = a b everywhere */
 } proof_product_arguments;
 
-/* c = a b */
+/* Returns the index in a and b of value i of c. */
+DEVICE uint64_t proof_product_place(const proof_product_arguments *arguments, uint64_t i) {
+    const proof_points *points = &arguments->points;
+    if (points->cosets_count == 0) return i;
+    const uint64_t proof = i / points->count;
+    const uint32_t point = (uint32_t)(i % points->count);
+    uint32_t number = 0;
+    for (uint32_t k = 0; k < points->cosets_count; k++) {
+        const device_abi_coset coset = points->cosets[k];
+        if (point >= coset.first) number = coset.residue + ((point - coset.first) << (arguments->domain_log2 - coset.log2));
+    }
+    return (proof << arguments->domain_log2) + number;
+}
+
+/* c = a b; of a folded key at its points, one proof after the other. */
 DEVICE void proof_product(grid_place place, const proof_product_arguments *arguments, void *shared, uint32_t phase) {
     const uint64_t i = device_index(place);
     (void)shared;
     (void)phase;
     if (i >= arguments->count) return;
-    fr value = arguments->a[i];
-    const fr factor = arguments->b[i];
+    const uint64_t from = proof_product_place(arguments, i);
+    fr value = arguments->a[from];
+    const fr factor = arguments->b[from];
     fr_mul(&value, &value, &factor);
     arguments->c[i] = value;
 }
@@ -207,7 +244,7 @@ static inline void proof_memory_allocate(device_queue *queue, proof_memory *memo
     memory->b = (fr *)device_allocate(queue, n * sizeof(fr));
     memory->c = (fr *)device_allocate(queue, n * sizeof(fr));
     memory->w_digits = (int32_t *)device_allocate(queue, windows * wires * sizeof(int32_t));
-    memory->h_digits = (int32_t *)device_allocate(queue, windows * n * sizeof(int32_t));
+    memory->h_digits = (int32_t *)device_allocate(queue, windows * memory->room * proof_h_count(key) * sizeof(int32_t));
     msm_sort_allocate(queue, &memory->a_sort, &memory->a_plan);
     msm_sort_allocate(queue, &memory->b_sort, &memory->b_plan);
     msm_sort_allocate(queue, &memory->kz_sort, &memory->kz_plan);
@@ -296,20 +333,27 @@ static inline void proof_upload(proof_memory *memory, const proof_key *key, cons
     }
 }
 
+/* The quotients in a; of a folded key, products at its points in c. */
 static inline void proof_quotient(proof_memory *memory, const proof_key *key) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];
-    const uint64_t n = (uint64_t)memory->count << key->domain_log2;
-    const proof_product_arguments product = {memory->c, memory->a, memory->b, n};
+    const uint64_t values = memory->count * proof_h_count(key);
+    const proof_product_arguments product = {memory->c, memory->a, memory->b, values, key->domain_log2, key->points};
     msm_recode_arguments recode;
     memset(&recode, 0, sizeof recode);
     recode.digits = memory->h_digits;
-    recode.values = memory->a;
-    recode.count = (uint32_t)n; /* a few digits of each proof belong to no base */
+    recode.values = proof_is_folded(key) ? memory->c : memory->a;
+    recode.count = (uint32_t)values; /* a few digits of each proof may belong to no base */
     recode.window_bits = key->window_bits;
     recode.windows = key->kz_plan.windows;
     memcpy(recode.unit, key->quotient_unit, sizeof recode.unit);
-    LAUNCH(queue, proof_product, device_blocks(n, POINTS_THREADS), POINTS_THREADS, 0, &product);
-    ntt_quotient_run(queue, memory->a, memory->b, memory->c, key->roots, &key->transform, memory->count, &key->product_scale);
+    if (proof_is_folded(key)) {
+        ntt_to_coset_run(queue, memory->a, key->roots, &key->transform, memory->count);
+        ntt_to_coset_run(queue, memory->b, key->roots, &key->transform, memory->count);
+    }
+    LAUNCH(queue, proof_product, device_blocks(values, POINTS_THREADS), POINTS_THREADS, 0, &product);
+    if (!proof_is_folded(key)) {
+        ntt_quotient_run(queue, memory->a, memory->b, memory->c, key->roots, &key->transform, memory->count, &key->product_scale);
+    }
     msm_recode_run(queue, &recode);
     proof_mark(memory, PROOF_QUOTIENT, PROOF_H);
 }
@@ -368,11 +412,11 @@ static inline void proof_b(proof_memory *memory, const proof_key *key, const pro
 }
 
 static inline void proof_kz(proof_memory *memory, const proof_key *key) {
-    const uint64_t n = (uint64_t)1 << key->domain_log2;
+    const uint64_t h = proof_h_count(key);
     const device_msm_plan plan = device_msm_plan_first(memory->kz_plan, memory->count);
-    const msm_list z = {memory->h_digits, memory->count * n, n, NULL, key->z_count};
-    msm_sort_arguments sort = proof_list(memory, key, plan, NULL, &memory->kz_sort);
-    sort.lists[0].digits += key->public_wires;
+    const msm_list z = {memory->h_digits, memory->count * h, h, NULL, key->z_count};
+    msm_sort_arguments sort = proof_list(memory, key, plan, key->k_wires, &memory->kz_sort);
+    if (!proof_is_folded(key)) sort.lists[0].digits += key->public_wires;
     sort.lists[0].count = key->k_count;
     sort.lists[1] = z;
     proof_wait(memory, PROOF_QUOTIENT, PROOF_DIGITS);

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 /* Increases with every change of this file that affects the other side. */
-#define DEVICE_ABI_VERSION 5
+#define DEVICE_ABI_VERSION 6
 #define DEVICE_ABI_SYMBOL "groth16_device_library"
 #define DEVICE_ABI_MESSAGE 200
 
@@ -41,18 +41,29 @@ typedef struct device_abi_info {
 #define DEVICE_ABI_R256 1u
 #define DEVICE_ABI_R260_LOOSE 2u
 
-/* A proving key in host memory, read only during the call. */
+/* A coset of 2^log2 points at which the quotient of a folded key is evaluated. Its point t is number residue + t * 2^(domain_log2 -
+ * log2) of those of the domain, and its base is number first + t of Z. */
+typedef struct device_abi_coset {
+    uint32_t log2, residue, first;
+} device_abi_coset;
+#define DEVICE_ABI_COSETS 5
+
+/* A proving key in host memory, read only during the call. With a folded key (docs/explanation/folded-keys.md) the bases of Z belong
+ * to products of A and B at z_count points, those of K to any wires. */
 typedef struct device_abi_key {
     uint32_t wires, public_wires; /* including the constant wire */
     uint32_t rows, domain_log2;   /* rows <= n = 2^domain_log2 */
     uint32_t a_count, b_count, k_count, z_count;
     uint32_t point_format;                /* of the five lists of points */
+    uint32_t cosets_count;              /* 0: not folded */
+    device_abi_coset cosets[DEVICE_ABI_COSETS]; /* z_count points together, by `first` */
     const uint32_t *a_wires, *b_wires;  /* wire of each base of A, of B */
-    const void *a, *b1, *k, *z;         /* k: of wires public_wires, public_wires + 1, ...; z: bit-reversed */
+    const uint32_t *k_wires;            /* of a folded key; NULL: public_wires, public_wires + 1, ... */
+    const void *a, *b1, *k, *z;         /* z: bit-reversed */
     const void *b2;
     const void *roots;         /* n values psi^bitrev(i), psi of order 2n */
     uint8_t product_scale[32]; /* 1 / n^2 */
-    uint32_t quotient_unit[8]; /* 1 / (2n), a plain number */
+    uint32_t quotient_unit[8]; /* a plain number: 1 / (2n), or 1 / n^2 of a folded key */
 } device_abi_key;
 
 /* A solved witness; c is the product of a and b in every row. */

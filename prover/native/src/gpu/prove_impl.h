@@ -12,12 +12,28 @@ _Static_assert(sizeof(((device_abi_sums *)0)->b2) == sizeof(g2_xyzz), "sums in G
 _Static_assert(sizeof(((device_abi_key *)0)->quotient_unit) == 4 * sizeof(uint64_t), "a number below r");
 _Static_assert((int)DEVICE_ABI_R256 == G16_POINTS_R256 && (int)DEVICE_ABI_R260_LOOSE == G16_POINTS_R260_LOOSE, "point forms");
 
-/* A folded key also has the lists of an ordinary key, and the GPU uses those. */
+_Static_assert(DEVICE_ABI_COSETS == FOLD_MAX_PARTS, "a coset for each part of a shape");
+
+/* Replaces K and Z by the lists of a folded key. */
+static void groth16_device_fold(const struct g16_key *key, device_abi_key *data) {
+    const proving_key *pk = &key->pk;
+    const fold_shape shape = fold_shape_for(key->cs.constraints, pk->domain_log2);
+    data->k_count = pk->fold_k_count;
+    data->z_count = pk->fold_t_count;
+    data->k_wires = pk->fold_wires;
+    data->k = pk->fold_k;
+    data->z = pk->fold_t;
+    data->cosets_count = shape.parts_count;
+    for (uint32_t i = 0; i < shape.parts_count; i++) {
+        data->cosets[i] = (device_abi_coset){shape.parts[i].log2, shape.parts[i].residue, shape.parts[i].first};
+    }
+}
+
 static void groth16_device_key(const struct g16_key *key, device_abi_key *data) {
     const proving_key *pk = &key->pk;
     uint64_t unit[4];
     fr scale;
-    quotient_unit(unit, pk->domain_log2, 0);
+    quotient_unit(unit, pk->domain_log2, key_is_folded(pk));
     quotient_product_scale(&scale, pk->domain_log2);
     *data = (device_abi_key){
         .wires = key->cs.wires,
@@ -38,6 +54,7 @@ static void groth16_device_key(const struct g16_key *key, device_abi_key *data) 
         .b2 = pk->b2,
         .roots = pk->twiddles,
     };
+    if (key_is_folded(pk)) groth16_device_fold(key, data);
     memcpy(data->product_scale, &scale, sizeof scale);
     memcpy(data->quotient_unit, unit, sizeof unit);
 }

@@ -38,6 +38,7 @@ def slots(name: str) -> float:
         ("g1_msm_accumulate", 2_294, slots("G1_ADD"), 71_424, 128, 13),
         ("g2_msm_accumulate", 6_642, slots("G2_ADD"), 198_528, 254, 16),
         ("g2_msm_accumulate_small", 1_919, 530, 75_648, 255, 20),  # without the products, which are calls
+        ("g2_msm_accumulate_halves", 4_706, slots("G2_HALVES_ADD") / 2, 157_312, 128, 42),
         ("ntt_pass", 3_533, 1_848, 57_344, 96, 0),
     ],
 )
