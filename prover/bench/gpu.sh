@@ -30,7 +30,7 @@ keys=$build/keys
 library=${GPU_LIBRARY:-$build/libgroth16_cuda.so}
 python=.venv/bin/python
 PACK_BYTES=$((64 << 20))
-LARGE_KEY=100000000 # bytes, above which a key's proofs are measured and verified, but not compared with the CPU's
+LARGE_KEY=300000000 # bytes, above which a key's proofs are measured and verified, but not compared with the CPU's
 GRAPH_KEY=40000000  # bytes, above which domains are too large for graphs
 SOAK_PIECE=1000     # proofs
 PEER_ROUNDS=3
@@ -200,6 +200,7 @@ test_proofs() {
     name=$(basename "$1" .key)
     if [ -z "${GPU_SLOW:-}" ] && is_slow "$name"; then return; fi
     piece "test_proofs_$name.jsonl" "$build/gpu_proof" check "$library" "$1" "$2"
+    if [ "${name%_folded}" != "$name" ]; then return; fi
     # Once more with witnesses of the GPU, which leaves them to the CPU for circuits of this size otherwise.
     piece "test_proofs_witness_$name.jsonl" env GROTH16_CUDA_WITNESS=device "$build/gpu_proof" check "$library" "$1" "$2"
     piece "test_tunings_$name.jsonl" "$build/gpu_proof" tunings "$library" "$1" "$2"
@@ -238,14 +239,22 @@ run_kernels() {
     measure gpu_witness_append_32_500 "$build/gpu_bench" witness 1000 32
 }
 
+# Milliseconds by gpu_model, if it has them for this key.
+predicted_ms() {
+    sed -n 's/.*"ms": \([0-9.]*\).*/\1/p' "$results/model_$1.json" 2>/dev/null || true
+}
+
 measure_proofs() {
-    local name g2
+    local name g2 predicted
     name=$(basename "$1" .key)
     if is_slow "$name" || { [ -n "${GPU_LIBRARY:-}" ] && [ -z "${GPU_SLOW:-}" ]; }; then return; fi
-    measure "proof_$name" "$build/gpu_proof" bench "$library" "$1" "$2"
+    predicted=$(predicted_ms "$name")
+    measure "proof_$name" "$build/gpu_proof" bench "$library" "$1" "$2" ${predicted:+8 "$predicted"}
     measure "gpu_prove_tput_$name" "$build/gpu_proof" rate "$library" "$1" "$2"
     if is_larger "$1" $LARGE_KEY; then
-        for g2 in 1 2; do measure "proof_${name}_kernel_$g2" env "GROTH16_CUDA_TUNING=g2=$g2" "$build/gpu_proof" bench "$library" "$1" "$2"; done
+        for g2 in 1 2; do
+            measure "proof_${name}_kernel_$g2" env "GROTH16_CUDA_TUNING=g2=$g2" "$build/gpu_proof" bench "$library" "$1" "$2" ${predicted:+8 "$predicted"}
+        done
     fi
     # What graphs gain, and the times of stages, of which a graph shows only the whole. Large circuits have none.
     if ! is_larger "$1" $GRAPH_KEY; then
@@ -255,14 +264,16 @@ measure_proofs() {
 
 # The five largest kernels, by counters of the hardware where NVIDIA's profiler is installed; else their times are in the sweeps.
 run_profiles() {
-    local kernel
+    local kernel group
     if ! command -v ncu >/dev/null; then
         echo "gpu.sh: SKIPPED for want of ncu: counters of kernels; accumulate_ms, reduce_ms and sort_ms of the sweeps are their times" >&2
         return
     fi
     piece_limit=180
     for kernel in g1_msm_accumulate g2_msm_accumulate g1_msm_reduce_buckets msm_sort_buckets; do
-        piece "profile_$kernel.txt" ncu --set full --kernel-name "${kernel}_kernel" --launch-count 1 "$build/gpu_bench" "msm_${kernel:0:2}" 20 1
+        group=g1
+        if [ "${kernel:0:2}" = g2 ]; then group=g2; fi
+        piece "profile_$kernel.txt" ncu --set full --kernel-name "${kernel}_kernel" --launch-count 1 "$build/gpu_bench" "msm_$group" 20 1
     done
     piece profile_ntt_pass.txt ncu --set full --kernel-name ntt_pass_kernel --launch-count 1 "$build/gpu_bench" ntt 22
 }

@@ -21,6 +21,7 @@
 
 #define MODEL_BYTES_PER_MS 2.4e9 /* half of an H200's bandwidth, in tables too large for the cache */
 #define MODEL_WITNESS_MS 5.5     /* chains of append 500: "Witnesses" */
+#define MODEL_CHAIN_PRODUCT_MS 3e-4
 
 static inline double model_per_second(double slots) {
     return MODEL_SLOTS_PER_CLOCK * MODEL_MULTIPROCESSORS * MODEL_HERTZ / slots;

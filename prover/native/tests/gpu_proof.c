@@ -1,11 +1,12 @@
 /* gpu_proof.c - whole proofs on a GPU: compared with those of the CPU, and their time.
  *
- * gpu_proof check|tunings|devices|bench|rate|soak LIBRARY KEY INPUTS [NUMBER]
+ * gpu_proof check|tunings|devices|bench|rate|soak LIBRARY KEY INPUTS [NUMBER [PREDICTED]]
  *   check   bit for bit the CPU's proofs for given blinding, with tables of bases and without; batches of several sizes, in
  *           which one proof fails; then NUMBER (4) threads at once
  *   tunings the same under each of gpu_tunings.h, and a refusal of one out of range
  *   devices the same on every GPU, alone and at once; where there is one GPU, a line that reports it
- *   bench   milliseconds of a proof, witness to bytes, one at a time; then proofs per second of NUMBER (8) threads
+ *   bench   milliseconds of a proof, witness to bytes, one at a time, next to those that are PREDICTED; then proofs per second of
+ *           NUMBER (8) threads
  *   rate    milliseconds of the largest batch; then proofs per second of NUMBER (3) threads that make such batches
  *   soak    NUMBER (10000) proofs in a row, the second half in batches, each of them verified
  * LIBRARY: libgroth16_cuda.so. KEY: a key file or a prepared one; the prepared key of a key file is used if the folder `prepared`
@@ -99,7 +100,7 @@ static void print_stages(double stages[G16_STAGE_COUNT][REPEATS]) {
     }
 }
 
-static void bench(const setting *s, uint32_t threads) {
+static void bench(const setting *s, uint32_t threads, const char *predicted) {
     g16_device *device = open_device(s, 0);
     const double begun = now();
     g16_device_key *key = load_key(s, device);
@@ -124,6 +125,7 @@ static void bench(const setting *s, uint32_t threads) {
            "\"proof_bytes\": %zu, \"load_ms\": %.1f, \"ms\": %.3f",
            s->name, s->info.constraints, ok ? "true" : "false", g16_device_key_bytes(device, s->key),
            g16_device_proof_bytes(device, s->key), 1e3 * loading, median(times, REPEATS));
+    if (predicted) printf(", \"predicted_ms\": %.1f", strtod(predicted, NULL));
     print_stages(stages);
     printf(", \"witness_chains\": %u, \"chain_products\": %llu, \"bus_bytes\": %llu", witness.chains,
            (unsigned long long)witness.longest_products, (unsigned long long)witness.bus_bytes);
@@ -192,7 +194,7 @@ static file prepared_or(const g16_engine *engine, const char *path, file source)
 
 int main(int argc, char **argv) {
     if (argc < 5) {
-        fprintf(stderr, "usage: gpu_proof check|tunings|devices|bench|rate|soak LIBRARY KEY INPUTS [NUMBER]\n");
+        fprintf(stderr, "usage: gpu_proof check|tunings|devices|bench|rate|soak LIBRARY KEY INPUTS [NUMBER [PREDICTED]]\n");
         return 2;
     }
     const uint32_t number = argc > 5 ? (uint32_t)strtoul(argv[5], NULL, 10) : 0, threads = number < MAX_THREADS ? number : MAX_THREADS;
@@ -218,7 +220,7 @@ int main(int argc, char **argv) {
     } else if (!strcmp(argv[1], "devices")) {
         check_devices(&s);
     } else if (!strcmp(argv[1], "bench")) {
-        bench(&s, number ? threads : 8);
+        bench(&s, number ? threads : 8, argc > 6 ? argv[6] : NULL);
     } else if (!strcmp(argv[1], "rate")) {
         rate(&s, number ? threads : 3);
     } else if (!strcmp(argv[1], "soak")) {

@@ -150,9 +150,12 @@ DEVICE uint64_t proof_product_place(const proof_product_arguments *arguments, ui
     const uint64_t proof = i / points->count;
     const uint32_t point = (uint32_t)(i % points->count);
     uint32_t number = 0;
-    for (uint32_t k = 0; k < points->cosets_count; k++) {
+    DEVICE_UNROLL
+    for (uint32_t k = 0; k < DEVICE_ABI_COSETS; k++) {
         const device_abi_coset coset = points->cosets[k];
-        if (point >= coset.first) number = coset.residue + ((point - coset.first) << (arguments->domain_log2 - coset.log2));
+        if (k < points->cosets_count && point >= coset.first) {
+            number = coset.residue + ((point - coset.first) << (arguments->domain_log2 - coset.log2));
+        }
     }
     return (proof << arguments->domain_log2) + number;
 }
