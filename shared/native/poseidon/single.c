@@ -21,6 +21,8 @@ typedef struct fr4 {
     lanes_part v[5];
 } fr4;
 
+/* As LANES_IN_ORDER, in any of the 32 registers that AVX-512 has. */
+#define SINGLE_IN_ORDER(a, b) __asm__("" : "+v"(a), "+v"(b))
 #define SINGLE_LANE(x, lane) _mm256_permute4x64_epi64(x, (lane) * 0x55)
 
 LANES_INLINE fr4 fr4_zero(void) { return (fr4){{lanes_part_set(0), lanes_part_set(0), lanes_part_set(0), lanes_part_set(0), lanes_part_set(0)}}; }
@@ -90,6 +92,7 @@ LANES_INLINE fr4 fr4_dot(const fr4 *a, const fr4 *b, int products, const fr4 *ad
             for (int k = 0; k < 5; k++) {
                 low[i + k] = lanes52_add_low(low[i + k], a[q].v[k], b[q].v[i]);
                 high[i + k] = lanes52_add_high(high[i + k], a[q].v[k], b[q].v[i]);
+                SINGLE_IN_ORDER(low[i + k], high[i + k]);
             }
         }
     }

@@ -21,9 +21,9 @@ class LeafUpdates(Struct, frozen=True):
     """
 
     indices: Sequence[int]
-    olds: bytes
-    news: bytes
-    siblings: Sequence[bytes]
+    olds: bytes | memoryview
+    news: bytes | memoryview
+    siblings: Sequence[bytes | memoryview]
     old_root: bytes
     new_root: bytes
 

@@ -29,7 +29,7 @@ def hash_many(inputs: bytes, width: int) -> bytes:
     return bytes(ffi.buffer(out))
 
 
-def hash_columns(*columns: bytes) -> bytes:
+def hash_columns(*columns: bytes | memoryview) -> bytes:
     """Hash each row of a table of 1 to 7 columns of equally many elements, 32 bytes out per row.
 
     Raises ValueError for a wrong number or length, and for an element that is not below the field order.
@@ -54,14 +54,15 @@ def hash3(first: bytes, second: bytes, third: bytes) -> bytes:
     return hash_many(first + second + third, 3)
 
 
-def hash_chain(elements: bytes) -> bytes:
+def hash_chain(elements: bytes | memoryview) -> bytes:
     """Fold consecutive elements from the left with ``hash2``; zero for none (shared/docs/hashing.md, "Hash chains")."""
     count, rest = divmod(len(elements), ELEMENT_BYTES)
     if rest:
         message = f"{len(elements)} bytes are not elements of {ELEMENT_BYTES} bytes"
         raise ValueError(message)
     out = ffi.new("uint8_t[]", ELEMENT_BYTES)
-    _refuse(lib.poseidon_hash_chain(_FASTEST, out, elements, count))
+    with ffi.from_buffer("uint8_t[]", elements) as source:
+        _refuse(lib.poseidon_hash_chain(_FASTEST, out, source, count))
     return bytes(ffi.buffer(out))
 
 

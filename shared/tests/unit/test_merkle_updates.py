@@ -55,14 +55,14 @@ def root_over(leaf: bytes, index: int, path: list[bytes]) -> bytes:
 def expected(updates: LeafUpdates) -> int:
     """Return the first failure by the definition: whole paths, one after the other."""
     count = len(updates.indices)
-    (paths,) = updates.siblings
+    paths, olds, news = map(bytes, (*updates.siblings, updates.olds, updates.news))
     height = len(paths) // FIELD_BYTES // count
     root = updates.old_root
     for update, index in enumerate(updates.indices):
         siblings = [
             paths[place * FIELD_BYTES :][:FIELD_BYTES] for place in range(update * height, (update + 1) * height)
         ]
-        old, new = (leaves[update * FIELD_BYTES :][:FIELD_BYTES] for leaves in (updates.olds, updates.news))
+        old, new = (leaves[update * FIELD_BYTES :][:FIELD_BYTES] for leaves in (olds, news))
         if root_over(old, index, siblings) != root:
             return update
         root = root_over(new, index, siblings)
@@ -78,7 +78,7 @@ def test_first_failure__of_updates_with_a_few_faults__is_that_of_whole_paths(
     updates = updates_of(choose, height, indices)
     assert updates.first_failure() == expected(updates) == len(indices) + 1
     for name in data.draw(st.lists(st.sampled_from(["olds", "news", "siblings", "old_root", "new_root"]), max_size=2)):
-        given_bytes = updates.siblings[0] if name == "siblings" else getattr(updates, name)
+        given_bytes = bytes(updates.siblings[0] if name == "siblings" else getattr(updates, name))
         at = choose.randrange(len(given_bytes) // FIELD_BYTES) * FIELD_BYTES
         other = choose.choice([element(choose), given_bytes[:FIELD_BYTES], bytes(FIELD_BYTES)])
         changed = given_bytes[:at] + other + given_bytes[at + FIELD_BYTES :]
@@ -99,7 +99,8 @@ def test_first_failure__of_many_updates_checked_by_several_threads__is_that_of_o
     faults = [updates, replace(updates, new_root=updates.old_root)]
     for update in (0, 77, 199):
         at = update * FIELD_BYTES
-        faults.append(replace(updates, olds=updates.olds[:at] + element(choose) + updates.olds[at + FIELD_BYTES :]))
+        olds = bytes(updates.olds)
+        faults.append(replace(updates, olds=olds[:at] + element(choose) + olds[at + FIELD_BYTES :]))
     for each in faults:
         check = LeafUpdateCheck(each)
         with ThreadPoolExecutor(4) as threads:

@@ -62,10 +62,21 @@ def compact(body: bytes | bytearray) -> bytes | bytearray:
         raise MalformedRequest(str(error), path=error.path) from error
 
 
+def is_readable(body: bytes | bytearray) -> bool:
+    """Return True if a body has few enough bytes and values to be read as it is, without being compacted."""
+    # Every value but the first of its container follows a comma.
+    return len(body) <= MAXIMUM_COMPACT_BYTES and count_commas(body) < MAXIMUM_VALUES
+
+
 def read_envelope(body: bytes | bytearray) -> Envelope:
     """Return the envelope, which names the circuit family. Raises MalformedRequest or CircuitUnknown."""
-    if count_commas(body) >= MAXIMUM_VALUES:  # every value but the first of its container follows a comma
+    if count_commas(body) >= MAXIMUM_VALUES:
         raise MalformedRequest(f"the body has more than {MAXIMUM_VALUES} values", path="$")
+    return read_readable_envelope(body)
+
+
+def read_readable_envelope(body: bytes | bytearray) -> Envelope:
+    """Return the envelope of a body that ``is_readable``; raises as ``read_envelope``."""
     try:
         return Envelope.read(body)
     except UnknownCircuitType as error:

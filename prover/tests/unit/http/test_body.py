@@ -64,6 +64,15 @@ async def test_body__small__is_kept_as_it_is() -> None:
     assert (await body.examine(received(SHORT))).text == SHORT
 
 
+async def test_body__large_and_not_stored__is_compacted_only_if_it_has_too_many_bytes_or_values() -> None:
+    spread = SHORT.replace(b",", b" , ") + BLANKS[: 1 << 17]
+    for sent in (spread, *LARGE.values()):
+        examined = await body.examine(received(sent), is_stored=False)
+        assert read_task(examined.envelope, known=None) == TASK
+        assert examined.text == (sent if sent is spread else b"".join(SHORT.split()))
+        assert (await body.examine(received(sent))).text == b"".join(SHORT.split())
+
+
 @pytest.mark.parametrize("sent", LARGE.values(), ids=LARGE)
 async def test_body__large__keeps_what_its_circuit_needs(sent: bytes) -> None:
     assert (await body.examine(received(sent))).text == b"".join(SHORT.split())

@@ -10,7 +10,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from prover.errors import BodyTooLarge, BodyTooSlow, MalformedRequest, TryAgainLater
-from prover.proving.request import compact, read_envelope
+from prover.proving.request import compact, is_readable, read_envelope, read_readable_envelope
 from prover.settings import HttpSettings
 from shared.proof_wire import Envelope
 
@@ -122,21 +122,23 @@ class ExaminedBody(Struct, frozen=True):
     digest: bytes
     envelope: Envelope
     text: bytes | bytearray
-    """The body; a large one without whitespace and unknown members."""
+    """The body; a large one that is stored, or too large as it is, without whitespace and unknown members."""
 
 
-async def examine(body: ReceivedBody) -> ExaminedBody:
-    """Read the envelope of a body, of a large one in a thread, mostly without the interpreter lock.
+async def examine(body: ReceivedBody, *, is_stored: bool = True) -> ExaminedBody:
+    """Read the envelope of a body, of a large one in a thread; ``is_stored`` if its text may become a job.
 
     Raises MalformedRequest, BodyTooLarge.
     """
     if isinstance(body.text, bytes):
         return ExaminedBody(body.digest, read_envelope(body.text), body.text)
-    envelope, text = await asyncio.to_thread(_compact_envelope, body.text)
+    envelope, text = await asyncio.to_thread(_large_envelope, body.text, is_stored)
     return ExaminedBody(body.digest, envelope, text)
 
 
-def _compact_envelope(body: bytes | bytearray) -> tuple[Envelope, bytes | bytearray]:
+def _large_envelope(body: bytes | bytearray, is_stored: bool) -> tuple[Envelope, bytes | bytearray]:
+    if not is_stored and is_readable(body):
+        return read_readable_envelope(body), body
     text = compact(body)
     return read_envelope(text), text
 

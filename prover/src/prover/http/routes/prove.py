@@ -39,7 +39,7 @@ async def prove(request: web.Request) -> web.Response:
     with counted_request(request) as count, state.bodies.lease(client_name(request)) as lease:
         body = await read_body(request, state.settings.http, lease)
         try:
-            examined = await examine(body)
+            examined = await examine(body, is_stored=state.queue is not None)
         except CircuitUnknown as unknown:
             job = await _job(request, count, None, partial(unknown_submission, unknown, body.text))
             if job is None:

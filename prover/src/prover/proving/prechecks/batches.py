@@ -16,6 +16,8 @@ from shared.poseidon import hash_chain, hash_columns
 from shared.witness_inputs import append_input_hash, update_input_hash
 
 Value = TypeVar("Value")
+Elements = bytes | memoryview
+"""Field elements, one after the other."""
 
 _UNDIVIDED: Final = 100
 """Maximum rows of a batch that is checked by one thread: others would take longer to wake up."""
@@ -25,7 +27,8 @@ _MAXIMUM_THREADS: Final = 8
 def check_append(checks: Checks) -> None:
     """Check that leaves are written to consecutive slots that are empty."""
     olds, leaves = checks.data("OldLeaves"), checks.data("Leaves")
-    news = leaves if not any(olds) else b"".join(map(_kept, checks.vector("OldLeaves"), checks.vector("Leaves")))
+    is_empty = olds == bytes(len(olds))
+    news = leaves if is_empty else b"".join(map(_kept, checks.vector("OldLeaves"), checks.vector("Leaves")))
     indices = _consecutive_indices(checks, "MerkleProofs")
     _check_tree(checks, indices, olds, news, ["MerkleProofs"], ("LeavesHashchainHash", leaves))
     _check_append_hash(checks, "LeavesHashchainHash")
@@ -50,7 +53,7 @@ def check_address_append(checks: Checks) -> None:
         checks.require("LowElementNextValues", row, holds=below, reason="the new value is not below it")
     low_indices = _indices_inside(checks, "LowElementIndices", "LowElementProofs")
     new_indices = _consecutive_indices(checks, "NewElementProofs")
-    links = split(_hash_rows(lows + lows + values, nexts + values + nexts))
+    links = split(_hash_rows(b"".join([lows, lows, values]), b"".join([nexts, values, nexts])))
     count = len(low_indices)
     olds = b"".join(_alternating(links[:count], [ZERO] * count))
     news = b"".join(_alternating(links[count : 2 * count], links[2 * count :]))
@@ -88,10 +91,10 @@ def _alternating(first: Sequence[Value], second: Sequence[Value]) -> list[Value]
 def _check_tree(
     checks: Checks,
     indices: Sequence[int],
-    olds: bytes,
-    news: bytes,
+    olds: Elements,
+    news: Elements,
     proofs: Sequence[str],
-    chained: tuple[str, bytes],
+    chained: tuple[str, Elements],
 ) -> None:
     """Check consecutive updates of a tree, whose paths are rows of the inputs ``proofs`` alternately, and a hash chain.
 
@@ -118,7 +121,7 @@ def _check_tree(
     checks.require(name, holds=hashed() == checks.scalar(name), reason="the hash chain is that of other elements")
 
 
-def _hash_rows(*columns: bytes) -> bytes:
+def _hash_rows(*columns: Elements) -> bytes:
     """Return the hash of each row of a table with these columns; threads share long tables."""
     count = len(columns[0]) // FIELD_BYTES
     size = -(-count // _threads_for(count)) * FIELD_BYTES

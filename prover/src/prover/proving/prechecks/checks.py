@@ -47,14 +47,14 @@ class Checks:
         """Return the elements of a vector as integers."""
         return list(map(number, self.vector(name)))
 
-    def data(self, name: str) -> bytes:
-        """Return all elements, one after the other."""
+    def data(self, name: str) -> memoryview:
+        """Return all elements, one after the other, without a copy."""
         start, shape = self._places[name]
-        return self._data[start * FIELD_BYTES : (start + prod(shape)) * FIELD_BYTES]
+        return memoryview(self._data)[start * FIELD_BYTES : (start + prod(shape)) * FIELD_BYTES]
 
     def rows(self, name: str) -> list[bytes]:
         """Return the rows of a matrix, their elements one after the other."""
-        data, (rows, columns) = self.data(name), self.shape(name)
+        data, (rows, columns) = bytes(self.data(name)), self.shape(name)
         size = columns * FIELD_BYTES
         return [data[row * size : (row + 1) * size] for row in range(rows)]
 
