@@ -91,7 +91,7 @@ class World:
 
     def change(self, index: int, value: bytes) -> None:
         """Change a leaf and the root."""
-        self.tree.set(index, value)
+        self.tree.set_many({index: value})
         self.sequence += 1
         self.roots[self.sequence] = self.tree.root
 

@@ -207,7 +207,7 @@ class SimulatedChain:
     def _nullify(self) -> bytes:
         start = self.counts["inputs"] - len(self.nullifiers)
         for index, nullifier in self.nullifiers[:BATCH]:
-            self.state.set(index, nullifier)
+            self.state.set_many({index: nullifier})
         del self.nullifiers[:BATCH]
         return self._batch_event(4, STATE, start, self.state.root)
 
@@ -226,14 +226,14 @@ class SimulatedChain:
 
     def _nullify_v1(self) -> bytes:
         leaf = self.spent_v1.pop(self.random.randrange(len(self.spent_v1)))
-        self.state_v1.set(leaf.index, ZERO)
+        self.state_v1.set_many({leaf.index: ZERO})
         self.sequences[STATE_V1] += 1
         return bytes([1]) + STATE_V1 + struct.pack("<IQQ", 1, leaf.index, self.sequences[STATE_V1])
 
     def _insert_v1(self) -> bytes:
         value = self._address()
         index = self.addresses_v1.next_index
-        done = self.addresses_v1.insert(value)
+        [done] = self.addresses_v1.insert_many([value])
         low = done.low.value + struct.pack("<Q", index) + value + struct.pack("<Q", done.low.index)
         new = value + struct.pack("<Q", done.low.next_index) + done.low.next_value + struct.pack("<Q", index)
         first = self.sequences[ADDRESSES_V1] + 1

@@ -102,7 +102,7 @@ class IndexedMerkleTree:
 
     @classmethod
     def from_frontier(cls, version: int, height: int, next_index: int, subtrees: Sequence[bytes]) -> Self:
-        """Return a tree of which only the frontier is known; ``learn`` adds known elements."""
+        """Return a tree of which only the frontier is known; ``learn_many`` adds known elements."""
         tree = cls(version, height)
         tree._tree = MerkleTree.from_frontier(height, next_index, subtrees)
         tree._values.clear()
@@ -141,14 +141,8 @@ class IndexedMerkleTree:
         """Return a path, as MerkleTree.proof."""
         return self._tree.proof(index)
 
-    def learn(self, element: Element, path: Sequence[bytes]) -> None:
-        """Add an element with its path, as before the open stages. Raises ProofWrong unless they lead to the root."""
-        self._tree.learn(element.index, element.leaf(self.version), path)
-        if element.value not in self._elements:
-            self._remember(element)
-
     def learn_many(self, elements: Iterable[Element], sibling: Callable[[int, int], bytes]) -> None:
-        """Add elements as ``learn`` does; ``sibling`` as in MerkleTree.learn_many."""
+        """Add elements as MerkleTree.learn_many does leaves."""
         fresh = list(elements)
         self._tree.learn_many({element.index: element.leaf(self.version) for element in fresh}, sibling)
         for element in fresh:
@@ -177,10 +171,6 @@ class IndexedMerkleTree:
         """Prove that a value is not in the tree; raises as ``low_element``."""
         low = self.low_element(value)
         return Absence(self.version, self.root, value, low, self._tree.proof(low.index))
-
-    def insert(self, value: bytes) -> Insertion:
-        """Insert one value."""
-        return self.insert_many([value])[0]
 
     def insert_many(self, values: Sequence[bytes]) -> list[Insertion]:
         """Insert values one after the other; raises as ``low_element``, and TreeFull.

@@ -128,7 +128,7 @@ class MerkleTree:
 
     @classmethod
     def from_root(cls, height: int, next_index: int, root: bytes) -> Self:
-        """Return a tree of which only the root is known; ``learn`` adds known leaves.
+        """Return a tree of which only the root is known; ``learn_many`` adds known leaves.
 
         What a client has of a state tree, where leaves behind ``next_index`` may be nullifiers already.
         """
@@ -163,26 +163,10 @@ class MerkleTree:
             for level in range(self.height)
         )
 
-    def learn(self, index: int, leaf: bytes, path: Sequence[bytes]) -> None:
-        """Add a leaf and its siblings as they were before the open stages; no root changes.
+    def learn_many(self, leaves: Mapping[int, bytes], sibling: Callable[[int, int], bytes]) -> None:
+        """Add leaves as they were before the open stages, hashing every node above them once; no root changes.
 
         Raises ProofWrong unless they lead to the root of that moment. What open stages have written stays.
-        """
-        place = self._number(index)
-        node = require_element(leaf)
-        learned = {place: node}
-        for sibling in path:
-            learned[place ^ 1] = require_element(sibling)
-            node = hash2(sibling, node) if place & 1 else hash2(node, sibling)
-            place >>= 1
-            learned[place] = node
-        if len(path) != self.height or node != self._settled_root():
-            raise ProofWrong(f"the path of leaf {index} does not lead to the root")
-        self._take_in(learned)
-
-    def learn_many(self, leaves: Mapping[int, bytes], sibling: Callable[[int, int], bytes]) -> None:
-        """Add leaves as ``learn`` does, hashing every node above them once.
-
         ``sibling(level, position)`` returns siblings on their ways to the root that are above none of the leaves.
         """
         row = {self._number(index): require_element(leaf) for index, leaf in leaves.items()}
@@ -199,10 +183,6 @@ class MerkleTree:
         if row and row[1] != self._settled_root():
             raise ProofWrong(f"{len(leaves)} leaves and their siblings do not lead to the root")
         self._take_in(learned)
-
-    def set(self, index: int, leaf: bytes) -> None:
-        """Write one leaf at any index."""
-        self.set_many({index: leaf})
 
     def set_many(self, leaves: Mapping[int, bytes]) -> None:
         """Write leaves at any indices, hashing every node above them once."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from learning import learn_element
 
 from shared.field import SCALAR_MODULUS, ZERO
 from shared.indexed_merkle_tree import (
@@ -52,9 +53,9 @@ def naive_tree(version: int, height: int, inserted: list[int]) -> MerkleTree:
     for index, value in enumerate(order):
         above = min((other for other in [*order, largest] if other > value), default=0)
         if version == 1:
-            tree.set(index, hash3(number(value), number(places[above] if above else 0), number(above)))
+            tree.set_many({index: hash3(number(value), number(places[above] if above else 0), number(above))})
         else:
-            tree.set(index, hash2(number(value), number(above)))
+            tree.set_many({index: hash2(number(value), number(above))})
     return tree
 
 
@@ -80,7 +81,7 @@ def test_insert__golden_values__give_the_golden_low_elements_and_roots(version: 
         low = tree.low_element(element(step["value"]))
         assert low.index == step["lowIndex"]
         assert (low.value, low.next_value) == (element(step["lowValue"]), element(step["lowNextValue"]))
-        inserted = tree.insert(element(step["value"]))
+        [inserted] = tree.insert_many([element(step["value"])])
         assert inserted.low == low
         assert inserted.new_write.index == step["newIndex"]
         assert tree.root == element(step["root"])
@@ -123,7 +124,7 @@ def test_absence__of_any_value__is_proved_exactly_if_it_is_absent(
         with pytest.raises(ValuePresent):
             tree.absence(number(wanted))
         with pytest.raises(ValuePresent):
-            tree.insert(number(wanted))
+            tree.insert_many([number(wanted)])
         return
     absence = tree.absence(number(wanted))
     assert absence.low.value < number(wanted) < absence.low.next_value
@@ -171,7 +172,7 @@ def known(tree: IndexedMerkleTree) -> set[bytes]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_insert_many__one_bad_value__changes_nothing(version: int) -> None:
     tree = IndexedMerkleTree(version, 4)
-    tree.insert(number(5))
+    tree.insert_many([number(5)])
     state = tree.root, tree.next_index, tree.elements
     cases: list[tuple[bytes, type[Exception]]] = [
         (number(5), ValuePresent),
@@ -206,7 +207,7 @@ def test_from_frontier__taught_the_low_elements__continues_like_the_tree_itself(
     position = 0
     for batch in batches:
         for low, path in needed[position : position + len(batch)]:
-            part.learn(low, path)  # against the root before the stages
+            learn_element(part, low, path)  # against the root before the stages
         position += len(batch)
         part.stage()
         wanted = [number(value) for value in batch]
@@ -224,12 +225,12 @@ def test_from_frontier__a_low_element_it_was_not_taught__is_refused() -> None:
     with pytest.raises(NodeUnknown):
         part.leaf(low.index)
     with pytest.raises(ProofWrong):
-        part.learn(Element(low.index, low.value, low.next_index, number(21)), whole.proof(low.index))
-    part.learn(low, whole.proof(low.index))
+        learn_element(part, Element(low.index, low.value, low.next_index, number(21)), whole.proof(low.index))
+    learn_element(part, low, whole.proof(low.index))
     assert part.low_element(number(15)) == low
     for value, expected in ((25, LowElementUnknown), (5, LowElementUnknown), (10, ValuePresent), (20, ValuePresent)):
         with pytest.raises(expected):
-            part.insert(number(value))
+            part.insert_many([number(value)])
     assert part.root == whole.root
 
 

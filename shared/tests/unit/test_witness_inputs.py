@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from learning import learn, learn_element
 
 from shared.circuit_id import CircuitKind
 from shared.field import ZERO
@@ -184,7 +185,7 @@ def test_state_batch__built_from_the_root_and_old_proofs__equals_the_golden_requ
     batch_append_request(whole, elements(before.leaves))
     part = MerkleTree.from_root(32, whole.next_index, whole.root)
     for index in {*nullified.path_indices, *range(10, 20)}:
-        part.learn(index, whole.leaf(index), whole.proof(index))
+        learn(part, index, whole.leaf(index), whole.proof(index))
     columns = zip(elements(nullified.leaves), nullified.path_indices, elements(nullified.tx_hashes), strict=True)
     assert batch_update_request(part, [SpentAccount(*column) for column in columns]) == nullified
     assert batch_append_request(part, elements(golden.leaves)) == golden
@@ -208,7 +209,7 @@ def test_address_batch__built_from_frontier_and_old_proofs__equals_the_golden_re
     part = IndexedMerkleTree.from_frontier(2, 40, whole.next_index, whole.frontier())
     for value in elements(second.new_element_values):
         absence = whole.absence(value)
-        part.learn(absence.low, absence.path)
+        learn_element(part, absence.low, absence.path)
     assert batch_address_append_request(part, elements(second.new_element_values)) == second
 
 
@@ -233,7 +234,7 @@ def test_requests__from_any_tree__satisfy_what_their_circuits_demand(seed: int, 
     assert element(update.old_root) == tree.root
 
     address_tree = IndexedMerkleTree(numbers.choice([1, 2]), height)
-    address_tree.insert(element(1000))
+    address_tree.insert_many([element(1000)])
     absences = [address_tree.absence(element(numbers.randrange(1, 1000))) for _ in range(count)]
     members = [membership(tree, numbers.randrange(2**height)) for _ in range(count)]
     for request in (

@@ -36,7 +36,7 @@ def prover(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 def request() -> InclusionRequest:
     tree = MerkleTree(32)
-    tree.set(5, b"\x07".rjust(32, b"\0"))
+    tree.set_many({5: b"\x07".rjust(32, b"\0")})
     return inclusion_request([membership(tree, 5)], version=2)
 
 

@@ -170,7 +170,7 @@ class ReplayedTree:
             self.tree.append([self.outputs[place] for place in range(first, first + 10)])
             return
         for place in range(self.nullified, self.nullified + 10):
-            self.tree.set(self.inputs[place].leaf_index, self.inputs[place].nullifier)
+            self.tree.set_many({self.inputs[place].leaf_index: self.inputs[place].nullifier})
         self.nullified += 10
 
 
