@@ -185,7 +185,7 @@ static size_t bench_most_digits(uint32_t max_log2) {
         b->bases = aligned_alloc(64, count * sizeof *b->bases);                                                                \
         arena room = arena_measure();                                                                                          \
         msm_sorted sorted;                                                                                                     \
-        msm_lay_out_sorted(&sorted, &room, 2, count, 1, widest.buckets);                                                       \
+        msm_lay_out_sorted(&sorted, &room, &widest, 1, count, 1);                                                              \
         b->sorted_memory = malloc(room.used + ARENA_ALIGNMENT);                                                                \
         b->memory = malloc(group##_msm_scratch_bytes(&widest, 0) + ARENA_ALIGNMENT);                                           \
         b->scalars = malloc(count * sizeof *b->scalars);                                                                       \
@@ -242,7 +242,7 @@ static size_t bench_most_digits(uint32_t max_log2) {
         group##_xyzz windows[MSM_MAX_WINDOWS * MSM_MAX_PARTS], sum;                                                            \
         arena room = arena_over(b->sorted_memory);                                                                             \
         msm_sorted sorted;                                                                                                     \
-        msm_lay_out_sorted(&sorted, &room, 2, count, 1, plan.buckets);                                                         \
+        msm_lay_out_sorted(&sorted, &room, &plan, 1, count, 1);                                                                \
         group##_msm_scratch s;                                                                                                 \
         for (uint32_t i = 0; i < count; i++) bench_random_fr(&b->scalars[i]);                                                  \
         group##_msm_scratch_lay_out(&s, arena_over(b->memory), &plan, 0);                                                      \
@@ -250,21 +250,22 @@ static size_t bench_most_digits(uint32_t max_log2) {
         const double start = bench_now_ns();                                                                                   \
         msm_recode(b->digits, &plan, b->scalars, unit, count, 0, count);                                                       \
         for (uint32_t w = 0; w < plan.windows; w++) {                                                                          \
-            const uint32_t buckets = msm_window_buckets(&plan, w);                                                             \
+            const uint32_t buckets = msm_set_buckets(&plan, w);                                                                \
             for (uint32_t half = 0; half < 2; half++) {                                                                        \
-                msm_sort_digits in = msm_half_digits(b->digits, &plan, count, w, half);                                        \
+                msm_sort_digits in = msm_half_digits(b->digits, &plan, count, 2 * w + half);                                   \
                 in.ends = &count;                                                                                              \
                 in.groups = 1;                                                                                                 \
-                msm_sort_window(&sorted, half, buckets, &in);                                                                  \
+                msm_sort_entries(&sorted, half, buckets, &in);                                                                 \
             }                                                                                                                  \
             for (uint32_t part = 0; part < parts; part++) {                                                                    \
                 msm_halves halves = {.count = 1};                                                                              \
                 for (uint32_t half = 0; half < 2; half++)                                                                      \
-                    halves.runs[half][0] = msm_run_of(b->bases, &sorted, half, buckets / parts * part, 0, 1, NULL, 0);         \
+                    halves.runs[half][0] = msm_run_of((msm_bases){b->bases, 0}, &sorted, count, half,                          \
+                                                          buckets / parts * part, 0, 1, NULL, 0);                              \
                 group##_msm_part(&windows[w * parts + part], &s, buckets, part, parts, &halves, NULL);                         \
             }                                                                                                                  \
         }                                                                                                                      \
-        group##_msm_join_windows(&sum, windows, parts, &plan);                                                                 \
+        group##_msm_join_sets(&sum, windows, parts, &plan);                                                                    \
         const double all = bench_now_ns() - start;                                                                             \
         printf("{\"name\": \"msm_" #group "_%" PRIu32 "\", \"ms\": %.3f, \"ns_per_point\": %.0f, \"additions\": %" PRIu64      \
                ", \"ns_per_addition\": %.1f, \"of_bound\": %.3f}\n",                                                           \

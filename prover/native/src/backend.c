@@ -6,12 +6,14 @@
 #define LANES_IFMA 1
 #define G16_BACKEND_TABLE g16_backend_ifma
 #define G16_BACKEND_NAME "ifma"
+#define G16_BACKEND_TABLE_READ_COST 0.10
 #define G16_BACKEND_POINT_FORMAT G16_POINTS_R260_LOOSE
 #elif defined(G16_COMPILE_AVX512)
 #define MONT256_ADX 1
 #define G16_LANES 1
 #define G16_BACKEND_TABLE g16_backend_avx512
 #define G16_BACKEND_NAME "avx512"
+#define G16_BACKEND_TABLE_READ_COST 0.03
 #define G16_BACKEND_POINT_FORMAT G16_POINTS_R260_LOOSE
 #elif defined(G16_COMPILE_AVX2)
 #define MONT256_ADX 1
@@ -19,20 +21,24 @@
 #define LANES_AVX2 1
 #define G16_BACKEND_TABLE g16_backend_avx2
 #define G16_BACKEND_NAME "avx2"
+#define G16_BACKEND_TABLE_READ_COST 0.03
 #define G16_BACKEND_POINT_FORMAT G16_POINTS_R260_LOOSE
 #elif defined(G16_COMPILE_ADX)
 #define MONT256_ADX 1
 #define G16_BACKEND_TABLE g16_backend_adx
 #define G16_BACKEND_NAME "adx"
+#define G16_BACKEND_TABLE_READ_COST 0.02
 #define G16_BACKEND_POINT_FORMAT G16_POINTS_R256
 #elif defined(G16_COMPILE_AARCH64)
 #define MONT256_A64 1
 #define G16_BACKEND_TABLE g16_backend_aarch64
 #define G16_BACKEND_NAME "aarch64"
+#define G16_BACKEND_TABLE_READ_COST 0.02
 #define G16_BACKEND_POINT_FORMAT G16_POINTS_R256
 #elif defined(G16_COMPILE_PORTABLE)
 #define G16_BACKEND_TABLE g16_backend_portable
 #define G16_BACKEND_NAME "portable"
+#define G16_BACKEND_TABLE_READ_COST 0.02
 #define G16_BACKEND_POINT_FORMAT G16_POINTS_R256
 #else
 #error "compile with -DG16_COMPILE_ and PORTABLE, ADX, AVX2, AVX512, IFMA or AARCH64"
@@ -77,6 +83,7 @@ const g16_backend G16_BACKEND_TABLE = {
     .write_verifying_key = key_points_write_verifying_key,
     .prepare_key = groth16_prepare_key,
     .small_roots = small_roots,
+    .table_read_cost = G16_BACKEND_TABLE_READ_COST,
     .fill_tables = groth16_fill_tables,
     .fold = groth16_fold,
     .solve = witness_solver_solve,

@@ -97,11 +97,11 @@ uint32_t T(t_digits)(int32_t *digits, uint32_t *bits, const uint8_t *scalar, uin
         group##_xyzz *sums = malloc((size_t)plan.windows * pieces * sizeof *sums), sum;                                    \
         msm_sorted sorted;                                                                                                 \
         arena room = arena_measure();                                                                                      \
-        msm_lay_out_sorted(&sorted, &room, 2, count, 1, plan.buckets);                                                     \
+        msm_lay_out_sorted(&sorted, &room, &plan, 1, count, 1);                                                            \
         void *sorted_memory = malloc(room.used + ARENA_ALIGNMENT);                                                         \
         if (!bases || !values || !digits || !memory || !sums || !sorted_memory || (wide && ranges > 1)) return 1;          \
         room = arena_over(sorted_memory);                                                                                  \
-        msm_lay_out_sorted(&sorted, &room, 2, count, 1, plan.buckets);                                                     \
+        msm_lay_out_sorted(&sorted, &room, &plan, 1, count, 1);                                                            \
         for (uint32_t i = 0; i < count; i++) {                                                                             \
             T(group##_read)(&bases[i], points + (bytes) * (size_t)i);                                                      \
             fr_from_bytes(&values[i], scalars + 32 * (size_t)i);                                                           \
@@ -111,12 +111,12 @@ uint32_t T(t_digits)(int32_t *digits, uint32_t *bits, const uint8_t *scalar, uin
         group##_msm_scratch scratch;                                                                                       \
         group##_msm_scratch_lay_out(&scratch, arena_over(memory), &plan, count);                                           \
         for (uint32_t w = 0; w < plan.windows; w++) {                                                                      \
-            const uint32_t buckets = msm_window_buckets(&plan, w);                                                         \
+            const uint32_t buckets = msm_set_buckets(&plan, w);                                                            \
             for (uint32_t half = 0; wide && half < 2; half++) {                                                            \
-                msm_sort_digits in = msm_half_digits(digits, &plan, count, w, half);                                       \
+                msm_sort_digits in = msm_half_digits(digits, &plan, count, 2 * w + half);                                  \
                 in.ends = &count;                                                                                          \
                 in.groups = 1;                                                                                             \
-                msm_sort_window(&sorted, half, buckets, &in);                                                              \
+                msm_sort_entries(&sorted, half, buckets, &in);                                                             \
             }                                                                                                              \
             for (uint32_t piece = 0; piece < pieces; piece++) {                                                            \
                 group##_xyzz *piece_sum = &sums[w * pieces + piece];                                                       \
@@ -124,7 +124,8 @@ uint32_t T(t_digits)(int32_t *digits, uint32_t *bits, const uint8_t *scalar, uin
                     bases, {msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1)}, count};                     \
                 msm_halves halves = {.count = 1};                                                                          \
                 for (uint32_t half = 0; half < 2; half++) {                                                                \
-                    halves.runs[half][0] = msm_run_of(bases, &sorted, half, buckets / cut.parts * piece, 0, 1, NULL, 0);   \
+                    halves.runs[half][0] = msm_run_of((msm_bases){bases, 0}, &sorted, count, half,                         \
+                                                          buckets / cut.parts * piece, 0, 1, NULL, 0);                     \
                 }                                                                                                          \
                 if (wide) {                                                                                                \
                     group##_msm_part(piece_sum, &scratch, buckets, piece, cut.parts, &halves, NULL);                       \
@@ -133,7 +134,7 @@ uint32_t T(t_digits)(int32_t *digits, uint32_t *bits, const uint8_t *scalar, uin
                 }                                                                                                          \
             }                                                                                                              \
         }                                                                                                                  \
-        group##_msm_join_windows(&sum, sums, pieces, &plan);                                                               \
+        group##_msm_join_sets(&sum, sums, pieces, &plan);                                                                  \
         group##_xyzz_to_affine(&affine, &sum);                                                                             \
         T(group##_write)(out, &affine);                                                                                    \
         free(bases), free(values), free(digits), free(memory), free(sums), free(sorted_memory);                            \
@@ -143,73 +144,74 @@ uint32_t T(t_digits)(int32_t *digits, uint32_t *bits, const uint8_t *scalar, uin
 T_SUM(g1, 64)
 T_SUM(g2, 128)
 
-/* The same through a table of this shape, its buckets summed in `parts` parts (a power of two of at least 2); the bases come from
- * two lists. Table and entries are those of `count` bases. */
-#define T_TABLE_SUM(group, affine_type, bytes)                                                                             \
+/* The same through a table of this shape, the buckets of each set summed in `parts` parts, a power of two that makes parts small
+ * enough for a worker; the bases come from two lists. Table and entries are those of `count` bases. */
+#define T_TABLE_SUM(group, bytes)                                                                                          \
     int32_t T(t_table_##group)(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count,                \
-                               uint32_t window_bits, uint32_t sets, uint32_t parts) {                                      \
+                               uint32_t sets, uint32_t shifts, uint32_t parts) {                                           \
         const uint64_t unit[4] = {1, 0, 0, 0};                                                                             \
-        const msm_table_shape shape = msm_table_shape_of(window_bits, sets);                                               \
-        msm_plan plan = msm_plan_of_window(window_bits);                                                                   \
-        plan.buckets = msm_table_buckets(&shape) / parts;                                                                  \
-        affine_type *bases = malloc((count + 1) * sizeof *bases), result;                                                  \
-        affine_type *table = malloc((size_t)shape.shifts * (count + 1) * sizeof *table);                                   \
+        const msm_plan plan = msm_plan_of_sets(sets, shifts);                                                              \
+        const msm_table_counts lists = {count, 0, 0, count};                                                               \
+        if (!msm_table_fits(&plan, &lists)) return 1;                                                                      \
+        group##_affine *bases = malloc((count + 1) * sizeof *bases), result;                                               \
+        group##_affine *table = malloc((size_t)shifts * (count + 1) * sizeof *table);                                      \
         fr *values = calloc(count + 1, sizeof *values);                                                                    \
-        int16_t *digits = malloc(msm_table_digits_bytes(&shape, count + 1));                                               \
-        void *sorted_memory[2];                                                                                            \
+        const uint32_t counts[2] = {count / 2, count - count / 2};                                                         \
+        void *digits[2], *sorted_memory[2];                                                                                \
         msm_sorted sorted[2];                                                                                              \
         void *memory = malloc(group##_msm_scratch_bytes(&plan, 0) + ARENA_ALIGNMENT);                                      \
-        group##_msm_table_sum *sums = malloc((size_t)sets * parts * sizeof *sums);                                         \
-        if (!bases || !table || !values || !digits || !memory || !sums) return 1;                                          \
+        group##_xyzz *sums = malloc((size_t)sets * parts * sizeof *sums), sum;                                             \
+        if (!bases || !table || !values || !memory || !sums) return 1;                                                     \
         for (uint32_t i = 0; i < count; i++) {                                                                             \
             T(group##_read)(&bases[i], points + (bytes) * (size_t)i);                                                      \
             fr_from_bytes(&values[i], scalars + 32 * (size_t)i);                                                           \
         }                                                                                                                  \
-        group##_msm_to_stored(bases, count);                                                                                 \
+        group##_msm_to_stored(bases, count);                                                                               \
         for (uint32_t i = 0; i < count; i += MSM_TABLE_CHUNK) {                                                            \
             const uint32_t left = count - i;                                                                               \
-            group##_msm_table_fill(table, &shape, bases + i, count, i, left < MSM_TABLE_CHUNK ? left : MSM_TABLE_CHUNK);   \
+            group##_msm_table_fill(table, &plan, bases + i, count, i, left < MSM_TABLE_CHUNK ? left : MSM_TABLE_CHUNK);    \
         }                                                                                                                  \
-        msm_table_recode(digits, &shape, values, unit, count, 0, count);                                                   \
-        const uint32_t counts[2] = {count / 2, count - count / 2};                                                         \
         for (int list = 0; list < 2; list++) {                                                                             \
             arena room = arena_measure();                                                                                  \
-            msm_lay_out_sorted(&sorted[list], &room, 1, msm_table_entries(&shape, counts[list]), 1, msm_table_buckets(&shape));\
+            msm_lay_out_sorted(&sorted[list], &room, &plan, 1, counts[list], 1);                                           \
             sorted_memory[list] = malloc(room.used + ARENA_ALIGNMENT);                                                     \
-            if (!sorted_memory[list]) return 1;                                                                            \
+            digits[list] = malloc(msm_digits_bytes(&plan, counts[list] + 1));                                              \
+            if (!sorted_memory[list] || !digits[list]) return 1;                                                           \
             room = arena_over(sorted_memory[list]);                                                                        \
-            msm_lay_out_sorted(&sorted[list], &room, 1, msm_table_entries(&shape, counts[list]), 1, msm_table_buckets(&shape));\
+            msm_lay_out_sorted(&sorted[list], &room, &plan, 1, counts[list], 1);                                           \
+            msm_recode(digits[list], &plan, values + (list ? counts[0] : 0), unit, counts[list], 0, counts[list]);         \
         }                                                                                                                  \
+        group##_msm_scratch scratch;                                                                                       \
+        group##_msm_scratch_lay_out(&scratch, arena_over(memory), &plan, 0);                                               \
         for (uint32_t set = 0; set < sets; set++) {                                                                        \
-            for (int list = 0; list < 2; list++) {                                                                         \
-                msm_sort_digits in = msm_table_set_digits(&shape, digits + (list ? counts[0] : 0), count, set);            \
+            const uint32_t buckets = msm_set_buckets(&plan, set);                                                          \
+            for (uint32_t i = 0; i < 4; i++) {                                                                             \
+                const uint32_t list = i / 2, half = i % 2;                                                                 \
+                msm_sort_digits in = msm_half_digits(digits[list], &plan, counts[list], 2 * set + half);                   \
                 in.ends = &counts[list];                                                                                   \
                 in.groups = 1;                                                                                             \
-                msm_sort_window(&sorted[list], 0, msm_table_buckets(&shape), &in);                                         \
+                msm_sort_entries(&sorted[list], half, buckets, &in);                                                       \
             }                                                                                                              \
             for (uint32_t part = 0; part < parts; part++) {                                                                \
-                msm_run runs[2];                                                                                           \
-                group##_msm_scratch scratch;                                                                               \
-                for (uint32_t list = 0; list < 2; list++) {                                                                \
-                    runs[list] = msm_run_of(table, &sorted[list], 0, part * plan.buckets, 0, 1, NULL, list ? counts[0] : 0);\
-                    runs[list].width = count;                                                                              \
-                    runs[list].number_bits = msm_table_number_bits(count);                                                 \
+                msm_halves halves = {.count = 2};                                                                          \
+                for (uint32_t i = 0; i < 4; i++) {                                                                         \
+                    const uint32_t list = i / 2, half = i % 2;                                                             \
+                    halves.runs[half][list] = msm_run_of((msm_bases){table, count}, &sorted[list], counts[list], half,     \
+                                                         buckets / parts * part, 0, 1, NULL, list ? counts[0] : 0);        \
                 }                                                                                                          \
-                group##_msm_scratch_lay_out(&scratch, arena_over(memory), &plan, 0);                                         \
-                group##_msm_table_part(&sums[set * parts + part], &scratch, &plan, runs, 2);                               \
+                group##_msm_part(&sums[set * parts + part], &scratch, buckets, part, parts, &halves, NULL);                \
             }                                                                                                              \
         }                                                                                                                  \
-        group##_xyzz sum;                                                                                                  \
-        group##_msm_table_join(&sum, sums, &shape, parts);                                                                 \
+        group##_msm_join_sets(&sum, sums, parts, &plan);                                                                   \
         group##_xyzz_to_affine(&result, &sum);                                                                             \
         T(group##_write)(out, &result);                                                                                    \
-        free(sorted_memory[0]), free(sorted_memory[1]);                                                                    \
-        free(bases), free(table), free(values), free(digits), free(memory), free(sums);                                    \
+        free(sorted_memory[0]), free(sorted_memory[1]), free(digits[0]), free(digits[1]);                                  \
+        free(bases), free(table), free(values), free(memory), free(sums);                                                  \
         return 0;                                                                                                          \
     }
 
-T_TABLE_SUM(g1, g1_affine, 64)
-T_TABLE_SUM(g2, g2_affine, 128)
+T_TABLE_SUM(g1, 64)
+T_TABLE_SUM(g2, 128)
 
 /* points[i] *= scalars[i] as foldings of keys do, in place. */
 int32_t T(t_scale_g1)(uint8_t *points, const uint8_t *scalars, uint32_t count) {
@@ -339,7 +341,7 @@ void T(t_quotient_cut)(uint64_t *out, uint32_t log2, uint32_t folded, uint32_t t
             at_p[i] = (group##_msm_operand)(of_p + i) | (signs[i] & 1);                                                    \
             at_q[i] = (group##_msm_operand)(of_q + i) | (signs[i] >> 1);                                                   \
         }                                                                                                                  \
-        if (out) group##_msm_add_pairs(&s, out, at_p, at_q, count);                                                        \
+        if (out) group##_msm_add_pairs(&s, out, at_p, at_q, count, 0);                                                        \
         if (out) memcpy(sums, out, count * sizeof *out);                                                                   \
         free(s.shared);                                                                                                    \
         free(out);                                                                                                         \

@@ -17,7 +17,7 @@ struct g16_setup;
 struct fold_checkpoint;
 struct constraint_system;
 struct cs_chains;
-struct msm_table_shape;
+struct msm_plan;
 struct device_abi_key;
 struct device_abi_sums;
 struct device_abi_times;
@@ -50,10 +50,12 @@ typedef struct g16_backend {
     g16_status (*prepare_key)(struct g16_key *key, fr *roots, thread_pool *pool, const g16_cancel *cancel);
     /* Returns the roots of unity of all domains up to 2^SMALL_ROOTS_LOG2 (ntt/small_roots_impl.h). */
     const fr *(*small_roots)(void);
+    /* The `read_cost` of msm/table.h, measured: memory waits are a larger share of a faster addition. */
+    double table_read_cost;
     /* key/tables_impl.h: computes tables of shifted bases. tables: memory for A, for K with Z, and for B in G2. Returns
      * G16_CANCELLED when the flag was set. */
     g16_status (*fill_tables)(const struct g16_key *key, thread_pool *pool, void *const tables[3],
-                              const struct msm_table_shape *shape, struct table_progress *progress, const g16_cancel *cancel);
+                              const struct msm_plan *plan, struct table_progress *progress, const g16_cancel *cancel);
 
     /* fold/bases_impl.h: computes the bases of a folded key as g1_affine in the key's point representation: k for `count` wires,
      * t for fold_shape_for(constraints, log2 n).points points. checkpoint: NULL, or state to resume from and to update. Returns

@@ -9,13 +9,13 @@
  * which needs no Bs1 and so no multiplication over B in G1.
  *
  * The witness is solved first. One job of tasks computes the rest: digits of w, quotient, digits of h, and a task per
- * multi-scalar multiplication and window. A, B, B1 and K share the digits of w and their sort by bucket; K and Z share buckets. With three or more
+ * multi-scalar multiplication and bucket set. A, B, B1 and K share the digits of w and their sort by bucket; K and Z share buckets. With three or more
  * threads the quotient (groth16/quotient_cut_impl.h) and windows (msm_cut_for()) are divided between them; the result does not
  * depend on that.
  * With a folded key (key/fold_shape.h) K covers all wires, and the sum of h_j Z_j is replaced by one over products of A and B at
  * points.
- * With tables of bases (msm/table.h), the sums over A, over B in G2, and over K together with Z use those: a task per bucket set
- * sorts the entries of w and of h, and further tasks sum a part of the buckets each.
+ * With tables of bases (msm/table.h) several windows share a bucket set, and the sums over A, over B in G2, and over K together with Z
+ * read the tables instead of the bases.
  */
 #ifndef G16_GROTH16_PROVE_IMPL_H
 #define G16_GROTH16_PROVE_IMPL_H
@@ -75,8 +75,13 @@ static g16_status groth16_prepare_key(struct g16_key *key, fr *roots, thread_poo
 
 static size_t groth16_prove_scratch_bytes(const struct g16_key *key, uint32_t threads) {
     prove_state p;
+    size_t bytes = 0;
     p.key = key;
-    return prove_lay_out(&p, arena_measure(), threads, threads) + ARENA_ALIGNMENT;
+    for (int classical = 0; classical < 2; classical++) {
+        p.plan = prove_plan(key, classical ? G16_BLINDING_CLASSICAL : G16_BLINDING_RERANDOMISED);
+        bytes = prove_max(bytes, prove_lay_out(&p, arena_measure(), threads, threads));
+    }
+    return bytes + ARENA_ALIGNMENT;
 }
 
 /* Solves the witness into the state's arrays; a, b and c are not yet padded to the domain. */
@@ -92,7 +97,6 @@ static void prove_plan_quotient(prove_state *p, uint32_t threads) {
     p->cut = quotient_cut_for(log2, p->folded, threads);
     p->h = p->folded && p->cut.passes ? p->c : p->a;
     p->h_digits = prove_h_digits(p, p->h_digits);
-    p->h_table_digits = prove_h_digits(p, p->h_table_digits);
     if (p->cut.passes && !p->folded) quotient_product_scale(&p->product_scale, log2);
 }
 
@@ -111,6 +115,7 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
     prove_begin_blinding(&p.blinding, &key->pk, method, blinding);
     p.cancel = cancel;
     p.stage_ns = stage_ns;
+    p.plan = prove_plan(key, method);
     prove_lay_out(&p, arena_over(scratch), threads, share);
     p.folded = key_is_folded(&key->pk);
     p.shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);

@@ -18,8 +18,6 @@ enum {
     PROVE_GROUP_RECODE_H,
     PROVE_GROUP_SORT_W,
     PROVE_GROUP_SORT_H,
-    PROVE_GROUP_SORT_W_TABLE,
-    PROVE_GROUP_SORT_H_TABLE,
     PROVE_GROUP_A,
     PROVE_GROUP_B,
     PROVE_GROUP_KZ,
@@ -29,10 +27,6 @@ enum {
 
 #define PROVE_RECODE_TASKS 256
 #define PROVE_RECODE_MIN 2048
-/* Parts of a bucket set per thread: enough that threads finish at about the same time. At least two, because of MSM_MAX_LINES. */
-#define PROVE_PARTS_PER_THREAD 4
-#define PROVE_MIN_PARTS 2
-#define PROVE_MAX_PARTS 32
 /* The `wait` of msm_cut_for(): a thread that has no task left in one list takes tasks from the next, except for K and Z, which wait
  * for the quotient. */
 #define PROVE_WAIT 0.125
@@ -40,13 +34,11 @@ enum {
 /* Maximum number of entries of the task list. */
 #define PROVE_MAX_ENTRIES 20
 
-/* The cuts of windows, and the sums of their pieces or of parts of bucket sets; one block of memory that is wiped at the end. */
+/* The cuts of bucket sets, and the sums of their pieces; one block of memory that is wiped at the end. */
 typedef struct prove_sums {
     msm_cut cut_a, cut_b1, cut_kz, cut_b2;
     g1_xyzz *a, *b1, *kz;
     g2_xyzz *b2;
-    g1_msm_table_sum *table_a, *table_kz;
-    g2_msm_table_sum *table_b2;
     uint8_t *memory;
     size_t bytes;
 } prove_sums;
@@ -60,14 +52,10 @@ typedef struct prove_state {
     fr product_scale; /* 1 / n^2, when the quotient is divided between tasks and not folded */
     const g16_cancel *cancel;
     uint64_t *stage_ns; /* G16_STAGE_COUNT, or NULL */
-    msm_plan plan; /* of all sums without tables, and of B1 */
+    msm_plan plan; /* of all sums */
     uint32_t w_chunk, w_chunks, h_chunk, h_chunks;
     uint64_t h_unit[4];
-    uint32_t parts;      /* parts of a bucket set, with tables */
-    msm_plan parts_plan; /* only its buckets are used */
-    msm_sorted sorted_w, sorted_h;         /* by window and half; sorted_h only where windows are wide */
-    msm_sorted sorted_w_table, sorted_h_table; /* by bucket set */
-    void *w_table_digits, *h_table_digits;
+    msm_sorted sorted_w, sorted_h; /* by set and half; sorted_h only where prove_sorts_h() */
     fr *wires, *a, *b, *c;
     const fr *h; /* the quotient, or products at points; stored in a or c */
     void *w_digits, *h_digits;
@@ -111,7 +99,17 @@ static void prove_chunks(uint32_t *chunk, uint32_t *chunks, size_t count) {
 
 static size_t prove_max(size_t a, size_t b) { return a > b ? a : b; }
 
-static int prove_has_tables(const struct g16_key *key) { return key->pk.tables.windows != 0; }
+/* Returns the plan of all sums. B in G1, which only classical blinding needs, has no table; then no list uses one. */
+static msm_plan prove_plan(const struct g16_key *key, g16_blinding method) {
+    const int tables = key->pk.tables.windows && method != G16_BLINDING_CLASSICAL;
+    return tables ? key->pk.tables : msm_plan_for(prove_bases(key));
+}
+
+static int prove_has_tables(const prove_state *p) { return msm_plan_shifts(&p->plan) > 1; }
+
+/* Returns 1 when the entries of the quotient are sorted before they are summed: parts of wide windows would each read all of them, and
+ * with tables the entries of several windows are added to the same buckets. */
+static int prove_sorts_h(const prove_state *p) { return msm_plan_is_wide(&p->plan) || prove_has_tables(p); }
 
 /* Digits of h may overwrite the two vectors that do not hold h, which are not read once h is computed. Returns NULL when these
  * vectors are large enough; prove_h_digits() then returns them. */
@@ -124,52 +122,30 @@ static inline void *prove_h_digits(const prove_state *p, void *taken) {
     return taken ? taken : p->h == p->a ? p->b : p->a;
 }
 
-/* Lays out the arrays of a key with tables. */
-static void prove_lay_out_tables(prove_state *p, arena *a, uint32_t threads) {
-    const proving_key *pk = &p->key->pk;
-    const msm_table_shape *shape = &pk->tables;
-    p->parts = PROVE_MIN_PARTS;
-    while (p->parts < PROVE_MAX_PARTS && p->parts < threads * PROVE_PARTS_PER_THREAD) p->parts *= 2;
-    p->parts_plan = msm_plan_of_window(shape->window_bits);
-    p->parts_plan.buckets = msm_table_buckets(shape) / p->parts;
-    p->w_table_digits = arena_take(a, msm_table_digits_bytes(shape, p->key->cs.wires));
-    p->h_table_digits = prove_take_h_digits(p, a, msm_table_digits_bytes(shape, prove_h_count(p->key)));
-    msm_lay_out_sorted(&p->sorted_w_table, a, shape->sets, msm_table_entries(shape, wire_groups_positions(&p->key->groups)),
-                     p->key->groups.count, msm_table_buckets(shape));
-    msm_lay_out_sorted(&p->sorted_h_table, a, shape->sets, msm_table_entries(shape, prove_h_count(p->key)), 1, msm_table_buckets(shape));
-    p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->parts_plan, 0));
-    p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->parts_plan, 0));
-}
-
 /* Returns the cut for a job that has `share` of `threads` threads; *sums becomes the number of sums that the cut for all threads
  * needs. */
 static msm_cut prove_lay_out_cut(size_t *sums, const msm_plan *plan, size_t count, uint32_t threads, uint32_t share, double wait,
                                int sorted) {
-    const msm_cut most = msm_cut_for(plan, count, threads, wait, sorted);
-    const msm_cut cut = msm_cut_for(plan, count, share, wait, sorted);
-    *sums = (size_t)plan->windows * msm_cut_pieces(&most);
+    const uint64_t entries = (uint64_t)msm_plan_shifts(plan) * count;
+    const msm_cut most = msm_cut_for(plan, entries, threads, wait, sorted);
+    const msm_cut cut = msm_cut_for(plan, entries, share, wait, sorted);
+    *sums = (size_t)plan->sets * msm_cut_pieces(&most);
     return msm_cut_pieces(&cut) <= msm_cut_pieces(&most) ? cut : most;
 }
 
 static void prove_lay_out_sums(prove_state *p, arena *a, uint32_t threads, uint32_t share) {
     const proving_key *pk = &p->key->pk;
-    const int tables = prove_has_tables(p->key);
     const size_t start = a->used, kz_count = prove_k_count(p->key) + prove_h_count(p->key);
-    const size_t table_sums = tables ? (size_t)pk->tables.sets * p->parts : 0;
     prove_sums *s = &p->sums;
     size_t n_a, n_b1, n_kz, n_b2;
     s->cut_a = prove_lay_out_cut(&n_a, &p->plan, pk->a_count, threads, share, PROVE_WAIT, 1);
     s->cut_b1 = prove_lay_out_cut(&n_b1, &p->plan, pk->b_count, threads, share, PROVE_WAIT, 1);
-    s->cut_kz = prove_lay_out_cut(&n_kz, &p->plan, kz_count, threads, share, PROVE_WAIT_LAST, msm_plan_is_wide(&p->plan));
+    s->cut_kz = prove_lay_out_cut(&n_kz, &p->plan, kz_count, threads, share, PROVE_WAIT_LAST, prove_sorts_h(p));
     s->cut_b2 = prove_lay_out_cut(&n_b2, &p->plan, pk->b_count, threads, share, PROVE_WAIT, 1);
-    if (tables) n_a = n_kz = n_b2 = 0;
     s->a = arena_take(a, n_a * sizeof *s->a);
     s->b1 = arena_take(a, n_b1 * sizeof *s->b1);
     s->kz = arena_take(a, n_kz * sizeof *s->kz);
     s->b2 = arena_take(a, n_b2 * sizeof *s->b2);
-    s->table_a = arena_take(a, table_sums * sizeof *s->table_a);
-    s->table_kz = arena_take(a, table_sums * sizeof *s->table_kz);
-    s->table_b2 = arena_take(a, table_sums * sizeof *s->table_b2);
     s->memory = a->base ? a->base + start : NULL;
     s->bytes = a->used - start;
 }
@@ -178,39 +154,29 @@ static void prove_lay_out_sums(prove_state *p, arena *a, uint32_t threads, uint3
 static size_t prove_lay_out(prove_state *p, arena a, uint32_t threads, uint32_t share) {
     const struct g16_key *key = p->key;
     const size_t wires = key->cs.wires, n = (size_t)1 << key->pk.domain_log2, h_count = prove_h_count(key);
-    p->plan = msm_plan_for(prove_bases(key));
     prove_chunks(&p->w_chunk, &p->w_chunks, wires);
     prove_chunks(&p->h_chunk, &p->h_chunks, h_count);
     /* The wires are not read after all their digits are computed, and entries are sorted only then. */
     arena sorted = a;
     p->wires = arena_take(&a, wires * sizeof(fr));
-    msm_lay_out_sorted(&p->sorted_w, &sorted, 2 * (size_t)p->plan.windows, wire_groups_positions(&key->groups), key->groups.count,
-                     p->plan.buckets);
+    msm_lay_out_sorted(&p->sorted_w, &sorted, &p->plan, p->plan.sets, wire_groups_positions(&key->groups), key->groups.count);
     a.used = prove_max(a.used, sorted.used);
     p->a = arena_take(&a, 3 * n * sizeof(fr));
     p->b = p->a ? p->a + n : NULL;
     p->c = p->a ? p->b + n : NULL;
     sorted = a;
     p->w_digits = arena_take(&a, msm_digits_bytes(&p->plan, wires));
-    /* With tables only B1 uses these digits and their sums. */
-    p->worker_bytes = g1_msm_scratch_bytes(&p->plan, 0);
-    if (prove_has_tables(key)) {
-        p->h_digits = NULL;
-        prove_lay_out_tables(p, &a, threads);
+    size_t own = 0; /* entries that a worker sorts: those of one range; with fewer threads there may be fewer ranges */
+    if (prove_sorts_h(p)) {
+        /* The digits of the wires are not read after their entries are sorted. */
+        msm_lay_out_sorted(&p->sorted_h, &sorted, &p->plan, p->plan.sets, h_count, 1);
+        a.used = prove_max(a.used, sorted.used);
     } else {
-        size_t own = 0; /* entries that a worker sorts: those of one range; with fewer threads there may be fewer ranges */
-        if (msm_plan_is_wide(&p->plan)) {
-            /* The digits of the wires are not read after their entries are sorted. */
-            msm_lay_out_sorted(&p->sorted_h, &sorted, 2 * (size_t)p->plan.windows, h_count, 1, p->plan.buckets);
-            a.used = prove_max(a.used, sorted.used);
-        } else {
-            const msm_cut least = msm_cut_least(&p->plan, prove_k_count(key) + h_count, 0);
-            own = msm_cut_range(&least, h_count);
-        }
-        p->h_digits = prove_take_h_digits(p, &a, msm_digits_bytes(&p->plan, h_count));
-        p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->plan, 0));
-        p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->plan, own));
+        const msm_cut least = msm_cut_least(&p->plan, prove_k_count(key) + h_count, 0);
+        own = msm_cut_range(&least, h_count);
     }
+    p->h_digits = prove_take_h_digits(p, &a, msm_digits_bytes(&p->plan, h_count));
+    p->worker_bytes = prove_max(g2_msm_scratch_bytes(&p->plan, 0), g1_msm_scratch_bytes(&p->plan, own));
     prove_lay_out_sums(p, &a, threads, share);
     p->worker_memory = arena_take(&a, p->worker_bytes * threads);
     return a.used;

@@ -44,7 +44,7 @@ typedef struct proving_key {
     g2_affine *b2;
     uint32_t domain_log2;
     const fr *twiddles; /* n values for ntt/transform_impl.h: psi^bitrev(i), psi of order 2n; for small domains shared by all keys */
-    msm_table_shape tables; /* shape of the next three tables, which exist when it has windows */
+    msm_plan tables; /* of the next three tables, which exist when it has windows */
     const g1_affine *table_a, *table_kz; /* table_kz: K and then Z, of a folded key fold_k and then fold_t */
     const g2_affine *table_b2;
     /* Of a folded key (key/fold_shape.h), which then needs neither k nor z: bases of wires, and of points of the quotient. */

@@ -48,12 +48,14 @@ typedef struct prepared_section {
     uint64_t parameters[3]; /* depends on the type, else zero */
 } prepared_section;
 
-/* Layout version of every section except tables of a folded key, which have version 2. */
+/* Layout version of every section except tables. Versions 1 and 2 of tables, for scalars that are not split into halves, are not
+ * read any more. */
 #define PREPARED_SECTION_VERSION 1
-#define PREPARED_FOLDED_TABLE_VERSION 2
+#define PREPARED_TABLE_VERSION 3
+#define PREPARED_FOLDED_TABLE_VERSION 4
 
 static inline uint32_t prepared_table_version(int folded) {
-    return folded ? PREPARED_FOLDED_TABLE_VERSION : PREPARED_SECTION_VERSION;
+    return folded ? PREPARED_FOLDED_TABLE_VERSION : PREPARED_TABLE_VERSION;
 }
 
 typedef enum prepared_type {
@@ -142,7 +144,7 @@ _Static_assert(sizeof(cs_term) == 8 && sizeof(cs_row) == 28 && sizeof(cs_hint) =
 #define PREPARED_RECORDS 3
 #define PREPARED_SECTIONS (PREPARED_RECORDS + PREPARED_ARRAYS)
 
-/* The tables (msm/table.h): all three or none, with equal parameters, the window bits and the bucket sets. */
+/* The tables (msm/table.h): all three or none, with equal parameters, the bucket sets and the shifts. */
 #define PREPARED_EACH_TABLE(X, key)                                       \
     X(PREPARED_TABLE_A, pk.table_a, key_table_counts(&(key)->pk, 0).a)    \
     X(PREPARED_TABLE_KZ, pk.table_kz, key_table_counts(&(key)->pk, 0).kz) \

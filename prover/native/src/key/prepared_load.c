@@ -215,63 +215,60 @@ static g16_status bind_folds(load_job *job, g16_error *error) {
     return status;
 }
 
-/* Reads the shape from a table's parameters; returns 0 when no kernel makes such a table. */
-static int read_shape(msm_table_shape *shape, const prepared_section *section) {
-    const uint64_t bits = section->parameters[0], sets = section->parameters[1];
-    if (bits < MSM_TABLE_MIN_WINDOW || bits > MSM_TABLE_MAX_WINDOW || sets < 1 || sets > MSM_TABLE_MAX_SETS ||
-        section->parameters[2] != 0) {
-        return 0;
-    }
-    *shape = msm_table_shape_of((uint32_t)bits, (uint32_t)sets);
-    return 1;
+/* Reads the plan from a table's parameters; returns 0 when no table has it. */
+static int read_plan(msm_plan *plan, const prepared_section *section, const msm_table_counts *counts) {
+    const uint64_t sets = section->parameters[0], shifts = section->parameters[1];
+    if (sets < 1 || sets > MSM_TABLE_MAX_SETS || shifts < 2 || shifts > MSM_TABLE_MAX_SHIFTS || section->parameters[2] != 0) return 0;
+    *plan = msm_plan_of_sets((uint32_t)sets, (uint32_t)shifts);
+    return msm_table_fits(plan, counts);
 }
 
-/* Sets the pointers to the tables, if the file has them in a known layout. */
+/* Sets the pointers to the tables, if the file has them in a known layout. Another backend with the same points may have made them for
+ * itself; they are then checked, but not used where they save nothing. */
 static g16_status bind_tables(load_job *job, g16_error *error) {
     static const prepared_type types[PREPARED_TABLES] = {PREPARED_TABLE_A, PREPARED_TABLE_KZ, PREPARED_TABLE_B2};
     const prepared_directory *directory = job->directory;
     proving_key *pk = &job->key->pk;
     const msm_table_counts counts = key_table_counts(pk, job->key->cs.wires);
-    msm_table_shape shape = {0, 0, 0, 0};
+    msm_plan plan = {0};
     const uint32_t version = prepared_table_version(key_is_folded(pk));
     uint32_t found = 0, next = 0;
     for (uint32_t i = 0; i < PREPARED_TABLES; i++) {
         const prepared_section *section = prepared_find(directory, types[i]);
         if (!section || section->version != version) continue;
-        msm_table_shape own;
-        if (!read_shape(&own, section) ||
-            (found && (own.window_bits != shape.window_bits || own.sets != shape.sets))) {
+        msm_plan own;
+        if (!read_plan(&own, section, &counts) || (found && (own.sets != plan.sets || own.windows != plan.windows))) {
             return g16_fail(error, G16_MALFORMED_KEY, section->offset, "prepared key: section %s has a shape that no table has",
                             prepared_type_name(section->type));
         }
-        shape = own;
+        plan = own;
         found++;
     }
     if (found == 0) return G16_OK;
-    if (found < PREPARED_TABLES || !msm_table_fits(&shape, &counts)) {
-        return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: %s",
-                        found < PREPARED_TABLES ? "some tables are missing" : "its tables have too many shifts for its wires");
-    }
+    if (found < PREPARED_TABLES) return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: some tables are missing");
+    const int is_used = msm_table_saves(&plan, &counts, job->key->backend->table_read_cost);
     const prepared_section **sections = job->sections + LOAD_TABLES;
     g16_status status = G16_OK;
 #define BIND(type, member, count)                                                                                       \
     if (status == G16_OK) {                                                                                             \
-        status = require(directory, &sections[next], type, sizeof *job->key->member, shape.shifts * (count), version,   \
-                         error);                                                                                       \
+        status = require(directory, &sections[next], type, sizeof *job->key->member, msm_plan_shifts(&plan) * (count),      \
+                         version, error);                                                                               \
     }                                                                                                                   \
     if (status == G16_OK) job->key->member = (const void *)(directory->data + sections[next]->offset);                  \
     next++;
     PREPARED_EACH_TABLE(BIND, job->key)
 #undef BIND
-    if (status == G16_OK) pk->tables = shape;
+    if (status == G16_OK && is_used) pk->tables = plan;
     return status;
 }
 
 /* Returns 1 for sections that a service never reads; verifying them at load would page them in. B in G1 is only for classical
- * blinding, and small domains share their roots. */
+ * blinding, small domains share their roots, and K and Z of a folded key are replaced by folded bases. */
 static int is_spare(const g16_key *key, uint32_t type) {
     if (type == PREPARED_POINTS_B1) return 1;
     if (type == PREPARED_TWIDDLES) return key->pk.domain_log2 <= SMALL_ROOTS_LOG2;
+    if (key_is_folded(&key->pk) && (type == PREPARED_POINTS_K || type == PREPARED_POINTS_Z)) return 1;
+    if (type >= PREPARED_TABLE_A && type <= PREPARED_TABLE_B2) return !key->pk.tables.windows;
     return key->pk.tables.windows && type >= PREPARED_POINTS_A && type <= PREPARED_POINTS_B2;
 }
 

@@ -1,4 +1,4 @@
-/* key/prepared_write.c - writes a loaded key as a prepared file. Equal keys and table sizes give equal bytes. */
+/* key/prepared_write.c - writes a loaded key as a prepared file. Equal keys, table sizes and backends give equal bytes. */
 #include <string.h>
 
 #include "base/xxh64.h"
@@ -13,7 +13,7 @@ typedef struct prepared_plan {
     prepared_section sections[PREPARED_SECTIONS + PREPARED_TABLES + PREPARED_FOLDS];
     const void *data[PREPARED_SECTIONS]; /* tables and folded bases are computed in place */
     uint32_t count;                      /* of sections */
-    msm_table_shape tables;              /* no windows: no tables */
+    msm_plan tables;                     /* no windows: no tables */
     prepared_section *folds;             /* NULL: not folded */
     proving_key pk;                      /* with the lists that tables are computed from */
     uint64_t work;                       /* total for progress: bytes, and the cost of folding */
@@ -94,11 +94,11 @@ static void place_copy(prepared_plan *plan, prepared_type type, const void *data
 
 /* A reader may ignore tables. */
 static void place_table(prepared_plan *plan, prepared_type type, size_t element_bytes, uint64_t count) {
-    prepared_section *section = place(plan, type, element_bytes, plan->tables.shifts * count);
+    prepared_section *section = place(plan, type, element_bytes, msm_plan_shifts(&plan->tables) * count);
     section->version = prepared_table_version(plan->folds != NULL);
     section->flags = 0;
-    section->parameters[0] = plan->tables.window_bits;
-    section->parameters[1] = plan->tables.sets;
+    section->parameters[0] = plan->tables.sets;
+    section->parameters[1] = msm_plan_shifts(&plan->tables);
 }
 
 static void make_plan(prepared_plan *plan, const g16_key *key, uint64_t table_bytes, int fold) {
@@ -110,7 +110,7 @@ static void make_plan(prepared_plan *plan, const g16_key *key, uint64_t table_by
         plan->pk.fold_t_count = fold_shape_for(key->cs.constraints, key->pk.domain_log2).points;
     }
     const msm_table_counts counts = key_table_counts(&plan->pk, key->cs.wires);
-    plan->tables = msm_table_choose(&counts, table_bytes);
+    plan->tables = msm_table_choose(&counts, table_bytes, key->backend->table_read_cost);
     fill_info(&plan->info, key);
     fill_points(plan, key);
     const uint32_t tables = plan->tables.windows ? PREPARED_TABLES : 0;

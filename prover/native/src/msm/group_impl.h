@@ -1,6 +1,6 @@
-/* msm/group_impl.h - one window of a multi-scalar multiplication; included once per group.
+/* msm/group_impl.h - one bucket set of a multi-scalar multiplication; included once per group.
  *
- * Pippenger's bucket method with affine buckets. The entries of a window are sorted by digit. Each run of equal digits is summed
+ * Pippenger's bucket method with affine buckets. The entries of a set, which is one window unless there are tables, are sorted by digit. Each run of equal digits is summed
  * as a binary tree; all additions of one tree level share a field inversion (Montgomery's trick), so an addition costs five
  * products and a square. Runs are processed in slabs, so that the points of the trees stay in the second-level cache for any
  * number of scalars.
@@ -56,7 +56,7 @@ static void C(msm_sum_operands)(C(msm_scratch) *s, AFFINE *out, uint32_t count) 
         uint32_t batches = (pairs + MSM_PAIRS / 2) / MSM_PAIRS;
         for (uint32_t first = 0; first < pairs;) {
             uint32_t size = batches > 1 ? (pairs - first) / batches & ~(uint32_t)7 : pairs - first;
-            C(msm_add_pairs)(s, sums + first, s->p + first, s->q + first, size);
+            C(msm_add_pairs)(s, sums + first, s->p + first, s->q + first, size, pairs - first - size);
             first += size;
             batches--;
         }
@@ -273,7 +273,7 @@ static void C(msm_join_halves)(XYZZ *out, C(msm_scratch) *s, uint32_t first, uin
 }
 
 /* out = sum of d * base over all entries with digit d of half 0, plus that of phi(base) over those of half 1, restricted to part
- * `part` of `parts` of the window's buckets: part * buckets / parts < |d| <= (part + 1) * buckets / parts. Sorted entries start at
+ * `part` of `parts` of the set's buckets: part * buckets / parts < |d| <= (part + 1) * buckets / parts. Sorted entries start at
  * the first bucket of the part; digits of unsorted ones are at most `buckets`. Either may be NULL. */
 static void C(msm_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t part, uint32_t parts, const msm_halves *sorted,
                         const C(msm_unsorted) *unsorted) {
@@ -288,7 +288,7 @@ static void C(msm_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t
     C(msm_join_halves)(out, s, first, own);
 }
 
-/* Sums piece `piece` of a window with `buckets` buckets: a range of the unsorted entries, and an equal share of the sorted ones. */
+/* Sums piece `piece` of a set with `buckets` buckets: a range of the unsorted entries, and an equal share of the sorted ones. */
 static inline void C(msm_piece)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, const msm_cut *cut, uint32_t piece,
                                 const msm_halves *sorted, const C(msm_unsorted) *unsorted) {
     const uint32_t range = piece / cut->parts;
@@ -303,13 +303,13 @@ static inline void C(msm_piece)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, 
     C(msm_part)(out, s, buckets, piece % cut->parts, cut->parts, &share, &own);
 }
 
-/* out = sum of 2^(bits of the windows below w) * windows[w], where a window is the sum of `pieces` consecutive points. */
-static void C(msm_join_windows)(XYZZ *out, const XYZZ *windows, uint32_t pieces, const msm_plan *plan) {
+/* out = sum of 2^(bits of the sets below k) * sets[k], where a set is the sum of `pieces` consecutive points. */
+static void C(msm_join_sets)(XYZZ *out, const XYZZ *sets, uint32_t pieces, const msm_plan *plan) {
     XYZZ sum;
     C(xyzz_set_infinity)(&sum);
-    for (uint32_t w = plan->windows; w-- > 0;) {
-        for (uint32_t i = 0; i < msm_window_bits(plan, w); i++) C(xyzz_double)(&sum, &sum);
-        for (uint32_t i = 0; i < pieces; i++) C(xyzz_add)(&sum, &sum, &windows[(size_t)w * pieces + i]);
+    for (uint32_t k = plan->sets; k-- > 0;) {
+        for (uint32_t i = 0; i < msm_set_bits(plan, k); i++) C(xyzz_double)(&sum, &sum);
+        for (uint32_t i = 0; i < pieces; i++) C(xyzz_add)(&sum, &sum, &sets[(size_t)k * pieces + i]);
     }
     *out = sum;
 }

@@ -70,7 +70,8 @@ static void C(msm_add_exceptional)(AFFINE *sum, const AFFINE *p, const AFFINE *q
 
 /* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs; sums must not overlap the operands. */
 static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at_p, C(msm_operand) *at_q,
-                             uint32_t count) {
+                             uint32_t count, uint32_t later) {
+    (void)later;
     MSM_COUNT(count);
     /* Two running products: consecutive multiplications are independent. */
     FE product[2] = {FE_ONE, FE_ONE};

@@ -6,7 +6,7 @@
 #ifndef G16_MSM_SORT_IMPL_H
 #define G16_MSM_SORT_IMPL_H
 
-/* Digits of scalars in one window, or in all windows that share buckets: those of shift j start at digits[j * stride]. */
+/* Digits of one half of scalars in all windows of a set: those of shift j start at digits[j * stride]. */
 typedef struct msm_sort_digits {
     const void *digits;
     int wide; /* digits are int32_t; otherwise int16_t */
@@ -28,29 +28,29 @@ typedef struct msm_run {
     uint32_t share, shares;
 } msm_run;
 
-/* The sorted entries of both halves of a window. */
+/* The sorted entries of both halves of a set. */
 #define MSM_RUNS_MAX 3
 typedef struct msm_halves {
     msm_run runs[2][MSM_RUNS_MAX];
     uint32_t count; /* runs of each half */
 } msm_halves;
 
-/* Sorted entries of several windows or bucket sets. */
+/* Sorted entries of the halves of several sets. */
 typedef struct msm_sorted {
     uint32_t *entries, *bounds;
-    size_t entries_stride, row, bounds_stride; /* strides: of a window's entries; of a group's bounds; of a window's bounds */
+    size_t entries_stride, row, bounds_stride; /* strides: of a half's entries; of a group's bounds; of a half's bounds */
 } msm_sorted;
 
 /* Entries are read in groups of this size, beyond the last one. */
 #define MSM_ENTRIES_PADDING MSM_OWNERS_STEP
 
-/* Allocates memory for `windows` windows of `count` entries each. */
-static void msm_lay_out_sorted(msm_sorted *sorted, arena *a, size_t windows, size_t count, uint32_t groups, uint32_t buckets) {
-    sorted->entries_stride = count + MSM_ENTRIES_PADDING;
-    sorted->row = (size_t)buckets + 2;
+/* Allocates memory for both halves of `count` scalars in `sets` sets. */
+static void msm_lay_out_sorted(msm_sorted *sorted, arena *a, const msm_plan *plan, size_t sets, size_t count, uint32_t groups) {
+    sorted->entries_stride = msm_plan_shifts(plan) * count + MSM_ENTRIES_PADDING;
+    sorted->row = (size_t)plan->buckets + 2;
     sorted->bounds_stride = (groups + 1) * sorted->row;
-    sorted->entries = arena_take(a, windows * sorted->entries_stride * sizeof *sorted->entries);
-    sorted->bounds = arena_take(a, windows * sorted->bounds_stride * sizeof *sorted->bounds);
+    sorted->entries = arena_take(a, 2 * sets * sorted->entries_stride * sizeof *sorted->entries);
+    sorted->bounds = arena_take(a, 2 * sets * sorted->bounds_stride * sizeof *sorted->bounds);
 }
 
 static inline __attribute__((always_inline)) int32_t msm_digit(const void *digits, size_t i, const int wide) {
@@ -61,10 +61,10 @@ static inline __attribute__((always_inline)) const void *msm_shift_digits(const 
     return (const uint8_t *)in->digits + shift * in->stride * (wide ? sizeof(int32_t) : sizeof(int16_t));
 }
 
-static inline __attribute__((always_inline)) void msm_sort_window_kind(const msm_sorted *sorted, size_t window, uint32_t buckets,
-                                                                       const msm_sort_digits *in, const int wide) {
-    uint32_t *entries = sorted->entries + window * sorted->entries_stride;
-    uint32_t *bounds = sorted->bounds + window * sorted->bounds_stride;
+static inline __attribute__((always_inline)) void msm_sort_entries_kind(const msm_sorted *sorted, size_t half, uint32_t buckets,
+                                                                     const msm_sort_digits *in, const int wide) {
+    uint32_t *entries = sorted->entries + half * sorted->entries_stride;
+    uint32_t *bounds = sorted->bounds + half * sorted->bounds_stride;
     uint32_t *next = bounds + in->groups * sorted->row;
     const uint32_t count = in->groups ? in->ends[in->groups - 1] : 0, number_bits = in->number_bits;
     const uint32_t *const scalars = in->scalars;
@@ -89,31 +89,39 @@ static inline __attribute__((always_inline)) void msm_sort_window_kind(const msm
     }
 }
 
-/* Sorts the entries of one window with `buckets` buckets by a stable counting sort. In bucket b the entries of group g start at
- * bounds[g * row + b], and the last ones end at bounds[groups * row + b]. */
-static void msm_sort_window(const msm_sorted *sorted, size_t window, uint32_t buckets, const msm_sort_digits *in) {
+/* Sorts the entries of a half of a set with `buckets` buckets, number 2 * set + half, by a stable counting sort. In bucket b the
+ * entries of group g start at bounds[g * row + b], and the last ones end at bounds[groups * row + b]. */
+static void msm_sort_entries(const msm_sorted *sorted, size_t half, uint32_t buckets, const msm_sort_digits *in) {
     if (in->wide) {
-        msm_sort_window_kind(sorted, window, buckets, in, 1);
+        msm_sort_entries_kind(sorted, half, buckets, in, 1);
     } else {
-        msm_sort_window_kind(sorted, window, buckets, in, 0);
+        msm_sort_entries_kind(sorted, half, buckets, in, 0);
     }
 }
 
-/* Describes the digits of one half of `count` scalars in one window, without their groups. */
-static msm_sort_digits msm_half_digits(const void *digits, const msm_plan *plan, size_t count, uint32_t window, uint32_t half) {
+/* Describes the digits of half `half` % 2 of `count` scalars in set `half` / 2, without their groups. */
+static msm_sort_digits msm_half_digits(const void *digits, const msm_plan *plan, size_t count, uint32_t half) {
     msm_sort_digits in = {0};
     in.wide = msm_plan_is_wide(plan);
-    in.digits = (const uint8_t *)digits + ((size_t)window * 2 + half) * count * msm_digit_bytes(plan);
-    in.shifts = 1;
+    in.digits = (const uint8_t *)digits + (size_t)half * count * msm_digit_bytes(plan);
+    in.stride = 2 * (size_t)plan->sets * count;
+    in.shifts = msm_plan_shifts(plan);
+    in.number_bits = msm_number_bits(count);
     return in;
 }
 
-/* Returns the entries of groups [first, end) in a window, from bucket `skipped` + 1 on. */
-static msm_run msm_run_of(const void *bases, const msm_sorted *sorted, size_t window, uint32_t skipped, uint32_t first,
+/* Bases of a list, in the stored representation; with a table the number of them, else 0. */
+typedef struct msm_bases {
+    const void *points;
+    size_t width;
+} msm_bases;
+
+/* Returns the entries of groups [first, end) in a half, from bucket `skipped` + 1 on. `scalars`: the count of msm_half_digits(). */
+static msm_run msm_run_of(msm_bases bases, const msm_sorted *sorted, size_t scalars, size_t half, uint32_t skipped, uint32_t first,
                           uint32_t end, const uint32_t *places, uint32_t place) {
-    const uint32_t *bounds = sorted->bounds + window * sorted->bounds_stride + 1 + skipped;
-    return (msm_run){bases, sorted->entries + window * sorted->entries_stride, bounds + first * sorted->row,
-                     bounds + end * sorted->row, places, place, 0, 0, 0, 1};
+    const uint32_t *bounds = sorted->bounds + half * sorted->bounds_stride + 1 + skipped;
+    return (msm_run){bases.points, sorted->entries + half * sorted->entries_stride, bounds + first * sorted->row,
+                     bounds + end * sorted->row, places, place, msm_number_bits(scalars), bases.width, 0, 1};
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* msm/sums_impl.h - multi-scalar multiplication over G1 and G2; included by backend.c.
  *
- * msm_recode() splits scalars into signed digits. msm_sort_window() sorts the entries of a window by bucket, once for all lists
- * of bases that share the digits. {g1,g2}_msm_part() sums a window or a part of it from sorted entries, {g1,g2}_msm_piece() from
- * these and from unsorted digits; all are independent tasks. {g1,g2}_msm_join_windows() adds the results.
+ * msm_recode() splits scalars into signed digits. msm_sort_entries() sorts the entries of a bucket set, once for all lists of
+ * bases that share the digits. {g1,g2}_msm_part() sums a set or a part of it from sorted entries, {g1,g2}_msm_piece() from these and
+ * from unsorted digits; all are independent tasks. {g1,g2}_msm_join_sets() adds the results.
  */
 #ifndef G16_MSM_SUMS_IMPL_H
 #define G16_MSM_SUMS_IMPL_H
@@ -116,7 +116,6 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 }
 
 #include "msm/sort_impl.h"
-#include "msm/table_impl.h"
 
 #if defined(G16_LANES)
 #include "field/fp82_impl.h"

@@ -238,10 +238,23 @@ static int C(msm_invert_differences)(const C(msm_scratch) *s, VE *all, uint32_t 
     return V(inv)(all, all);
 }
 
+/* Prefetches operands of pairs [first, end) of a later batch, at most 2 * FP8_LANES, to the second-level cache. */
+static inline __attribute__((always_inline)) void C(msm_prefetch_later)(const C(msm_operand) *at_p, const C(msm_operand) *at_q, uint32_t first,
+                                                                 uint32_t end) {
+    if (end > first + 2 * FP8_LANES) end = first + 2 * FP8_LANES;
+    for (uint32_t i = first; i < end; i++) {
+        for (size_t line = 0; line < sizeof(AFFINE); line += 64) {
+            __builtin_prefetch((const char *)C(msm_point)(at_p[i]) + line, 0, 2);
+            __builtin_prefetch((const char *)C(msm_point)(at_q[i]) + line, 0, 2);
+        }
+    }
+}
+
 /* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs; sums must not overlap the operands. When the last block is incomplete,
- * elements of sums, at_p and at_q beyond the last pair are overwritten. */
+ * elements of sums, at_p and at_q beyond the last pair are overwritten. later: pairs that follow in at_p and at_q. The second pass
+ * does not wait for memory, so it fetches their operands. */
 static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at_p, C(msm_operand) *at_q,
-                             uint32_t count) {
+                             uint32_t count, uint32_t later) {
     LANES_REGION;
     MSM_COUNT(count);
     /* The last block is completed with copies of the last pair. */
@@ -275,6 +288,7 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
     for (uint32_t block = blocks; block > 0;) {
         const uint32_t ended = MSM_BLOCKS_AT_ONCE == 2 && block % 2 == 0 ? 2 : 1;
         block -= ended;
+        C(msm_prefetch_later)(at_p, at_q, count + (blocks - block - ended) * FP8_LANES, count + later);
         const C(msm_shared) *shared = &s->shared[block];
         if (ended == 2) {
             C(msm_end_blocks)(shared, sums + block * FP8_LANES, inverse, 2);

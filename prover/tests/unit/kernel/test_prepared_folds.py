@@ -163,7 +163,17 @@ def test_load__bases_in_ascending_order__proves_the_same(engine: Engine, name: s
     listed = words(PreparedFile.read(ascending).section("wires_a"))
     assert listed == sorted(listed) != words(PreparedFile.read(grouped).section("wires_a"))
     with opened(engine, ascending) as one, opened(engine, grouped) as other:
+        assert one.info.table_bytes == other.info.table_bytes
+        assert (one.info.table_bytes > 0) == (name == "tables_")
         assert proofs(one, TINY_INPUTS) == proofs(other, TINY_INPUTS)
+
+
+def test_load__tables_of_an_earlier_layout__proves_without_them(engine: Engine) -> None:
+    earlier = (CORPUS / "0_14_earlier_tables_r256").read_bytes()[1:]
+    with opened(engine, earlier) as key, engine.load_key(KEYS["0.14"]) as plain:
+        assert {PreparedFile.read(earlier).section(name).fields["version"] for name in TABLES} == {1}
+        assert key.info.table_bytes == 0
+        assert proofs(key, TINY_INPUTS) == proofs(plain, TINY_INPUTS)
 
 
 def test_write__folded__lists_public_wires_that_are_products_and_all_private_ones(
@@ -182,7 +192,7 @@ def test_write__folded__lists_public_wires_that_are_products_and_all_private_one
     assert sorted(listed) == expected
     assert listed == in_groups(expected, set(words(file.section("wires_a"))), set(words(file.section("wires_b"))))
     assert {name: file.section(name).fields["flags"] for name in FOLDS} == dict.fromkeys(FOLDS, 0)
-    assert {file.section(name).fields["version"] for name in TABLES} == {2}
+    assert {file.section(name).fields["version"] for name in TABLES} == {4}
 
 
 def test_write__fold_cancelled__stops(engine: Engine) -> None:

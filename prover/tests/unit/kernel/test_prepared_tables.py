@@ -23,8 +23,9 @@ KEYS = {name: bytes.fromhex(TINY[f"key_v{name.replace('.', '_')}_hex"]) for name
 CASES = list(TINY["cases"].values())
 P = bn128.field_modulus
 PLENTY = 2**20
-WRONG_BITS = (0, 1, 7, 17, 2**32 + 8, 2**63)
-WRONG_SETS = (0, 9, 2**32 + 1, 2**64 - 1)
+HALF_BITS = 127
+WRONG_SETS = (0, 17, 2**32 + 1, 2**63)
+WRONG_SHIFTS = (0, 1, 17, 2**32 + 8, 2**64 - 1)
 SCARCE = 22000
 BACKENDS = [Backend.PORTABLE, Backend.ADX, Backend.AVX2, Backend.AVX512, Backend.IFMA]
 
@@ -157,16 +158,14 @@ def test_table__its_places__are_the_documented_multiples(file: PreparedFile, nam
     wide = name == "table_b2"
     bases = [point for base in lists for point in points(file.section(base).data, wide)]
     section = file.section(name)
-    bits, sets = section.fields["parameter0"], section.fields["parameter1"]
-    windows = math.ceil(255 / bits)
-    shifts = math.ceil(windows / sets)
+    shifts = section.fields["parameter1"]
     table = points(section.data, wide)
     assert section.fields["flags"] == 0
     assert len(table) == shifts * len(bases)
     one = bn128.FQ2.one() if wide else bn128.FQ.one()
     for j in (0, 1, shifts - 1):
         for i, (x, y) in enumerate(bases):
-            multiple = bn128.multiply((x, y, one), 2 ** (bits * sets * j))
+            multiple = bn128.multiply((x, y, one), 2 ** (math.ceil(HALF_BITS / shifts) * j))
             assert bn128.normalize(multiple) == table[j * len(bases) + i]
 
 
@@ -212,14 +211,16 @@ def reshaped(file: PreparedFile, **fields: int) -> None:
     [
         *((lambda file, name=name: file.sections.remove(file.section(name)), "missing") for name in TABLES),
         *((lambda file, name=name: shortened(file, name, 1), "wrong size") for name in TABLES),
-        *((lambda file, bits=bits: reshaped(file, parameter0=bits), "shape") for bits in WRONG_BITS),
-        *((lambda file, sets=sets: reshaped(file, parameter1=sets), "shape") for sets in WRONG_SETS),
+        *((lambda file, sets=sets: reshaped(file, parameter0=sets), "shape") for sets in WRONG_SETS),
+        *((lambda file, shifts=shifts: reshaped(file, parameter1=shifts), "shape") for shifts in WRONG_SHIFTS),
         (lambda file: reshaped(file, parameter2=1), "shape"),
-        (lambda file: reshaped(file, parameter0=16), "wrong size"),
-        (lambda file: reshaped(file, parameter1=2), "wrong size"),
-        (change("table_b2", parameter0=9), "shape"),
-        (change("table_kz", parameter1=2), "shape"),
-        (change("table_kz", version=2), "missing"),
+        (lambda file: reshaped(file, parameter0=16, parameter1=16), "shape"),  # windows of less than a bit
+        (lambda file: reshaped(file, parameter0=1, parameter1=2), "shape"),  # a window of 64 bits
+        (lambda file: reshaped(file, parameter0=2, parameter1=15), "shape"),  # the last window is empty
+        (lambda file: reshaped(file, parameter0=1, parameter1=9), "wrong size"),
+        (change("table_b2", parameter0=4), "shape"),
+        (change("table_kz", parameter1=9), "shape"),
+        (change("table_kz", version=4), "missing"),
     ],
 )
 def test_tables__sealed_with_a_wrong_shape_or_size__are_refused(
@@ -238,7 +239,7 @@ def test_tables__wrong_element_bytes__are_refused(engine: Engine, file: Prepared
 
 
 def test_tables__of_a_later_layout__are_omitted_unless_required(engine: Engine, file: PreparedFile) -> None:
-    reshaped(file, version=2, parameter0=99)
+    reshaped(file, version=5, parameter0=99)
     with opened(engine, file.write()) as key, engine.load_key(KEYS["0.14"]) as plain:
         assert key.info.table_bytes == 0
         assert proofs(key) == proofs(plain)
