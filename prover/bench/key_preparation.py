@@ -1,4 +1,4 @@
-"""Keys prepared for a measurement as `prover keys prepare` does by default: folded, without tables."""
+"""Keys prepared for a measurement as `prover keys prepare` does by default: folded, small circuits with tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def key_of(folder: Path, name: str) -> Path:
 
 def add_preparation(parser: argparse.ArgumentParser) -> None:
     """Add the options of `prover keys prepare` and the folder of prepared keys."""
-    parser.add_argument("--table-memory", type=int, default=0, metavar="MIB", help="as of `prover keys prepare`")
+    parser.add_argument("--table-memory", type=int, metavar="MIB", help="as of `prover keys prepare`")
     parser.add_argument("--no-fold", action="store_true", help="as of `prover keys prepare`: fold no key")
     parser.add_argument(
         "--prepared-dir",
@@ -65,10 +65,12 @@ class Preparation:
 @contextlib.contextmanager
 def preparing(options: argparse.Namespace) -> Iterator[Preparation]:
     """Yield a preparation in --prepared-dir or in a temporary folder."""
-    words = ("--table-memory", str(options.table_memory), *(["--no-fold"] if options.no_fold else []))
+    words = ["--no-fold"] if options.no_fold else []
+    if options.table_memory is not None:
+        words += ["--table-memory", str(options.table_memory)]
     with contextlib.ExitStack() as stack:
         folder = options.prepared_dir or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        yield Preparation(folder, words)
+        yield Preparation(folder, tuple(words))
 
 
 def mapped_bytes(folder: Path) -> int:

@@ -15,6 +15,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, KeyInfo, LoadedKey
 from prover.kernel.prepared import WriteProgress
 from prover.keys.prepared import prepared_keys
+from prover.keys.prepared.table_room import room_for_tables
 
 CHEAP_MULTIPLICATIONS = 32_000_000
 """Multiplications of points by scalars: batches of 10 take up to 26 million, those of 50 at least 48 million."""
@@ -45,7 +46,7 @@ def prepare(
     *,
     fold: bool | None,
     check: Callable[[LoadedKey], None] = lambda _: None,
-    table_bytes: int = 0,
+    table_bytes: int | None = 0,
     force: bool = False,
     progress: WriteProgress | None = None,
     cancel: CancelFlag | None = None,
@@ -65,7 +66,7 @@ def prepare(
     if existing is None:
         with prepared_keys.load(engine, source, folder, cancel) as key:
             existing = key.info
-        table_bytes = max(table_bytes, existing.table_bytes)
+        table_bytes = max(room_for_tables(existing, table_bytes), existing.table_bytes)
     is_folded = existing.fold_bytes > 0
     reason = None if fold or is_folded else _expense_reason(engine, existing)
     make = partial(make, table_bytes=table_bytes, force=force, progress=progress)

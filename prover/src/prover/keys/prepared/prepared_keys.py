@@ -37,6 +37,7 @@ from prover.keys.files.memory_budget import require_memory_for_folding
 from prover.keys.files.provenance import sha256_of_file
 from prover.keys.prepared import fold_checkpoint
 from prover.keys.prepared.preparation_lock import preparation_lock
+from prover.keys.prepared.table_room import room_for_tables
 from prover.keys.prepared.verified_source import is_verified, record_verified
 from prover.observability.memory import memory_limit_bytes
 from shared.logs import get_logger
@@ -141,7 +142,7 @@ def prepare(
     folder: Path,
     *,
     check: Callable[[LoadedKey], None] = lambda _: None,
-    table_bytes: int = 0,
+    table_bytes: int | None = 0,
     fold: bool = False,
     force: bool = False,
     progress: WriteProgress | None = None,
@@ -150,8 +151,8 @@ def prepare(
     """Write the prepared key of a key file unless a valid one exists, and return whether it was written.
 
     ``check`` gets the key before the write and may raise. ``table_bytes`` is room for tables of precomputed bases,
-    ``fold`` requests folded bases. A prepared key with smaller tables or without the requested folded bases is written
-    again; a folded one stays folded unless ``force`` is given. Stopped folding resumes (fold_checkpoint). If another
+    None the default for the circuit (table_room). ``fold`` requests folded bases. A prepared key with smaller tables or
+    without the requested folded bases is written again; a folded one stays folded unless ``force`` is given. Stopped folding resumes (fold_checkpoint). If another
     process is writing it, its result is awaited and used. Raises SettingsInvalid when the folder cannot be written or
     has no room, and the errors of ``load``.
     """
@@ -164,8 +165,7 @@ def prepare(
         if existing is not None:
             with existing:
                 is_folded = existing.info.fold_bytes > 0
-                wanted = prepared_bytes(existing, table_bytes, fold=is_folded)
-                if (is_folded or not fold) and existing.mapped_bytes >= wanted:
+                if (is_folded or not fold) and _has_tables(existing, table_bytes):
                     if is_folded:
                         fold_checkpoint.discard(path)
                     return False
@@ -175,7 +175,8 @@ def prepare(
             check(key)
             if fold:
                 require_memory_for_folding(key.info, memory_limit_bytes())
-            _write(engine, key, origin, path, progress or WriteProgress(), flag, table_bytes, fold)
+            room = room_for_tables(key.info, table_bytes)
+            _write(engine, key, origin, path, progress or WriteProgress(), flag, room, fold)
     return True
 
 
@@ -221,6 +222,15 @@ def verify(path: Path, source: Path, source_sha256: bytes, cancel: CancelFlag) -
         if describe_prepared(data).source_sha256 != source_sha256:
             raise MalformedKey(f"it was made from another release of {source.name}")
         verify_prepared(data, cancel)
+
+
+def _has_tables(existing: LoadedKey, table_bytes: int | None) -> bool:
+    """Return whether the tables of a prepared key are as large as those that this room allows."""
+    is_folded = existing.info.fold_bytes > 0
+    wanted = prepared_bytes(existing, room_for_tables(existing.info, table_bytes), fold=is_folded)
+    if existing.info.table_bytes == 0:  # no tables that this engine uses, but the file may have others
+        return wanted == prepared_bytes(existing, 0, fold=is_folded)
+    return existing.mapped_bytes >= wanted
 
 
 # ---- prepared files --------------------------------------------------------------------------------

@@ -74,10 +74,9 @@ class _Progress:
 @click.option(
     "--table-memory",
     type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
     metavar="MIB",
-    help="Maximum MiB per key for precomputed tables, which make proofs faster; 0 means no tables.",
+    help="Maximum MiB per key for precomputed tables, which make proofs faster; 0 means no tables. Default: 12 for "
+    "circuits of at most 20,000 constraints, 0 for others.",
 )
 @click.option(
     "--fold/--no-fold",
@@ -94,7 +93,7 @@ def prepare(
     run_mode: str | None,
     key_set: str,
     prepared_dir: Path | None,
-    table_memory: int,
+    table_memory: int | None,
     fold: bool | None,
     force: bool,
     threads: int,
@@ -105,8 +104,10 @@ def prepare(
     large as its source and serves one kind of CPU. All processes that use it share its memory. A prover prepares
     missing keys itself after their first use; this command does it in advance, with one key in memory at a time.
 
-    --table-memory adds the best tables of precomputed bases that fit. The file grows by that much, and so does the
-    memory that the provers share. A prepared key with smaller tables is replaced; --force also makes tables smaller.
+    Tables of precomputed bases make proofs 4 to 12 percent faster. The best ones that fit into --table-memory are made,
+    and none where the CPU would gain nothing. The file grows by that much, and so does the memory that the provers
+    share. By default keys of small circuits get tables of at most 12 MiB. A prepared key with smaller tables is
+    replaced; --force also makes tables smaller.
 
     Folding the bases of the quotient saves about an eighth of the work of each proof for circuits that fill their
     domain in part (non-inclusion, combined, batches), and little for inclusion. On two CPUs it takes 2 to 12 seconds
@@ -136,7 +137,7 @@ def prepare(
                     path,
                     prepared_dir or path.parent / prepared_keys.FOLDER,
                     check=partial(_check, circuit, path),
-                    table_bytes=table_memory * _MEBIBYTE,
+                    table_bytes=None if table_memory is None else table_memory * _MEBIBYTE,
                     fold=fold,
                     force=force,
                     progress=counter.written,
