@@ -6,9 +6,9 @@ See prover/docs/explanation/measurements.md, "Tables".
 
 from prover.kernel.engine import KeyInfo
 
-MOST_CONSTRAINTS = 20_000
-"""Constraints of the largest circuit with tables by default: combined 32/40 with one leaf and one address has 18,959."""
-TABLE_BYTES = 12 * 2**20
+MOST_CONSTRAINTS = 18_959
+"""Constraints of combined 32/40 with one leaf and one address, the largest circuit with tables by default."""
+TABLE_BYTES = 11 * 2**20
 """Room for the tables of one key."""
 
 

@@ -75,8 +75,8 @@ class _Progress:
     "--table-memory",
     type=click.IntRange(min=0),
     metavar="MIB",
-    help="Maximum MiB per key for precomputed tables, which make proofs faster; 0 means no tables. Default: 12 for "
-    "circuits of at most 20,000 constraints, 0 for others.",
+    help="Maximum MiB per key for precomputed tables, which make proofs faster; 0 means no tables. Default: 11 for "
+    "circuits of at most 18,959 constraints, 0 for others.",
 )
 @click.option(
     "--fold/--no-fold",
@@ -106,7 +106,7 @@ def prepare(
 
     Tables of precomputed bases make proofs 4 to 12 percent faster. The best ones that fit into --table-memory are made,
     and none where the CPU would gain nothing. The file grows by that much, and so does the memory that the provers
-    share. By default keys of small circuits get tables of at most 12 MiB. A prepared key with smaller tables is
+    share. By default keys of small circuits get tables of at most 11 MiB. A prepared key with smaller tables is
     replaced; --force also makes tables smaller.
 
     Folding the bases of the quotient saves about an eighth of the work of each proof for circuits that fill their
