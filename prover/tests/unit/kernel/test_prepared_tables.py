@@ -248,6 +248,19 @@ def test_tables__of_a_later_layout__are_omitted_unless_required(engine: Engine, 
         opened(engine, file.write())
 
 
+def test_tables__that_save_nothing_on_this_backend__are_not_used(engine: Engine, file: PreparedFile) -> None:
+    """Two rows with windows of 16 bits: far more buckets than a small key has wires. Their points are not read."""
+    for name in TABLES:
+        section = file.section(name)
+        rows = section.fields["parameter1"]
+        del section.data[2 * len(section.data) // rows :]
+    reshaped(file, parameter0=4, parameter1=2)
+    file.section("table_a").data[:64] = bytes(64)
+    with opened(engine, file.write()) as key, engine.load_key(KEYS["0.14"]) as plain:
+        assert key.info.table_bytes == 0
+        assert proofs(key) == proofs(plain)
+
+
 def test_tables__with_wrong_points__give_no_proof_that_holds(engine: Engine, file: PreparedFile) -> None:
     def swapped(section: Section) -> None:
         size = section.fields["element_bytes"]

@@ -16,7 +16,7 @@ from prover.errors import Cancelled, DiskFull, MemoryBudgetExceeded, Unsupported
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.kernel.prepared import write_prepared
-from prover.keys.prepared import folding, prepared_keys
+from prover.keys.prepared import folding, prepared_keys, table_room
 from prover.keys.prepared.folding import PreparationOutcome
 
 WRITE: Any = write_prepared
@@ -125,6 +125,26 @@ def test_prepare__plain_form_with_tables__has_them_when_it_is_folded(
     assert folding.prepare(engine, source, folder, fold=None) == PreparationOutcome(was_made=False)
     assert folding.prepare(engine, source, folder, fold=None, force=True) == PreparationOutcome(was_made=True)
     assert form(engine, source, folder) == (True, False)
+
+
+def test_prepare__room_for_tables_not_given__small_circuits_have_some(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with prepared_keys.load_source(engine, source) as key:
+        constraints = key.info.constraints
+    monkeypatch.setattr(table_room, "MOST_CONSTRAINTS", constraints - 1)
+    assert folding.prepare(engine, source, folder, fold=None, table_bytes=None) == PreparationOutcome(was_made=True)
+    assert form(engine, source, folder) == (True, False)
+    monkeypatch.setattr(table_room, "MOST_CONSTRAINTS", constraints)
+    for made in (True, False):
+        assert folding.prepare(engine, source, folder, fold=None, table_bytes=None) == PreparationOutcome(was_made=made)
+        assert form(engine, source, folder) == (True, True)
+    assert folding.prepare(engine, source, folder, fold=None, table_bytes=0) == PreparationOutcome(was_made=False)
+    assert folding.prepare(engine, source, folder, fold=None, table_bytes=0, force=True).was_made
+    assert form(engine, source, folder) == (True, False)
+    monkeypatch.setattr(table_room, "TABLE_BYTES", 0)
+    assert folding.prepare(engine, source, folder, fold=False, table_bytes=None, force=True).was_made
+    assert form(engine, source, folder) == (False, False)
 
 
 def test_prepare__no_memory_for_folding__stays_plain_unless_asked_for(
