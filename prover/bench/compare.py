@@ -7,9 +7,9 @@ reference is the binary of the npm package 0.27.0; --before takes another build 
 latencies include the verification of each proof.
 
 Our keys are prepared as `prover keys prepare` does by default, folded, small circuits with tables (--no-fold and
---table-memory are its options). On two CPUs folding takes three minutes for the published keys and ten with the batches of 10;
---prepared-dir keeps the prepared keys for the next run. Results are appended to the history with machine and commit,
-and the history is drawn. The run takes an hour with batches; the source tree must not change meanwhile.
+--table-memory are its options). On two CPUs folding takes three minutes for the published keys and ten with the batches
+of 10; --prepared-dir keeps the prepared keys for the next run. Results are appended to the history with machine and
+commit, and the history is drawn. The run takes an hour with batches; the source tree must not change meanwhile.
 """
 
 from __future__ import annotations

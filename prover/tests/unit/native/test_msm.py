@@ -31,10 +31,15 @@ int32_t t_scale_g1_{b}(uint8_t *points, const uint8_t *scalars, uint32_t count);
 """
 # Pieces of a window: ranges of points, and parts of the buckets.
 CUTS = [(2, 1), (1, 2), (1, 8), (3, 4), pytest.param((32, 8), marks=pytest.mark.unchecked)]
-# Of tables: bucket sets, windows of a set, parts of a bucket set. Equal and unequal windows, the last one shorter, of 8 to 19 bits.
+# Of tables: bucket sets, windows of a set, parts of a bucket set. Windows of 8 to 19 bits, the last one shorter.
 SHAPES = [(1, 16, 2), (8, 2, 4), (3, 4, 8), (2, 5, 1), (5, 2, 2), (1, 9, 8), (1, 8, 2), (1, 7, 16)]
 # Those with windows of 4 to 12 bits of which the last one is not empty.
-TABLES = [(k, j) for k in range(1, 17) for j in range(2, 17) if 4 <= -(-127 // j) // k < 12 and j * -(-127 // j) - 127 < -(-127 // j) // k]
+TABLES = [
+    (sets, shifts)
+    for shifts in range(2, 17)
+    for sets in range(1, 17)
+    if max(3, shifts * -(-127 // shifts) - 127) < -(-127 // shifts) // sets < 12
+]
 # Equal, opposite and repeated bases make buckets double and cancel.
 EXPONENTS = [1, 1, R - 1, 2, R - 2, 3, 1, R - 1, 5, 5, 7]
 EDGE_SCALARS = [0, 1, 2, R - 1, R - 2, (R - 1) // 2, LAMBDA, R - LAMBDA, 2**127, 2**128 - 1, 2**253]

@@ -150,11 +150,11 @@ def prepare(
 ) -> bool:
     """Write the prepared key of a key file unless a valid one exists, and return whether it was written.
 
-    ``check`` gets the key before the write and may raise. ``table_bytes`` is room for tables of precomputed bases,
-    None the default for the circuit (table_room). ``fold`` requests folded bases. A prepared key with smaller tables or
-    without the requested folded bases is written again; a folded one stays folded unless ``force`` is given. Stopped folding resumes (fold_checkpoint). If another
-    process is writing it, its result is awaited and used. Raises SettingsInvalid when the folder cannot be written or
-    has no room, and the errors of ``load``.
+    ``check`` gets the key before the write and may raise. ``table_bytes`` is room for tables of precomputed bases, None
+    the default for the circuit (table_room). ``fold`` requests folded bases. A prepared key with smaller tables or
+    without the requested folded bases is written again; a folded one stays folded unless ``force`` is given. Stopped
+    folding resumes (fold_checkpoint). If another process is writing it, its result is awaited and used. Raises
+    SettingsInvalid when the folder cannot be written or has no room, and the errors of ``load``.
     """
     flag = cancel or CancelFlag()
     with explained(folder):
