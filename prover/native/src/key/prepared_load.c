@@ -223,8 +223,8 @@ static int read_plan(msm_plan *plan, const prepared_section *section, const msm_
     return msm_table_fits(plan, counts);
 }
 
-/* Sets the pointers to the tables, if the file has them in a known layout. Another backend with the same points may have made them for
- * itself; they are then checked, but not used where they save nothing. */
+/* Sets the pointers to the tables, if the file has them in a known layout. Another backend with the same points may have made them;
+ * they are not used where they save nothing on this one. */
 static g16_status bind_tables(load_job *job, g16_error *error) {
     static const prepared_type types[PREPARED_TABLES] = {PREPARED_TABLE_A, PREPARED_TABLE_KZ, PREPARED_TABLE_B2};
     const prepared_directory *directory = job->directory;
