@@ -21,21 +21,19 @@ typedef struct fr4 {
     lanes_part v[5];
 } fr4;
 
-/* As LANES_IN_ORDER, in any of the 32 registers that AVX-512 has. */
-#define SINGLE_IN_ORDER(a, b) __asm__("" : "+v"(a), "+v"(b))
 #define SINGLE_LANE(x, lane) _mm256_permute4x64_epi64(x, (lane) * 0x55)
 
 LANES_INLINE fr4 fr4_zero(void) { return (fr4){{lanes_part_set(0), lanes_part_set(0), lanes_part_set(0), lanes_part_set(0), lanes_part_set(0)}}; }
 
-/* The elements rows[0], rows[step] and rows[2 step] in lanes `first` and up; zero in the others. */
+/* The elements rows[0], rows[step], ... up to `count` in lanes `first` and up; zero in the others. */
 LANES_INLINE fr4 fr4_of(const uint64_t (*rows)[5], size_t step, int first, int count) {
     fr4 r;
     LANES52_UNROLL
     for (int k = 0; k < 5; k++) {
-        uint64_t lane[4] = {0, 0, 0, 0};
-        LANES52_UNROLL
-        for (int i = 0; i < count; i++) lane[first + i] = rows[(size_t)i * step][k];
-        r.v[k] = _mm256_setr_epi64x((long long)lane[0], (long long)lane[1], (long long)lane[2], (long long)lane[3]);
+        /* Not an array: clang 14 would keep it in memory, and a hash would take 1.7 times as long. */
+        const long long x = (long long)rows[0][k], y = count > 1 ? (long long)rows[step][k] : 0;
+        const long long z = count > 2 ? (long long)rows[2 * step][k] : 0;
+        r.v[k] = first == 0 ? _mm256_setr_epi64x(x, y, z, 0) : first == 1 ? _mm256_setr_epi64x(0, x, y, z) : _mm256_setr_epi64x(0, 0, 0, x);
     }
     return r;
 }
@@ -92,7 +90,6 @@ LANES_INLINE fr4 fr4_dot(const fr4 *a, const fr4 *b, int products, const fr4 *ad
             for (int k = 0; k < 5; k++) {
                 low[i + k] = lanes52_add_low(low[i + k], a[q].v[k], b[q].v[i]);
                 high[i + k] = lanes52_add_high(high[i + k], a[q].v[k], b[q].v[i]);
-                SINGLE_IN_ORDER(low[i + k], high[i + k]);
             }
         }
     }
