@@ -64,11 +64,12 @@ static inline int msm_plan_is_wide(const msm_plan *plan) { return plan->buckets 
 
 static inline size_t msm_digit_bytes(const msm_plan *plan) { return msm_plan_is_wide(plan) ? sizeof(int32_t) : sizeof(int16_t); }
 
-/* Returns the plan with `sets` sets of `shifts` windows each. Its last window has no bits if it has none within MSM_HALF_BITS. */
+/* Returns the plan with `sets` sets of `shifts` windows each. Windows may be too wide (buckets is then 0), and the last one may have no
+ * bits within MSM_HALF_BITS: msm_table_fits() refuses such plans. */
 static inline msm_plan msm_plan_of_sets(uint32_t sets, uint32_t shifts) {
     const uint32_t shift_bits = (MSM_HALF_BITS + shifts - 1) / shifts;
     msm_plan plan = {sets * shifts, sets, shift_bits % sets, shift_bits / sets, shifts * shift_bits - MSM_HALF_BITS, 0};
-    plan.buckets = msm_set_buckets(&plan, 0);
+    if (msm_set_bits(&plan, 0) <= MSM_MAX_WINDOW) plan.buckets = msm_set_buckets(&plan, 0);
     return plan;
 }
 
