@@ -87,8 +87,7 @@ class IndexedMerkleTree:
 
     def __init__(self, version: int, height: int | None = None) -> None:
         if version not in HEIGHTS:
-            message = f"there is no version {version} of address trees"
-            raise ValueError(message)
+            raise ValueError(f"there is no version {version} of address trees")
         self.version = version
         self._tree = MerkleTree(HEIGHTS[version] if height is None else height)
         self._values: list[bytes] = []

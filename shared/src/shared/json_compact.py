@@ -45,13 +45,11 @@ class JsonCompaction:
             is_whole = written[0] == len(text)
             compacted = b"" if status or is_whole else bytes(ffi.buffer(result[0], written[0]))
         if status == _TOO_LONG:
-            message = f"more than {limit} bytes are left without blanks and unknown members"
-            raise JsonTooLong(message)
+            raise JsonTooLong(f"more than {limit} bytes are left without blanks and unknown members")
         if status in _FAULTS:
             raise MalformedJson(_FAULTS[status].format(position=position[0]))
         if status:
-            message = "too many names, or a name is too long"
-            raise ValueError(message)
+            raise ValueError("too many names, or a name is too long")
         return text if is_whole else compacted
 
 

@@ -52,8 +52,7 @@ def zero_hash(level: int) -> bytes:
 def require_element(data: bytes) -> bytes:
     """Return ``data`` if it is a field element. Raises ValueError otherwise."""
     if len(data) != FIELD_BYTES or data >= _ORDER:
-        message = f"{len(data)} bytes 0x{data[:FIELD_BYTES].hex()} are not a field element"
-        raise ValueError(message)
+        raise ValueError(f"{len(data)} bytes 0x{data[:FIELD_BYTES].hex()} are not a field element")
     return data
 
 
@@ -89,8 +88,7 @@ class MerkleTree:
 
     def __init__(self, height: int) -> None:
         if not 1 <= height <= TALLEST:
-            message = f"a tree has 1 to {TALLEST} levels, not {height}"
-            raise ValueError(message)
+            raise ValueError(f"a tree has 1 to {TALLEST} levels, not {height}")
         self.height = height
         self.capacity = 1 << height
         self.next_index = 0
@@ -108,8 +106,7 @@ class MerkleTree:
         """
         tree = cls(height)
         if not 0 <= next_index <= tree.capacity or len(subtrees) != height:
-            message = f"a frontier of height {height} has {height} hashes and an index of at most 2^{height}"
-            raise ValueError(message)
+            raise ValueError(f"a frontier of height {height} has {height} hashes and an index of at most 2^{height}")
         if next_index == tree.capacity:
             raise TreeFull("the frontier of a full tree does not determine its root")
         tree.next_index = tree._hidden = next_index
@@ -134,8 +131,7 @@ class MerkleTree:
         """
         tree = cls(height)
         if not 0 <= next_index <= tree.capacity:
-            message = f"a tree of {height} levels has a next index of at most 2^{height}, not {next_index}"
-            raise ValueError(message)
+            raise ValueError(f"a tree of {height} levels has a next index of at most 2^{height}, not {next_index}")
         tree.next_index = next_index
         tree._hidden = tree.capacity
         tree._nodes[1] = require_element(root)
@@ -291,8 +287,7 @@ class MerkleTree:
 
     def _number(self, index: int) -> int:
         if not 0 <= index < self.capacity:
-            message = f"leaf {index} is outside a tree of {self.height} levels"
-            raise IndexError(message)
+            raise IndexError(f"leaf {index} is outside a tree of {self.height} levels")
         return self.capacity + index
 
     def _node(self, number: int) -> bytes:

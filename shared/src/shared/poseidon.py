@@ -18,12 +18,10 @@ def hash_many(inputs: bytes, width: int) -> bytes:
     Raises ValueError for a wrong length and for an element that is not below the field order.
     """
     if not 1 <= width <= MAX_INPUTS:
-        message = f"Poseidon takes 1 to {MAX_INPUTS} inputs, not {width}"
-        raise ValueError(message)
+        raise ValueError(f"Poseidon takes 1 to {MAX_INPUTS} inputs, not {width}")
     count, rest = divmod(len(inputs), width * ELEMENT_BYTES)
     if rest:
-        message = f"{len(inputs)} bytes are not groups of {width} elements of {ELEMENT_BYTES} bytes"
-        raise ValueError(message)
+        raise ValueError(f"{len(inputs)} bytes are not groups of {width} elements of {ELEMENT_BYTES} bytes")
     out = ffi.new("uint8_t[]", count * ELEMENT_BYTES)
     _refuse(lib.poseidon_hash_many(_FASTEST, out, inputs, width, count))
     return bytes(ffi.buffer(out))
@@ -36,8 +34,7 @@ def hash_columns(*columns: bytes | memoryview) -> bytes:
     """
     count, rest = divmod(len(columns[0]), ELEMENT_BYTES)
     if rest or len(columns) > MAX_INPUTS or len({*map(len, columns)}) > 1:
-        message = f"tables have 1 to {MAX_INPUTS} columns of equally many elements"
-        raise ValueError(message)
+        raise ValueError(f"tables have 1 to {MAX_INPUTS} columns of equally many elements")
     out = ffi.new("uint8_t[]", count * ELEMENT_BYTES)
     sources = [ffi.from_buffer("uint8_t[]", column) for column in columns]
     _refuse(lib.poseidon_hash_columns(_FASTEST, out, sources, len(columns), count))
@@ -58,8 +55,7 @@ def hash_chain(elements: bytes | memoryview) -> bytes:
     """Fold consecutive elements from the left with ``hash2``; zero for none (shared/docs/hashing.md, "Hash chains")."""
     count, rest = divmod(len(elements), ELEMENT_BYTES)
     if rest:
-        message = f"{len(elements)} bytes are not elements of {ELEMENT_BYTES} bytes"
-        raise ValueError(message)
+        raise ValueError(f"{len(elements)} bytes are not elements of {ELEMENT_BYTES} bytes")
     out = ffi.new("uint8_t[]", ELEMENT_BYTES)
     with ffi.from_buffer("uint8_t[]", elements) as source:
         _refuse(lib.poseidon_hash_chain(_FASTEST, out, source, count))
@@ -75,5 +71,4 @@ def backend_name() -> str:
 def _refuse(place: int) -> None:
     """Raise an error for the result of C: 0, or 1 plus the index of an invalid element."""
     if place:
-        message = f"element {place - 1} is not below the scalar field order"
-        raise ValueError(message)
+        raise ValueError(f"element {place - 1} is not below the scalar field order")

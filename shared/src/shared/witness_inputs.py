@@ -285,8 +285,7 @@ def _height(proofs: Sequence[Membership] | Sequence[Absence]) -> int:
 
 def _same(what: str, values: Sequence[int]) -> int:
     if len(set(values)) != 1:
-        message = f"one request needs trees of one {what}, not of {sorted(set(values))}"
-        raise ValueError(message)
+        raise ValueError(f"one request needs trees of one {what}, not of {sorted(set(values))}")
     return values[0]
 
 
@@ -297,8 +296,7 @@ def _require_batch(elements: Sequence[object]) -> None:
 
 def _path_index(index: int) -> int:
     if not 0 <= index <= _MAXIMUM_PATH_INDEX:
-        message = f"requests carry path indices of 32 bits, not {index}"
-        raise ValueError(message)
+        raise ValueError(f"requests carry path indices of 32 bits, not {index}")
     return index
 
 

@@ -156,8 +156,7 @@ class PrometheusSource:
         try:
             found = [_sample(item) for item in msgspec.json.decode(body, type=_Answer).data.result]
         except (msgspec.DecodeError, ValueError):
-            text = f"{self._name} answered with something that is not the result of a query"
-            raise MalformedAnswer(text) from None
+            raise MalformedAnswer(f"{self._name} answered with something that is not the result of a query") from None
         self.latest, self.cached_at = values_of(found), int(time.time())
 
     def _too_long(self, reason: str) -> MalformedAnswer:

@@ -25,18 +25,15 @@ def decode(text: str, length: int | None = None) -> bytes:
     """Return the bytes of base58 ``text``; ValueError for another alphabet or another ``length`` in bytes."""
     # A text far too long is refused before the quadratic work.
     if length is not None and len(text) > 2 * length:
-        message = f"{len(text)} characters are too many for {length} bytes"
-        raise ValueError(message)
+        raise ValueError(f"{len(text)} characters are too many for {length} bytes")
     number = 0
     for character in text:
         digit = _DIGITS.get(character)
         if digit is None:
-            message = f"{character!r} is not a base58 digit"
-            raise ValueError(message)
+            raise ValueError(f"{character!r} is not a base58 digit")
         number = number * 58 + digit
     zeros = len(text) - len(text.lstrip("1"))
     data = bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")
     if length is not None and len(data) != length:
-        message = f"base58 of {len(data)} bytes where {length} are expected"
-        raise ValueError(message)
+        raise ValueError(f"base58 of {len(data)} bytes where {length} are expected")
     return data

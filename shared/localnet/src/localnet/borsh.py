@@ -28,8 +28,7 @@ class Reader:
     def take(self, count: int) -> bytes:
         """Return the next ``count`` bytes."""
         if not 0 <= count <= self.remaining:
-            message = f"{count} bytes are needed at offset {self.position}, {self.remaining} are left"
-            raise MalformedData(message)
+            raise MalformedData(f"{count} bytes are needed at offset {self.position}, {self.remaining} are left")
         start = self.position
         self.position += count
         return self._data[start : self.position]
@@ -70,8 +69,7 @@ class Reader:
         """Read a Boolean: one byte, 0 or 1."""
         value = self.u8()
         if value > 1:
-            message = f"{value} at offset {self.position - 1} is not a Boolean"
-            raise MalformedData(message)
+            raise MalformedData(f"{value} at offset {self.position - 1} is not a Boolean")
         return value == 1
 
     def key(self) -> bytes:
@@ -86,8 +84,7 @@ class Reader:
         """Read a count of ``count_width`` bytes, then that many items, each of at least one byte."""
         count = int.from_bytes(self.take(count_width), "little")
         if count > self.remaining:
-            message = f"a vector of {count} items does not fit into {self.remaining} bytes"
-            raise MalformedData(message)
+            raise MalformedData(f"a vector of {count} items does not fit into {self.remaining} bytes")
         return [read() for _ in range(count)]
 
     def byte_vector(self) -> bytes:

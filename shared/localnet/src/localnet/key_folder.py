@@ -47,8 +47,7 @@ def _read(path: Path, proving_key: Path) -> VerifyingKey:
             _export(proving_key, path)
         return parse_verifying_key(path.read_bytes())
     except (OSError, VerifyingKeyInvalid) as error:
-        message = f"{path}: {error}; remove it, and it is made again"
-        raise KeyFolderUnusable(message) from error
+        raise KeyFolderUnusable(f"{path}: {error}; remove it, and it is made again") from error
 
 
 def _export(proving_key: Path, path: Path) -> None:
@@ -60,5 +59,4 @@ def _export(proving_key: Path, path: Path) -> None:
     arguments = [command, "export-vk", "--key", str(proving_key), "--output", str(path)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
     if done.returncode:
-        message = f"`prover export-vk` of {proving_key} failed: {done.stderr.strip()}"
-        raise KeyFolderUnusable(message)
+        raise KeyFolderUnusable(f"`prover export-vk` of {proving_key} failed: {done.stderr.strip()}")

@@ -153,8 +153,7 @@ class Traffic:
 
     def _take(self, unspent: list[Unspent], count: int) -> list[Unspent]:
         if len(unspent) < count:
-            message = f"{count} accounts are to be spent and {len(unspent)} are there; make some first"
-            raise TrafficImpossible(message)
+            raise TrafficImpossible(f"{count} accounts are to be spent and {len(unspent)} are there; make some first")
         taken = unspent[-count:]
         del unspent[-count:]
         return taken

@@ -63,8 +63,7 @@ class SimulatedProofs:
         account = self.network.account(Pubkey(key))
         tree = decode_tree_account(key, bytes(account.data)) if account else None
         if tree is None:
-            message = f"the tree {encode(key)} does not exist"
-            raise NoProof(message)
+            raise NoProof(f"the tree {encode(key)} does not exist")
         return tree
 
 
@@ -89,8 +88,7 @@ class IndexedProofs:
         try:
             return (await self.call(method, params))["value"]
         except RpcError as error:
-            message = f"no proof: {error}"
-            raise NoProof(message) from error
+            raise NoProof(f"no proof: {error}") from error
 
 
 def _bytes_of(value: Any) -> bytes:

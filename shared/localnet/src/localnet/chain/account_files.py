@@ -79,5 +79,4 @@ def _decode(text: str, encoding: str) -> bytes:
         return zstandard.ZstdDecompressor().decompressobj().decompress(base64.b64decode(text, validate=True))
     if encoding == "base58":
         return base58.decode(text)
-    message = f"unknown encoding {encoding}; use base64"
-    raise ValueError(message)
+    raise ValueError(f"unknown encoding {encoding}; use base64")

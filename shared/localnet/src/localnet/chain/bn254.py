@@ -148,8 +148,7 @@ def g2_bytes(point: G2) -> bytes:
 def _sqrt(square: int) -> int:
     root = pow(square, (P + 1) // 4, P)
     if root * root % P != square % P:
-        message = "not the x coordinate of a point"
-        raise PointInvalid(message)
+        raise PointInvalid("not the x coordinate of a point")
     return root
 
 
@@ -167,15 +166,13 @@ def _fp2_sqrt(square: Fp2) -> Fp2:
         root = (a, square[1] * pow(2 * a, -1, P) % P)
         if _fp2_mul(root, root) == (square[0] % P, square[1] % P):
             return root
-    message = "not the x coordinate of a point"
-    raise PointInvalid(message)
+    raise PointInvalid("not the x coordinate of a point")
 
 
 def _root_flag(data: bytes) -> bool:
     """Return whether y is the larger root; raise PointInvalid for other flags, also for infinity."""
     if data[0] & _MASK not in (_LARGER, _SMALLER):
-        message = "not a compressed point"
-        raise PointInvalid(message)
+        raise PointInvalid("not a compressed point")
     return data[0] & _MASK == _LARGER
 
 

@@ -85,8 +85,7 @@ class Slots:
     def _require(self, slot: int) -> int:
         index = self._run_of(slot)
         if index is None:
-            message = f"slot {slot} has no block"
-            raise LookupError(message)
+            raise LookupError(f"slot {slot} has no block")
         return index
 
     def parent_of(self, slot: int) -> int | None:
@@ -125,8 +124,7 @@ class Slots:
         Raise ValueError for a slot in the past.
         """
         if slot <= self.current:
-            message = f"slot {slot} is not after the current slot {self.current}"
-            raise ValueError(message)
+            raise ValueError(f"slot {slot} is not after the current slot {self.current}")
         if slot == self.current + 1:
             self.advance()
             return

@@ -64,11 +64,9 @@ def load_state(path: Path, *, follow_links: bool = True) -> State:
     with os.fdopen(os.open(path, os.O_RDONLY | (0 if follow_links else os.O_NOFOLLOW)), "rb") as file:
         content = file.read()
     if not content.startswith(_MAGIC):
-        message = f"{path} is not a state that `localnet` has saved"
-        raise SnapshotInvalid(message)
+        raise SnapshotInvalid(f"{path} is not a state that `localnet` has saved")
     try:
         plain = zstandard.ZstdDecompressor().decompress(content[len(_MAGIC) :])
         return msgspec.msgpack.decode(plain, type=State, dec_hook=_decode)
     except (zstandard.ZstdError, msgspec.MsgspecError, ValueError) as error:
-        message = f"{path} is damaged: {error}"
-        raise SnapshotInvalid(message) from error
+        raise SnapshotInvalid(f"{path} is damaged: {error}") from error

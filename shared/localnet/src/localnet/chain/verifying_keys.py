@@ -61,8 +61,7 @@ def parse_verifying_key(data: bytes) -> VerifyingKey:
             return _from_raw(bytes(map(int, data.strip(b"[] \n").split())))
         return _from_compressed(data)
     except (PointInvalid, ValueError, IndexError) as error:
-        message = f"no verifying key: {error}"
-        raise VerifyingKeyInvalid(message) from error
+        raise VerifyingKeyInvalid(f"no verifying key: {error}") from error
 
 
 def _from_raw(data: bytes) -> VerifyingKey:
@@ -85,8 +84,7 @@ def _count(data: bytes, at: int, point_bytes: int) -> int:
     count = int.from_bytes(data[at : at + 4], "big")
     end = at + 4 + count * point_bytes
     if count < 1 or len(data) < end or data[end:] not in (b"", NO_COMMITMENTS):
-        message = f"{len(data)} bytes do not hold {count} points of public inputs"
-        raise VerifyingKeyInvalid(message)
+        raise VerifyingKeyInvalid(f"{len(data)} bytes do not hold {count} points of public inputs")
     return count
 
 
@@ -134,6 +132,5 @@ def with_verifying_keys(artefacts: Artefacts, keys: Mapping[str, VerifyingKey]) 
             changed[ic : ic + len(key.ic)] = key.ic
         programs[file] = bytes(changed)
     if waiting:
-        message = f"no program of {artefacts.version} has a key named {', '.join(sorted(waiting))}"
-        raise VerifyingKeyInvalid(message)
+        raise VerifyingKeyInvalid(f"no program of {artefacts.version} has a key named {', '.join(sorted(waiting))}")
     return replace(artefacts, programs=programs)

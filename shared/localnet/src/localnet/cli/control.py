@@ -132,8 +132,7 @@ def save(url: str, path: Path) -> None:
         slot = call(url, "localnet_save", own.name)["slot"]
         write_whole(path, own.read_bytes())
     except OSError as error:
-        message = f"cannot copy the state from {own} to {path}: {error.strerror}"
-        raise click.ClickException(message) from error
+        raise click.ClickException(f"cannot copy the state from {own} to {path}: {error.strerror}") from error
     finally:
         own.unlink(missing_ok=True)
     click.echo(f"slot {slot}")
@@ -149,8 +148,7 @@ def restore(url: str, path: Path) -> None:
         write_whole(own, path.read_bytes())
         slot = call(url, "localnet_restore", own.name)["slot"]
     except OSError as error:
-        message = f"cannot copy the state from {path} to {own}: {error.strerror}"
-        raise click.ClickException(message) from error
+        raise click.ClickException(f"cannot copy the state from {path} to {own}: {error.strerror}") from error
     finally:
         own.unlink(missing_ok=True)
     click.echo(f"slot {slot}")

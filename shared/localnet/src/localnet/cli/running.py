@@ -73,8 +73,7 @@ def _address(text: str) -> Pubkey:
             return Keypair.from_json(Path(text).read_text()).pubkey()
         return Pubkey.from_string(text)
     except ValueError as error:
-        message = f"{text} is neither an address nor a key file: {error}"
-        raise click.UsageError(message) from error
+        raise click.UsageError(f"{text} is neither an address nor a key file: {error}") from error
 
 
 def _network(options: Options) -> Network:

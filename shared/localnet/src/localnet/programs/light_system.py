@@ -68,8 +68,7 @@ def invoke(
     """Return the instruction for inputs, outputs, addresses and lamports; raise ValueError if it is unbalanced."""
     spent = sum(entry.lamports for entry in inputs) + compress
     if spent != sum(entry.lamports for entry in outputs) + decompress:
-        message = f"{spent} lamports go in and {sum(entry.lamports for entry in outputs) + decompress} come out"
-        raise ValueError(message)
+        raise ValueError(f"{spent} lamports go in and {sum(entry.lamports for entry in outputs) + decompress} come out")
     trees: list[Pubkey] = []
     body = b"\x00" if proof is None else b"\x01" + proof
     body += u32(len(inputs)) + b"".join(_input(entry, trees) for entry in inputs)

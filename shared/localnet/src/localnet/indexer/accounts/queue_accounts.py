@@ -63,8 +63,7 @@ def _queue(data: bytes, batches: int, stores: int) -> QueueAccount:
     sizes = Reader(data, batches + 8)
     batch_size, zkp_batch_size = sizes.u64(), sizes.u64()
     if not 0 < zkp_batch_size <= batch_size:
-        message = f"batches of {batch_size} elements, proved by {zkp_batch_size}"
-        raise MalformedData(message)
+        raise MalformedData(f"batches of {batch_size} elements, proved by {zkp_batch_size}")
     chains = []
     at = stores
     for _ in range(BATCHES):

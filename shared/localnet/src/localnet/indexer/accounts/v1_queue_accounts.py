@@ -18,8 +18,7 @@ def decode_v1_queue(data: bytes) -> dict[int, bytes]:
     """Return the values that wait in a queue, by bucket number; raise MalformedData if it is cut."""
     capacity = Reader(data, _CAPACITY).u64()
     if len(data) < _BUCKETS + _BUCKET_BYTES * capacity:
-        message = f"{len(data)} bytes do not hold {capacity} buckets"
-        raise MalformedData(message)
+        raise MalformedData(f"{len(data)} bytes do not hold {capacity} buckets")
     tags = data[_BUCKETS : _BUCKETS + _BUCKET_BYTES * capacity : _BUCKET_BYTES]
     waiting: dict[int, bytes] = {}
     bucket = tags.find(_PENDING)

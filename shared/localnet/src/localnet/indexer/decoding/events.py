@@ -148,11 +148,9 @@ def decode_tree_event(data: bytes) -> TreeEvent:
     elif tag in {kind.value for kind in BatchKind}:
         event = _batch_event(BatchKind(tag), reader)
     else:
-        message = f"there is no tree event with tag {tag}"
-        raise MalformedData(message)
+        raise MalformedData(f"there is no tree event with tag {tag}")
     if reader.remaining:
-        message = f"{reader.remaining} bytes after a tree event"
-        raise MalformedData(message)
+        raise MalformedData(f"{reader.remaining} bytes after a tree event")
     return event
 
 

@@ -121,8 +121,7 @@ def decode_outputs(data: bytes) -> tuple[CompressedAccount, ...]:
     """Return the accounts that a Light system program instruction creates, in order; raise MalformedData otherwise."""
     decode = _DECODERS.get(data[:DISCRIMINATOR_BYTES])
     if decode is None:
-        message = f"the Light system program has no known instruction {data[:DISCRIMINATOR_BYTES].hex()}"
-        raise MalformedData(message)
+        raise MalformedData(f"the Light system program has no known instruction {data[:DISCRIMINATOR_BYTES].hex()}")
     return tuple(decode(Reader(data, DISCRIMINATOR_BYTES)))
 
 
@@ -227,6 +226,5 @@ def _sequence(reader: Reader) -> Sequence | None:
     try:
         tree_type = TreeType(number)
     except ValueError:
-        message = f"there is no tree type {number}"
-        raise MalformedData(message) from None
+        raise MalformedData(f"there is no tree type {number}") from None
     return Sequence(TreeRef(tree, queue, tree_type), sequence)

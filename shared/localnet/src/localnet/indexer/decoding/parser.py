@@ -69,8 +69,7 @@ def parse_transaction(transaction: Transaction, slot: int) -> list[Event]:
         try:
             events += _parse_group(group, slot)
         except (ValueError, LookupError) as fault:
-            message = f"instruction {number} of the transaction: {fault}"
-            raise UnknownShape(message) from fault
+            raise UnknownShape(f"instruction {number} of the transaction: {fault}") from fault
     return events
 
 
@@ -213,8 +212,7 @@ def _verify(event: PublicEvent, slot: int) -> None:
     if event.tx_hash != ZERO:
         made = tx_hash([i.hash for i in event.inputs], [o.hash for o in event.outputs], slot)
         if made != event.tx_hash:
-            message = f"the transaction hash is {made.hex()} at slot {slot}, not {event.tx_hash.hex()}"
-            raise MalformedData(message)
+            raise MalformedData(f"the transaction hash is {made.hex()} at slot {slot}, not {event.tx_hash.hex()}")
 
 
 def _reported(group: Group) -> Iterator[Event]:

@@ -97,8 +97,7 @@ def _comparison(memcmp: dict[str, Any]) -> bytes:
         elif isinstance(value, str) and encoding in ("base58", "binary"):
             wanted = base58.decode(value) if len(value) <= 2 * 128 else bytes(129)
         else:
-            message = f"memcmp cannot read {encoding}"
-            raise ValueError(message)
+            raise ValueError(f"memcmp cannot read {encoding}")
     except (ValueError, TypeError, msgspec.ValidationError) as error:
         raise invalid(f"Invalid param: {error}") from error
     if len(wanted) > 128:
