@@ -26,7 +26,7 @@ from prover.kernel.engine import (
     stage_seconds,
 )
 from prover.kernel.handles import Handle, Owner
-from prover.kernel.status import check, failure_of, new_error
+from prover.kernel.status import call, failure_of
 
 LIBRARY_NAME = "libgroth16_cuda.so"
 _LIBRARY_REMEDY = (
@@ -81,8 +81,7 @@ def cuda_version(number: int) -> str:
 def device_count(library: Path) -> int:
     """Return the number of GPUs. Raises DeviceUnavailable without library or driver."""
     count = ffi.new("uint32_t *")
-    error = new_error()
-    check(lib.g16_device_count(os.fsencode(library), count, error), error)
+    call(lib.g16_device_count, os.fsencode(library), count)
     return int(count[0])
 
 
@@ -95,16 +94,14 @@ class Device(Owner):
         Raises DeviceUnavailable, DeviceOutOfMemory or DeviceLost.
         """
         out = ffi.new("g16_device **")
-        error = new_error()
-        check(lib.g16_device_open(out, os.fsencode(library), index, budget_bytes, error), error)
+        call(lib.g16_device_open, out, os.fsencode(library), index, budget_bytes)
         self._handle = Handle("device", out[0], lib.g16_device_close)
 
     def describe(self) -> DeviceInfo:
         """Return its properties and its memory in use. Raises DeviceLost."""
         info = ffi.new("g16_device_info *")
-        error = new_error()
         with self._handle.use() as device:
-            check(lib.g16_device_describe(device, info, error), error)
+            call(lib.g16_device_describe, device, info)
         return DeviceInfo(
             name=ffi.string(info.name).decode("ascii", "replace"),
             capability=(info.capability_major, info.capability_minor),
@@ -130,12 +127,11 @@ class Device(Owner):
         Raises DeviceOutOfMemory, DeviceLost, UnsupportedKey or Cancelled.
         """
         out = ffi.new("g16_device_key **")
-        error = new_error()
         with ExitStack() as stack:
             device = stack.enter_context(self._handle.use())
             pointer = stack.enter_context(key.handle.use())
             cell = ffi.NULL if cancel is None else cancel.cell
-            check(lib.g16_device_key_load(device, out, pointer, cell, error), error)
+            call(lib.g16_device_key_load, device, out, pointer, cell)
             return DeviceKey(key, out[0], stack.pop_all(), int(lib.g16_device_batch_limit(device, pointer)))
 
     def close(self) -> None:

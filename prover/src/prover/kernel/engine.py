@@ -18,7 +18,7 @@ from prover.kernel._native import ffi, lib
 from prover.kernel.buffers import ScratchPool
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.handles import Handle, Owner
-from prover.kernel.status import check, new_error
+from prover.kernel.status import call
 
 SCALAR_BYTES = 32
 PROOF_BYTES: int = lib.G16_PROOF_BYTES
@@ -133,8 +133,7 @@ class Engine(Owner):
     def __init__(self, threads: int = 0, backend: Backend = Backend.AUTO) -> None:
         """Start ``threads`` workers, 0 for one per available CPU."""
         out = ffi.new("g16_engine **")
-        error = new_error()
-        check(lib.g16_engine_create(out, threads or available_cpus(), backend.value, error), error)
+        call(lib.g16_engine_create, out, threads or available_cpus(), backend.value)
         self._handle = Handle("engine", out[0], lib.g16_engine_destroy)
         self._scratch = ScratchPool()
 
@@ -176,17 +175,15 @@ class Engine(Owner):
         Raises MalformedKey, UnsupportedKey, OutOfMemory or Cancelled.
         """
         out = ffi.new("g16_key **")
-        error = new_error()
         with self._handle.use() as engine, ffi.from_buffer("uint8_t[]", data) as source:
-            check(lib.g16_key_load(engine, out, source, len(source), _cell(cancel), error), error)
+            call(lib.g16_key_load, engine, out, source, len(source), _cell(cancel))
         return self.adopt_key(out[0], lib.g16_key_destroy)
 
     def load_verifying_key(self, data: Readable) -> "VerifyingKey":
         """Return a verifying key, compressed or raw, of gnark 0.8 or 0.14. Raises MalformedKey."""
         out = ffi.new("g16_vk **")
-        error = new_error()
         with self._handle.use() as engine, ffi.from_buffer("uint8_t[]", data) as source:
-            check(lib.g16_vk_load(engine, out, source, len(source), error), error)
+            call(lib.g16_vk_load, engine, out, source, len(source))
         return VerifyingKey(self._handle, Handle("verifying key", out[0], lib.g16_vk_destroy))
 
     def close(self) -> None:
@@ -212,19 +209,17 @@ class VerifyingKey(Owner):
     def verify(self, proof: bytes, public_inputs: bytes) -> None:
         """Verify a proof. Raises ProofRejected or MalformedProof if it is invalid."""
         _require(len(proof) == PROOF_BYTES, f"a proof has {PROOF_BYTES} bytes")
-        error = new_error()
         with self._engine.use() as engine, self._owner.use() as owned:
             pointer = self._pointer(owned)
-            check(lib.g16_verify(engine, pointer, proof, public_inputs, _count(public_inputs), error), error)
+            call(lib.g16_verify, engine, pointer, proof, public_inputs, _count(public_inputs))
 
     def write(self, encoding: Encoding = Encoding.COMPRESSED) -> bytes:
         """Return the key in gnark's binary format."""
-        error = new_error()
         with self._owner.use() as owned:
             pointer = self._pointer(owned)
             size = int(lib.g16_vk_bytes(pointer, encoding.value))
             out = ffi.new("uint8_t[]", size)
-            check(lib.g16_vk_write(pointer, out, size, encoding.value, error), error)
+            call(lib.g16_vk_write, pointer, out, size, encoding.value)
         return bytes(ffi.buffer(out))
 
     def close(self) -> None:
@@ -320,36 +315,31 @@ class LoadedKey(Owner):
         method: BlindingMethod = BlindingMethod.CLASSICAL,
     ) -> KernelProof:
         """Return a proof by ``calls`` with ``handle``: this key or its copy on a device. Raises their errors."""
-        error = new_error()
         proof = ffi.new("uint8_t[]", PROOF_BYTES)
         stage_ns = ffi.new("uint64_t[]", lib.G16_STAGE_COUNT)
         count = _count(inputs)
         with self.working(calls.scratch_bytes, handle) as (engine, key, scratch):
-            rest = (inputs, count, scratch, len(scratch), _cell(cancel), error)
+            rest = (inputs, count, scratch, len(scratch), _cell(cancel))
             if blinding is None:
-                status = calls.prove(engine, key, proof, stage_ns, *rest)
+                call(calls.prove, engine, key, proof, stage_ns, *rest)
             else:
                 _require(all(len(value) == SCALAR_BYTES for value in blinding), "blinding values have 32 bytes")
-                status = calls.prove_with_blinding(engine, key, proof, method.value, *blinding, *rest)
-        check(status, error)
+                call(calls.prove_with_blinding, engine, key, proof, method.value, *blinding, *rest)
         return KernelProof(bytes(ffi.buffer(proof)), stage_seconds(stage_ns))
 
     def solve(self, inputs: bytes, cancel: CancelFlag | None = None) -> Witness:
         """Return all wires for these inputs. Raises WitnessRejected or Cancelled."""
-        error = new_error()
         wires = ffi.new("uint8_t[]", self.info.wires * SCALAR_BYTES)
         a, b, c = (ffi.new("uint8_t[]", self.info.constraints * SCALAR_BYTES) for _ in range(3))
         with self._engine.use() as engine, self._handle.use() as key:
-            status = lib.g16_solve(engine, key, wires, a, b, c, inputs, _count(inputs), _cell(cancel), error)
-        check(status, error)
+            call(lib.g16_solve, engine, key, wires, a, b, c, inputs, _count(inputs), _cell(cancel))
         return Witness(*(bytes(ffi.buffer(column)) for column in (wires, a, b, c)))
 
     def quotient(self, inputs: bytes, cancel: CancelFlag | None = None) -> bytes:
         """Return the coefficients of the quotient polynomial, lowest first."""
-        error = new_error()
         out = ffi.new("uint8_t[]", self.info.domain_size * SCALAR_BYTES)
         with self._engine.use() as engine, self._handle.use() as key:
-            check(lib.g16_quotient(engine, key, out, inputs, _count(inputs), _cell(cancel), error), error)
+            call(lib.g16_quotient, engine, key, out, inputs, _count(inputs), _cell(cancel))
         return bytes(ffi.buffer(out))
 
     def release_pages(self) -> None:

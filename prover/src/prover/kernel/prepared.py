@@ -10,7 +10,7 @@ from msgspec import Struct
 from prover.kernel._native import ffi, lib
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.kernel.status import check, new_error
+from prover.kernel.status import call
 
 
 class PreparedInfo(Struct, frozen=True):
@@ -92,15 +92,13 @@ def write_prepared(
     continues from the state of ``checkpoint``. Raises Cancelled, OutOfMemory, UnsupportedKey (cannot be folded) or
     KernelMisused.
     """
-    error = new_error()
     with ExitStack() as stack:
         threads = stack.enter_context(engine.handle.use())
         pointer = stack.enter_context(key.handle.use())
         target = stack.enter_context(ffi.from_buffer("uint8_t[]", out, require_writable=True))
         kept = ffi.NULL if checkpoint is None else _checkpoint_of(stack, checkpoint)
         what = (pointer, target, len(target), table_bytes, fold, source_sha256, kept)
-        status = lib.g16_prepared_write(threads, *what, progress.cell, cancel.cell, error)
-    check(status, error)
+        call(lib.g16_prepared_write, threads, *what, progress.cell, cancel.cell)
 
 
 def _checkpoint_of(stack: ExitStack, checkpoint: FoldCheckpoint) -> Any:
@@ -111,10 +109,9 @@ def _checkpoint_of(stack: ExitStack, checkpoint: FoldCheckpoint) -> Any:
 
 def describe_prepared(data: mmap.mmap) -> PreparedInfo:
     """Read the header of a prepared file; raises MalformedKey or UnsupportedKey."""
-    error = new_error()
     info = ffi.new("g16_prepared_info *")
     with ffi.from_buffer("uint8_t[]", data) as source:
-        check(lib.g16_prepared_describe(info, source, len(source), error), error)
+        call(lib.g16_prepared_describe, info, source, len(source))
     return PreparedInfo(
         info.version,
         info.point_format,
@@ -134,7 +131,6 @@ def open_prepared(
 
     Raises MalformedKey, UnsupportedKey (another version or point format), OutOfMemory or Cancelled.
     """
-    error = new_error()
     out = ffi.new("g16_key **")
     source = ffi.from_buffer("uint8_t[]", data)
 
@@ -146,7 +142,7 @@ def open_prepared(
     cell = ffi.NULL if cancel is None else cancel.cell
     try:
         with engine.handle.use() as pointer:
-            check(lib.g16_prepared_load(pointer, out, source, len(source), check_points, cell, error), error)
+            call(lib.g16_prepared_load, pointer, out, source, len(source), check_points, cell)
     except BaseException:
         ffi.release(source)
         raise
@@ -155,6 +151,5 @@ def open_prepared(
 
 def verify_prepared(data: mmap.mmap, cancel: CancelFlag) -> None:
     """Compare all checksums of a mapped prepared file; raises MalformedKey, UnsupportedKey or Cancelled."""
-    error = new_error()
     with ffi.from_buffer("uint8_t[]", data) as source:
-        check(lib.g16_prepared_verify(source, len(source), cancel.cell, error), error)
+        call(lib.g16_prepared_verify, source, len(source), cancel.cell)

@@ -9,7 +9,7 @@ from prover.kernel._native import ffi, lib
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import SCALAR_BYTES, Engine, Readable
 from prover.kernel.handles import Handle, Owner
-from prover.kernel.status import check, new_error
+from prover.kernel.status import call
 
 PERMILLE = 1000
 
@@ -54,14 +54,13 @@ class TrustedSetup(Owner):
         Raises MalformedKey, UnsupportedKey, OutOfMemory or Cancelled.
         """
         out = ffi.new("g16_setup **")
-        error = new_error()
         self._engine = engine
         self._source = ffi.from_buffer("uint8_t[]", system)  # stays readable as long as the setup
         words = ffi.new("uint32_t[]", list(header))
         with engine.handle.use() as pointer:
-            call = (pointer, out, self._source, len(self._source), words, len(words), _cell(cancel), error)
+            given = (self._source, len(self._source), words, len(words), _cell(cancel))
             try:
-                check(lib.g16_setup_create(*call), error)
+                call(lib.g16_setup_create, pointer, out, *given)
             except BaseException:
                 ffi.release(self._source)  # a map cannot be closed before
                 raise
@@ -91,15 +90,13 @@ class TrustedSetup(Owner):
         Secrets come from the random generator of the operating system and are wiped, unless they are given. Raises
         OutOfMemory, Cancelled, UnsupportedKey (some wire is unused) or KernelMisused.
         """
-        error = new_error()
         given = ffi.NULL if secrets is None else secrets.to_bytes()
         cell = ffi.NULL if progress is None else progress.cell
         with ExitStack() as stack:
             engine = stack.enter_context(self._engine.handle.use())
             setup = stack.enter_context(self._handle.use())
             target = stack.enter_context(ffi.from_buffer("uint8_t[]", key_file, require_writable=True))
-            status = lib.g16_setup_run(engine, setup, target, len(target), given, cell, _cell(cancel), error)
-        check(status, error)
+            call(lib.g16_setup_run, engine, setup, target, len(target), given, cell, _cell(cancel))
 
     def close(self) -> None:
         """Release the constraint system once running calls have returned."""

@@ -51,14 +51,10 @@ EXCEPTIONS: dict[int, Callable[[str, Any], ProverError]] = {
 """Every status but G16_OK; a test compares the table with the header."""
 
 
-def new_error() -> Any:
-    """Allocate the record in which a call describes its failure."""
-    return ffi.new("g16_error *")
-
-
-def check(status: int, error: Any) -> None:
-    """Raise the exception of a status, unless the call succeeded."""
-    failure = failure_of(status, error)
+def call(function: Callable[..., int], *arguments: Any) -> None:
+    """Call a function of the kernel, whose last argument describes a failure; raise the exception of its status."""
+    error = ffi.new("g16_error *")
+    failure = failure_of(function(*arguments, error), error)
     if failure is not None:
         raise failure
 
