@@ -9,6 +9,7 @@ rest words of this program. Restarts of tasks are counted by their supervisor, i
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
@@ -28,119 +29,74 @@ class Metrics:
         self.registry = registry or CollectorRegistry(auto_describe=True)
         self.work = WorkRecords()
         self.services = ServiceRecords()
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
         tree = ("tree_type", "tree_pubkey")
-        self.queue_length = Gauge("queue_length", "Elements that wait in a queue", tree, registry=self.registry)
-        self.queue_capacity = Gauge("queue_capacity", "Elements that a queue can hold", tree, registry=self.registry)
-        self.last_run = Gauge(
-            "forester_last_run_timestamp",
-            "Time of the last update of the metrics, Unix seconds",
-            registry=self.registry,
+        self.queue_length = gauge("queue_length", "Elements that wait in a queue", tree)
+        self.queue_capacity = gauge("queue_capacity", "Elements that a queue can hold", tree)
+        self.last_run = gauge("forester_last_run_timestamp", "Time of the last update of the metrics, Unix seconds")
+        self.processed = counter("forester_transactions_processed_total", "Elements processed", ("epoch",))
+        self.processed_at = gauge(
+            "forester_transaction_timestamp", "Time at which elements were last processed, Unix seconds", ("epoch",)
         )
-        self.processed = Counter(
-            "forester_transactions_processed_total", "Elements processed", ("epoch",), registry=self.registry
+        self.rate = gauge("forester_transaction_rate", "Elements per second in the last round", ("epoch",))
+        self.balance = gauge("forester_sol_balance", "Balance of a forester, SOL", ("pubkey",))
+        self.registered_foresters = gauge(
+            "registered_foresters", "1 for each forester of an epoch", ("epoch", "authority")
         )
-        self.processed_at = Gauge(
-            "forester_transaction_timestamp",
-            "Time at which elements were last processed, Unix seconds",
-            ("epoch",),
-            registry=self.registry,
+        self.failed = counter("forester_transactions_failed_total", "Transactions that failed", ("reason",))
+        self.epoch_detected = gauge("forester_epoch_detected", "Latest known epoch")
+        self.epoch_registered = gauge("forester_epoch_registered", "Latest epoch registered for")
+        self.epoch_reported = gauge(
+            "forester_epoch_reported", "Latest epoch whose work was reported, 0 for none since the start"
         )
-        self.rate = Gauge(
-            "forester_transaction_rate", "Elements per second in the last round", ("epoch",), registry=self.registry
-        )
-        self.balance = Gauge("forester_sol_balance", "Balance of a forester, SOL", ("pubkey",), registry=self.registry)
-        self.registered_foresters = Gauge(
-            "registered_foresters", "1 for each forester of an epoch", ("epoch", "authority"), registry=self.registry
-        )
-        self.failed = Counter(
-            "forester_transactions_failed_total", "Transactions that failed", ("reason",), registry=self.registry
-        )
-        self.epoch_detected = Gauge("forester_epoch_detected", "Latest known epoch", registry=self.registry)
-        self.epoch_registered = Gauge(
-            "forester_epoch_registered", "Latest epoch registered for", registry=self.registry
-        )
-        self.epoch_reported = Gauge(
-            "forester_epoch_reported",
-            "Latest epoch whose work was reported, 0 for none since the start",
-            registry=self.registry,
-        )
-        self.indexer_seconds = Histogram(
+        self.indexer_seconds = histogram(
             "forester_indexer_response_time_seconds",
             "Seconds of proof requests to the indexer",
             ("operation", "tree_type"),
             buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10),
-            registry=self.registry,
         )
         # A counter in the reference, and in what we expose; the library would add _total to the name of one.
-        self.indexer_proofs = Gauge(_PROOFS, "Proofs requested and received", (*tree, "metric"), registry=self.registry)
-        self.progress_age = Gauge(
+        self.indexer_proofs = gauge(_PROOFS, "Proofs requested and received", (*tree, "metric"))
+        self.progress_age = gauge(
             "forester_seconds_since_progress",
             "Seconds that work of a tree has waited since the tree last moved, 0 while nothing waits",
             tree,
-            registry=self.registry,
         )
-        self.proofs_made = Counter(
-            "forester_proofs_made_total", "Proofs that the prover made for us", ("circuit",), registry=self.registry
+        self.proofs_made = counter("forester_proofs_made_total", "Proofs that the prover made for us", ("circuit",))
+        self.proofs_reused = counter(
+            "forester_proofs_reused_total", "Stored proofs that a later window used", ("circuit",)
         )
-        self.proofs_reused = Counter(
-            "forester_proofs_reused_total",
-            "Stored proofs that a later window used",
-            ("circuit",),
-            registry=self.registry,
+        self.in_flight = gauge("forester_transactions_in_flight", "Transactions sent with unknown outcome")
+        self.spent = gauge("forester_spent_lamports", "Cost of the transactions signed in the last hour, lamports")
+        self.spending_budget = gauge(
+            "forester_spending_budget_lamports", "Maximum cost of the transactions signed within an hour, lamports"
         )
-        self.in_flight = Gauge(
-            "forester_transactions_in_flight", "Transactions sent with unknown outcome", registry=self.registry
+        self.key_used_elsewhere = counter(
+            "forester_key_used_elsewhere_total", "Reads of the chain that found another process that works with our key"
         )
-        self.spent = Gauge(
-            "forester_spent_lamports",
-            "Cost of the transactions signed in the last hour, lamports",
-            registry=self.registry,
+        self.snapshot_age = gauge(
+            "forester_snapshot_age_seconds", "Seconds since the snapshot that /status returns, -1 before the first"
         )
-        self.spending_budget = Gauge(
-            "forester_spending_budget_lamports",
-            "Maximum cost of the transactions signed within an hour, lamports",
-            registry=self.registry,
+        self.compressible_tracked = gauge(
+            "forester_compressible_accounts", "Compressible accounts that are tracked", ["kind"]
         )
-        self.key_used_elsewhere = Counter(
-            "forester_key_used_elsewhere_total",
-            "Reads of the chain that found another process that works with our key",
-            registry=self.registry,
+        self.compressible_ready = gauge(
+            "forester_compressible_accounts_ready", "Tracked accounts whose rent has run out", ["kind"]
         )
-        self.snapshot_age = Gauge(
-            "forester_snapshot_age_seconds",
-            "Seconds since the snapshot that /status returns, -1 before the first",
-            registry=self.registry,
+        self.accounts_compressed = counter(
+            "forester_accounts_compressed_total", "Accounts compressed and closed", ["kind"]
         )
-        self.compressible_tracked = Gauge(
-            "forester_compressible_accounts",
-            "Compressible accounts that are tracked",
-            ["kind"],
-            registry=self.registry,
+        self.compression_lamports = counter(
+            "forester_compression_lamports_total", "Lamports received for compressed accounts, before fees"
         )
-        self.compressible_ready = Gauge(
-            "forester_compressible_accounts_ready",
-            "Tracked accounts whose rent has run out",
-            ["kind"],
-            registry=self.registry,
-        )
-        self.accounts_compressed = Counter(
-            "forester_accounts_compressed_total", "Accounts compressed and closed", ["kind"], registry=self.registry
-        )
-        self.compression_lamports = Counter(
-            "forester_compression_lamports_total",
-            "Lamports received for compressed accounts, before fees",
-            registry=self.registry,
-        )
-        self.rent_recovered = Counter(
+        self.rent_recovered = counter(
             "forester_rent_recovered_lamports_total",
             "Lamports of closed accounts that went back to rent sponsors and owners",
             ["kind"],
-            registry=self.registry,
         )
-        self.rent_claimed = Counter(
-            "forester_rent_claimed_lamports_total",
-            "Rent of completed rent epochs that was claimed for rent sponsors",
-            registry=self.registry,
+        self.rent_claimed = counter(
+            "forester_rent_claimed_lamports_total", "Rent of completed rent epochs that was claimed for rent sponsors"
         )
         self._epochs: OrderedDict[str, None] = OrderedDict()
 
