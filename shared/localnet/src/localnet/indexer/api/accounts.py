@@ -13,7 +13,6 @@ from localnet.indexer.api.params import (
     require_short,
 )
 from localnet.indexer.api.shapes import (
-    DEFAULT_PAGE,
     AccountRow,
     AccountShape,
     Json,
@@ -64,7 +63,6 @@ def get_accounts_by_owner(snapshot: Snapshot, params: AccountsByOwner, shape: Ac
     The cursor is the last hash, as in the reference; the page continues after the position of that account, so that no
     account is skipped.
     """
-    limit = DEFAULT_PAGE if params.limit is None else params.limit
     condition, values = "a.owner = ? AND NOT a.spent", [params.owner]
     filters = params.filters or []
     if len(filters) > _MOST_FILTERS:
@@ -79,10 +77,10 @@ def get_accounts_by_owner(snapshot: Snapshot, params: AccountsByOwner, shape: Ac
         condition += " AND (a.leaf_index, a.hash) > (?, ?)"
         extra += _place_of(snapshot, params.cursor)
     order = "ORDER BY a.leaf_index, a.hash LIMIT ?"
-    rows = select_accounts(snapshot, f"{condition} {order}", [*values, *extra, limit])
+    rows = select_accounts(snapshot, f"{condition} {order}", [*values, *extra, params.size])
     cut = params.data_slice
     part = None if cut is None else slice(cut.offset, cut.offset + cut.length)
-    return snapshot.answer(page(rows, limit, lambda row: shape(row, part), lambda row: row.hash))
+    return snapshot.answer(page(rows, params.size, lambda row: shape(row, part), lambda row: row.hash))
 
 
 def _place_of(snapshot: Snapshot, cursor: Base58) -> tuple[int, bytes]:

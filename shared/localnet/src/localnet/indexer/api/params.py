@@ -38,6 +38,18 @@ class _Params(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen
     """Base of parameter objects."""
 
 
+class Page(_Params, frozen=True, kw_only=True):
+    """A page of all entries, and the base of pages of some of them."""
+
+    cursor: Base58 | None = None
+    limit: PageLimit | None = None
+
+    @property
+    def size(self) -> int:
+        """Maximum number of entries."""
+        return LARGEST_PAGE if self.limit is None else self.limit
+
+
 class AccountOrAddress(_Params, frozen=True):
     """One account, by address or by hash."""
 
@@ -84,63 +96,44 @@ class DataSlice(_Params, frozen=True):
     length: Annotated[int, msgspec.Meta(ge=0)]
 
 
-class AccountsByOwner(_Params, frozen=True):
+class AccountsByOwner(Page, frozen=True):
     """A page of an owner's accounts."""
 
     owner: Hash
     filters: list[Filter] | None = None
     data_slice: DataSlice | None = None
-    cursor: Base58 | None = None
-    limit: PageLimit | None = None
 
 
-class AddressPage(_Params, frozen=True):
+class AddressPage(Page, frozen=True):
     """A page of what belongs to an address."""
 
     address: Hash
-    cursor: Base58 | None = None
-    limit: PageLimit | None = None
 
 
-class OwnerPage(_Params, frozen=True):
+class OwnerPage(Page, frozen=True):
     """A page of an owner's entries."""
 
     owner: Hash
-    cursor: Base58 | None = None
-    limit: PageLimit | None = None
 
 
-class TokensByOwner(_Params, frozen=True):
+class TokensByOwner(Page, frozen=True):
     """A page of an owner's tokens, of one mint or of all."""
 
     owner: Hash
     mint: Hash | None = None
-    cursor: Base58 | None = None
-    limit: PageLimit | None = None
 
 
-class TokensByDelegate(_Params, frozen=True):
+class TokensByDelegate(Page, frozen=True):
     """A page of the tokens that a delegate may move."""
 
     delegate: Hash
     mint: Hash | None = None
-    cursor: Base58 | None = None
-    limit: PageLimit | None = None
 
 
-class TokenHolders(_Params, frozen=True):
+class TokenHolders(Page, frozen=True):
     """A page of the holders of a mint."""
 
     mint: Hash
-    cursor: Base58 | None = None
-    limit: PageLimit | None = None
-
-
-class Page(_Params, frozen=True):
-    """A page of all entries."""
-
-    cursor: Base58 | None = None
-    limit: PageLimit | None = None
 
 
 class TransactionName(_Params, frozen=True):

@@ -14,8 +14,6 @@ from localnet.indexer.programs import TreeType
 
 Json = dict[str, Any]
 
-DEFAULT_PAGE = 1000
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:

@@ -12,7 +12,6 @@ from localnet.indexer.api.params import AddressPage, Base58, HashOnly, OwnerPage
 from localnet.indexer.api.shapes import (
     ACCOUNT_COLUMNS,
     ACCOUNT_TABLES,
-    DEFAULT_PAGE,
     AccountRow,
     Json,
     Snapshot,
@@ -45,36 +44,33 @@ def get_signatures_for_account(snapshot: Snapshot, params: HashOnly) -> Json:
 
 def get_signatures_for_key(snapshot: Snapshot, kind: LinkKind, key: bytes, params: AddressPage | OwnerPage) -> Json:
     """Answer getCompressionSignaturesForAddress, ForOwner and ForTokenOwner: newest first."""
-    limit = DEFAULT_PAGE if params.limit is None else params.limit
     condition, values = _after(params.cursor)
     rows = snapshot.connection.execute(
         f"SELECT signature, slot, time FROM key_links WHERE kind = ? AND key = ? {condition}"  # noqa: S608
         " ORDER BY slot DESC, signature DESC LIMIT ?",
-        (int(kind), key, *values, limit),
+        (int(kind), key, *values, params.size),
     ).fetchall()
-    return snapshot.answer(page(rows, limit, _item, _cursor))
+    return snapshot.answer(page(rows, params.size, _item, _cursor))
 
 
 def get_latest_compression_signatures(snapshot: Snapshot, params: Page) -> Json:
     """Answer getLatestCompressionSignatures."""
-    limit = DEFAULT_PAGE if params.limit is None else params.limit
-    rows = [row[:3] for row in _latest(snapshot, params, limit, "AND compression AND error IS NULL")]
-    return snapshot.answer(page(rows, limit, _item, _cursor))
+    rows = [row[:3] for row in _latest(snapshot, params, "AND compression AND error IS NULL")]
+    return snapshot.answer(page(rows, params.size, _item, _cursor))
 
 
 def get_latest_signatures(snapshot: Snapshot, params: Page) -> Json:
     """Answer getLatestNonVotingSignatures, with failed transactions; its answer has no cursor."""
-    limit = DEFAULT_PAGE if params.limit is None else params.limit
-    rows = _latest(snapshot, params, limit, "")
+    rows = _latest(snapshot, params, "")
     return snapshot.answer({"items": [_item(row[:3]) | {"error": row[3]} for row in rows]})
 
 
-def _latest(snapshot: Snapshot, params: Page, limit: int, kind: str) -> list[Any]:
+def _latest(snapshot: Snapshot, params: Page, kind: str) -> list[Any]:
     condition, values = _after(params.cursor)
     return snapshot.connection.execute(
         f"SELECT signature, slot, time, error FROM transactions WHERE 1 {kind} {condition}"  # noqa: S608
         " ORDER BY slot DESC, signature DESC LIMIT ?",
-        (*values, limit),
+        (*values, params.size),
     ).fetchall()
 
 

@@ -11,7 +11,6 @@ from localnet.indexer.api.params import AccountOrAddress, Base58, TokenHolders, 
 from localnet.indexer.api.shapes import (
     ACCOUNT_COLUMNS,
     ACCOUNT_TABLES,
-    DEFAULT_PAGE,
     AccountRow,
     AccountShape,
     Json,
@@ -32,7 +31,6 @@ def token_account(row: AccountRow, shape: AccountShape) -> Json:
 
 def get_token_accounts(snapshot: Snapshot, params: TokensByOwner | TokensByDelegate, shape: AccountShape) -> Json:
     """Answer getCompressedTokenAccountsByOwner and ByDelegate, and their newer forms: ordered by mint, then hash."""
-    limit = DEFAULT_PAGE if params.limit is None else params.limit
     column, key = ("owner", params.owner) if isinstance(params, TokensByOwner) else ("delegate", params.delegate)
     condition, values = f"k.{column} = ?", [bytes(key)]
     if params.mint is not None:
@@ -45,16 +43,15 @@ def get_token_accounts(snapshot: Snapshot, params: TokensByOwner | TokensByDeleg
         f"SELECT {ACCOUNT_COLUMNS}, k.mint FROM {ACCOUNT_TABLES} JOIN tokens k ON k.account = a.id"  # noqa: S608
         f" WHERE {condition} ORDER BY k.mint, k.hash LIMIT ?"
     )
-    found = snapshot.connection.execute(statement, (*values, limit)).fetchall()
+    found = snapshot.connection.execute(statement, (*values, params.size)).fetchall()
     rows = [(account_row(row[:-1]), row[-1]) for row in found]
     return snapshot.answer(
-        page(rows, limit, lambda pair: token_account(pair[0], shape), lambda pair: pair[1] + pair[0].hash)
+        page(rows, params.size, lambda pair: token_account(pair[0], shape), lambda pair: pair[1] + pair[0].hash)
     )
 
 
 def get_token_balances(snapshot: Snapshot, params: TokensByOwner) -> tuple[list[Json], str | None]:
     """Return the balances of an owner by mint, and the cursor of the next page."""
-    limit = DEFAULT_PAGE if params.limit is None else params.limit
     condition, values = "owner = ?", [bytes(params.owner)]
     if params.mint is not None:
         condition += " AND mint = ?"
@@ -63,9 +60,9 @@ def get_token_balances(snapshot: Snapshot, params: TokensByOwner) -> tuple[list[
         condition += " AND mint > ?"
         values += _split_cursor(params.cursor, HASH_BYTES)
     rows = snapshot.connection.execute(f"SELECT mint, amount FROM tokens WHERE {condition}", values)  # noqa: S608
-    sums = sorted(_sums(rows).items())[:limit]
+    sums = sorted(_sums(rows).items())[: params.size]
     items = [{"mint": encode(mint), "balance": balance} for mint, balance in sums]
-    return items, encode(sums[-1][0]) if sums and len(sums) == limit else None
+    return items, encode(sums[-1][0]) if sums and len(sums) == params.size else None
 
 
 def get_token_balances_v1(snapshot: Snapshot, params: TokensByOwner) -> Json:
@@ -97,7 +94,6 @@ def get_token_balance(snapshot: Snapshot, params: AccountOrAddress) -> Json:
 
 def get_token_holders(snapshot: Snapshot, params: TokenHolders) -> Json:
     """Answer getCompressedMintTokenHolders: largest first."""
-    limit = DEFAULT_PAGE if params.limit is None else params.limit
     rows = snapshot.connection.execute("SELECT owner, amount FROM tokens WHERE mint = ?", (params.mint,))
     holders = sorted(((-balance, owner) for owner, balance in _sums(rows).items()))
     if params.cursor is not None:
@@ -106,8 +102,8 @@ def get_token_holders(snapshot: Snapshot, params: TokenHolders) -> Json:
         holders = [holder for holder in holders if holder > after]
     return snapshot.answer(
         page(
-            holders[:limit],
-            limit,
+            holders[: params.size],
+            params.size,
             lambda holder: {"owner": encode(holder[1]), "balance": -holder[0]},
             lambda holder: (-holder[0]).to_bytes(_AMOUNT_BYTES, "little") + holder[1],
         )
