@@ -98,10 +98,10 @@ def decode_protocol_config(data: bytes) -> ProtocolConfigAccount:
 def decode_forester(data: bytes) -> ForesterAccount:
     """Decode a ForesterPda."""
     fields = decode_account("ForesterPda", data)
-    names = ("authority", "fee", "active_weight", "pending_weight", "current_epoch", "last_registered_epoch")
-    epochs = {name: getattr(fields, name) for name in names[-2:]}
+    account = ForesterAccount(*(getattr(fields, name) for name in ForesterAccount.__dataclass_fields__))
+    epochs = {"current_epoch": account.current_epoch, "last_registered_epoch": account.last_registered_epoch}
     bounds.check_all("forester account", bounds.LARGEST_COUNT, **epochs)
-    return ForesterAccount(*(getattr(fields, name) for name in names))
+    return account
 
 
 def decode_epoch(data: bytes) -> EpochAccount:
@@ -126,18 +126,11 @@ def decode_forester_epoch(data: bytes) -> ForesterEpochAccount:
     if fields.total_epoch_weight is not None:
         parts = fields.forester_index + fields.weight
         bounds.check(_REGISTRATION, "forester_index + weight", parts, fields.total_epoch_weight)
+    names = ForesterEpochAccount.__dataclass_fields__.keys() - {"active_phase_start", "config"}
     return ForesterEpochAccount(
-        authority=fields.authority,
-        fee=fields.fee,
-        epoch=fields.epoch,
-        weight=fields.weight,
-        work_counter=fields.work_counter,
-        has_reported_work=fields.has_reported_work,
-        forester_index=fields.forester_index,
+        **{name: getattr(fields, name) for name in names},
         active_phase_start=fields.epoch_active_phase_start_slot,
-        total_epoch_weight=fields.total_epoch_weight,
         config=_config(_REGISTRATION, fields.protocol_config),
-        finalize_counter=fields.finalize_counter,
     )
 
 
