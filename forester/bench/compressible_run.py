@@ -201,7 +201,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Report:
         node = urlsplit(network.net.environment["WS_RPC_URL"])
         proxy, connections = FaultProxy(), await stack.enter_async_context(TcpValve(node.port or 0))
         members = [Member(number, 1, folder / f"forester-{number}") for number in range(2)]
-        await admit(network.rpc, network.net.call, network.net.keys["authority"], members)
+        admit(network.net, members)
         environment = dict(network.net.environment) | {
             "RPC_URL": await stack.enter_async_context(proxy.before(network.net.url)),
             "WS_RPC_URL": f"ws://127.0.0.1:{connections.port}",

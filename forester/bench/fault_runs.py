@@ -160,10 +160,15 @@ def _most_within(times: list[float], span_s: float) -> int:
 
 @asynccontextmanager
 async def staged(
-    options: argparse.Namespace, folder: Path, ledger: Ledger, settings: Mapping[str, str] = MappingProxyType({})
+    folder: Path,
+    ledger: Ledger,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    *,
+    slot_ms: float,
+    first_slot: int = FIRST_SLOT,
 ) -> AsyncIterator[Stage]:
     """Run a network with fault-injecting proxies, and a forester, with further variables as its settings."""
-    words = ("--slot-ms", str(options.slot_ms), "--first-slot", str(FIRST_SLOT))
+    words = ("--slot-ms", str(slot_ms), "--first-slot", str(first_slot))
     async with running_network(*words) as network, AsyncExitStack() as stack:
         proxies = {name: FaultProxy() for name in ("rpc", "indexer", "prover")}
         variables = network.net.environment | dict(settings)
@@ -172,7 +177,7 @@ async def staged(
             variables[variable] = await stack.enter_async_context(proxy.before(variables[variable]))
         variables["PROVER_URL"] = await stack.enter_async_context(ledger.before(variables["PROVER_URL"], 1))
         stage = Stage(network, Member(1, 1, folder), proxies, HostClock(folder))
-        await admit(network.rpc, network.net.call, network.net.keys["authority"], [stage.member])
+        admit(network.net, [stage.member])
         stage.member.start(variables | stage.host.environment())
         try:
             yield stage
@@ -187,7 +192,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Report:
     """Run the cases that are asked for."""
     cases = [case for case in CASES if not options.only or any(part in case.name for part in options.only)]
     ledger = Ledger()
-    async with staged(options, folder, ledger) as stage:
+    async with staged(folder, ledger, slot_ms=options.slot_ms) as stage:
         report = await FaultRun(stage, ledger, options).report(cases)
         status = await asyncio.to_thread(stage.member.stop)
     report.require("the forester ends with status 0", status == 0, status)

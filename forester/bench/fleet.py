@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
+import base64
 import contextlib
 import json
 import math
 import os
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from solders.instruction import AccountMeta, Instruction
+from localnet_process import Localnet
 from solders.keypair import Keypair
-from solders.message import Message
-from solders.pubkey import Pubkey
-from solders.transaction import VersionedTransaction
 
 from forester.chain.programs import addresses as known
-from forester.chain.rpc_client import RpcClient
 
-START_DEADLINE_S = 120.0
 STOP_DEADLINE_S = 60.0
 _LAMPORTS = 100 * 10**9
-_REGISTER_FORESTER = bytes.fromhex("3e2ff06754c8e249")
-_UPDATE_FORESTER = bytes.fromhex("f6b31eefab2739ab")
-_NO_FEE = bytes(8)
-_COUNTED = b"\x01"
+_NO_FEE = 0
+_AUTHORITY_AT = 8
+"""Where a forester's account has its authority; the fee and the weight follow.
+
+Source: forester/docs/reference/accounts.md, "Registry accounts".
+"""
 _BY_MINUTE = ("samples", "spending")
 
 Link = tuple[str, bytes, bytes]
@@ -173,48 +171,13 @@ def moment(line: Mapping[str, Any]) -> float:
     return datetime.fromisoformat(line["timestamp"]).timestamp()
 
 
-async def admit(rpc: RpcClient, call: Any, authority: Keypair, members: list[Member]) -> None:
-    """Register foresters by the protocol's authority; their accounts are handed to the payer keys."""
+def admit(net: Localnet, members: Iterable[Member]) -> None:
+    """Register foresters: their accounts are those of the network's own forester, with other authority and weight."""
+    own = known.forester_address(net.keys["forester"].pubkey())
+    account = net.call("getAccountInfo", str(own), {"encoding": "base64"})["value"]
     for member in members:
-        derivation, payer = member.derivation.pubkey(), member.payer.pubkey()
-        account = known.forester_address(derivation)
-        call("localnet_setAccount", str(payer), {"lamports": _LAMPORTS, "owner": str(known.SYSTEM), "data": ""})
-        weight = member.weight.to_bytes(8, "little")
-        bump = bytes([known.CPI_AUTHORITY_BUMP])
-        admitted = Instruction(
-            known.REGISTRY,
-            _REGISTER_FORESTER + bump + bytes(derivation) + _NO_FEE + _COUNTED + weight,
-            [
-                AccountMeta(authority.pubkey(), is_signer=True, is_writable=True),
-                AccountMeta(authority.pubkey(), is_signer=True, is_writable=False),
-                AccountMeta(known.PROTOCOL_CONFIG, is_signer=False, is_writable=False),
-                AccountMeta(account, is_signer=False, is_writable=True),
-                AccountMeta(known.SYSTEM, is_signer=False, is_writable=False),
-            ],
-        )
-        handed = Instruction(
-            known.REGISTRY,
-            _UPDATE_FORESTER + b"\x00",
-            [
-                AccountMeta(derivation, is_signer=True, is_writable=False),
-                AccountMeta(account, is_signer=False, is_writable=True),
-                AccountMeta(payer, is_signer=True, is_writable=False),
-            ],
-        )
-        await _send(rpc, authority, [admitted, handed], member)
-        await _exists(rpc, call, account)
-
-
-async def _send(rpc: RpcClient, payer: Keypair, work: list[Instruction], member: Member) -> None:
-    latest = await rpc.latest_blockhash()
-    message = Message.new_with_blockhash(work, payer.pubkey(), latest.hash)
-    await rpc.send_transaction(bytes(VersionedTransaction(message, [payer, member.derivation, member.payer])))
-
-
-async def _exists(rpc: RpcClient, call: Any, address: Pubkey) -> None:
-    ends = time.monotonic() + START_DEADLINE_S
-    while (await rpc.accounts([address]))[0] is None:
-        if time.monotonic() > ends:
-            raise TimeoutError(f"{address} was not made")
-        call("localnet_advance", 1)
-        await asyncio.sleep(0.05)
+        payer, data = member.payer.pubkey(), bytearray(base64.b64decode(account["data"][0]))
+        struct.pack_into("<32sQQ", data, _AUTHORITY_AT, bytes(payer), _NO_FEE, member.weight)
+        registered = account | {"data": base64.b64encode(data).decode()}
+        net.call("localnet_setAccount", str(known.forester_address(member.derivation.pubkey())), registered)
+        net.call("localnet_setAccount", str(payer), {"lamports": _LAMPORTS, "owner": str(known.SYSTEM), "data": ""})

@@ -195,7 +195,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Report:
     first_slot = str(FIRST_EPOCH * EPOCH_SLOTS - 10)
     async with running_network("--first-slot", first_slot, phases=PHASES) as network:
         day = Day(options, network, Member(1, 1, folder), epochs)
-        await admit(network.rpc, network.net.call, network.net.keys["authority"], [day.member])
+        admit(network.net, [day.member])
         day.member.start(network.net.environment | {"API_SERVER_PORT": "0"})
         try:
             state = await day.live()

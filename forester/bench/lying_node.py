@@ -215,7 +215,7 @@ class LyingRun:
 async def run(options: argparse.Namespace, folder: Path) -> Report:
     """Run all lies."""
     spending = {"ENABLE_PRIORITY_FEES": "true", "SPENDING_BUDGET_SOL_PER_HOUR": f"{options.budget:.9f}"}
-    async with staged(options, folder, Ledger(), spending) as stage:
+    async with staged(folder, Ledger(), spending, slot_ms=options.slot_ms) as stage:
         return await LyingRun(stage, options).report()
 
 

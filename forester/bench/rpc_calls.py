@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 from fault_proxy import FaultProxy
-from fleet import Member, admit
-from network import Network, running_network
+from fault_runs import staged
+from network import Network
+from proof_ledger import Ledger
 
 SLOT_MS = 400
 LIGHT_SLOT_S = 10 * SLOT_MS / 1000
@@ -24,25 +24,12 @@ Proxies = dict[str, FaultProxy]
 
 async def count_calls(seconds: float, folder: Path) -> list[dict[str, Any]]:
     """Return the rates of an idle and of a busy forester, ``seconds`` each, in the active phase of one epoch."""
-    async with (
-        running_network("--slot-ms", str(SLOT_MS), "--first-slot", str(FIRST)) as network,
-        AsyncExitStack() as stack,
-    ):
-        proxies = {name: FaultProxy() for name in ("rpc", "indexer", "prover")}
-        variables = {name: value for name, value in network.net.environment.items() if name != "WS_RPC_URL"}
-        for name, proxy in proxies.items():
-            variable = f"{name.upper()}_URL"
-            variables[variable] = await stack.enter_async_context(proxy.before(variables[variable]))
-        member = Member(1, 1, folder)
-        await admit(network.rpc, network.net.call, network.net.keys["authority"], [member])
-        member.start(variables)
-        try:
-            await _active(network, proxies)
-            idle = await _rates("idle", network, proxies, seconds)
-            await network.seed(SEED)
-            return [idle, await _rates("busy", network, proxies, seconds)]
-        finally:
-            await asyncio.to_thread(member.stop)
+    async with staged(folder, Ledger(), {"WS_RPC_URL": ""}, slot_ms=SLOT_MS, first_slot=FIRST) as stage:
+        network, proxies = stage.network, stage.proxies
+        await _active(network, proxies)
+        idle = await _rates("idle", network, proxies, seconds)
+        await network.seed(SEED)
+        return [idle, await _rates("busy", network, proxies, seconds)]
 
 
 async def _active(network: Network, proxies: Proxies) -> None:

@@ -195,7 +195,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Report:
             environments[member.number] = network.net.environment | {"PROVER_URL": url}
         state_of_run = Run(options, network, members, random.Random(options.seed), environments)
         try:
-            await admit(network.rpc, network.net.call, network.net.keys["authority"], members)
+            admit(network.net, members)
             state = await state_of_run.run_epochs(epochs)
             different = await network.differing_roots()
         finally:

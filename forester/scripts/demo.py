@@ -89,7 +89,7 @@ async def demo(folder: Path, report: Report) -> None:
                 if network.refused:
                     raise DemoFailed("the network refused the traffic")
             before, member = await trees_of(network), Member(1, 1, folder)
-            await admit(network.rpc, network.net.call, network.net.keys["authority"], [member])
+            admit(network.net, [member])
             with step("forester: registration, proofs, transactions"):
                 after = await forest(network, member)
     report.tables |= {"trees before": [*before], "trees after": [*after]}

@@ -105,8 +105,7 @@ async def share_an_epoch(net: Localnet, folder: Path) -> None:
     patch = {"offset": LENGTHS_AT, "data": base64.b64encode(lengths).decode()}
     await asyncio.to_thread(net.call, "localnet_patchAccount", str(PROTOCOL_CONFIG), patch)
     other = Member(2, 1, folder)
-    async with RpcPool([net.url]) as pool:
-        await admit(RpcClient(pool), net.call, net.keys["authority"], [other])
+    await asyncio.to_thread(admit, net, [other])
     epoch = -(-2 * RENT_EPOCH_SLOTS // ACTIVE) + 1
     await asyncio.to_thread(net.call, "localnet_warp", epoch * ACTIVE + 1)
     payer = other.payer.pubkey()
