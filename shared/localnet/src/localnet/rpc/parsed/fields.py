@@ -63,6 +63,17 @@ def address_or_none(cursor: Reader) -> str | None:
     return base58.encode(raw) if any(raw) else None
 
 
+def fixed_bytes(count: int) -> Read:
+    """Read a number of bytes as base64."""
+    return lambda cursor: base64.b64encode(cursor.take(count)).decode()
+
+
+def key_or_none(cursor: Reader) -> str | None:
+    """Read 32 bytes as base64; zero bytes are none."""
+    raw = cursor.take(32)
+    return base64.b64encode(raw).decode() if any(raw) else None
+
+
 def optional(read: Read) -> Read:
     """Read a value behind a byte that is 1; 0 is none."""
     return lambda cursor: cursor.option(lambda: read(cursor))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from localnet.borsh import MalformedData, Reader
@@ -50,6 +51,9 @@ class Spec:
         if self.finish is not None:
             info = self.finish(info, accounts, cursor)
         return {"type": self.kind, "info": info} if info else {"type": self.kind}
+
+
+exact_spec = partial(Spec, exact=True)
 
 
 def signers(accounts: Sequence[str], names: tuple[str, str]) -> Json:

@@ -1,30 +1,21 @@
 """Instructions for confidential transfers of Token-2022 (shared/localnet/docs/parsed.md, "Confidential transfers")."""
 
-import base64
 from collections.abc import Callable, Sequence
 
 from localnet.borsh import MalformedData, Reader
 from localnet.rpc.parsed.fields import (
     Field,
-    Read,
     address_or_none,
     boolean,
+    fixed_bytes,
+    key_or_none,
     u8,
     u64,
 )
-from localnet.rpc.parsed.specs import Json, Spec, authority, signers
+from localnet.rpc.parsed.specs import Json, Spec, authority, exact_spec, signers
 
 _OWNER, _WITHDRAW = authority("owner"), authority("withdrawWithheldAuthority")
 Finish = Callable[[Json, Sequence[str], Reader], Json]
-
-
-def _bytes(count: int) -> Read:
-    return lambda cursor: base64.b64encode(cursor.take(count)).decode()
-
-
-def _key_or_none(cursor: Reader) -> str | None:
-    raw = cursor.take(32)
-    return base64.b64encode(raw).decode() if any(raw) else None
 
 
 def _i8(cursor: Reader) -> int:
@@ -36,7 +27,7 @@ def _ciphertexts(cursor: Reader) -> None:
     cursor.take(2 * 64)
 
 
-_KEY, _BALANCE = _bytes(32), _bytes(36)
+_KEY, _BALANCE = fixed_bytes(32), fixed_bytes(36)
 _OFFSET: Field = ("proofInstructionOffset", _i8)
 
 
@@ -110,96 +101,76 @@ _AVAILABLE: Field = ("newDecryptableAvailableBalance", _BALANCE)
 _SOURCE_AVAILABLE: Field = ("newSourceDecryptableAvailableBalance", _BALANCE)
 _SUPPLY: Field = ("newDecryptableSupply", _BALANCE)
 _AMOUNT: tuple[Field, ...] = (("amount", u64), ("decimals", u8))
-_MINT_SETTINGS: tuple[Field, ...] = (("autoApproveNewAccounts", boolean), ("auditorElGamalPubkey", _key_or_none))
+_MINT_SETTINGS: tuple[Field, ...] = (("autoApproveNewAccounts", boolean), ("auditorElGamalPubkey", key_or_none))
 _TRANSFER = ("source", "mint", "destination")
 
 CONFIDENTIAL_TRANSFER = {
-    0: Spec(
-        "initializeConfidentialTransferMint",
-        ("mint",),
-        (("authority?", address_or_none), *_MINT_SETTINGS),
-        exact=True,
-    ),
-    1: Spec(
-        "updateConfidentialTransferMint", ("mint", "confidentialTransferMintAuthority"), _MINT_SETTINGS, exact=True
-    ),
-    2: Spec(
+    0: exact_spec("initializeConfidentialTransferMint", ("mint",), (("authority?", address_or_none), *_MINT_SETTINGS)),
+    1: exact_spec("updateConfidentialTransferMint", ("mint", "confidentialTransferMintAuthority"), _MINT_SETTINGS),
+    2: exact_spec(
         "configureConfidentialTransferAccount",
         ("account", "mint"),
         (("decryptableZeroBalance", _BALANCE), ("maximumPendingBalanceCreditCounter", u64), _OFFSET),
         minimum=4,
-        exact=True,
         finish=_one_proof(2, _OWNER),
     ),
     3: Spec("approveConfidentialTransferAccount", ("account", "mint", "confidentialTransferAuditorAuthority")),
-    4: Spec(
-        "emptyConfidentialTransferAccount",
-        ("account",),
-        (_OFFSET,),
-        minimum=3,
-        exact=True,
-        finish=_one_proof(1, _OWNER),
+    4: exact_spec(
+        "emptyConfidentialTransferAccount", ("account",), (_OFFSET,), minimum=3, finish=_one_proof(1, _OWNER)
     ),
-    5: Spec("depositConfidentialTransfer", ("account", "mint"), _AMOUNT, _OWNER, exact=True),
-    6: Spec(
+    5: exact_spec("depositConfidentialTransfer", ("account", "mint"), _AMOUNT, _OWNER),
+    6: exact_spec(
         "withdrawConfidentialTransfer",
         ("account", "mint"),
         (*_AMOUNT, _AVAILABLE, *_offsets("equality", "range")),
         minimum=4,
-        exact=True,
         finish=_proofs(2, ("equality", "range")),
     ),
-    7: Spec(
+    7: exact_spec(
         "confidentialTransfer",
         _TRANSFER,
         (_SOURCE_AVAILABLE, _HIDDEN, *_offsets(*_THREE)),
         minimum=4,
-        exact=True,
         finish=_proofs(3, _THREE),
     ),
-    8: Spec(
+    8: exact_spec(
         "applyPendingConfidentialTransferBalance",
         ("account",),
         (("expectedPendingBalanceCreditCounter", u64), _AVAILABLE),
         _OWNER,
-        exact=True,
     ),
     9: _owned("enableConfidentialTransferConfidentialCredits"),
     10: _owned("disableConfidentialTransferConfidentialCredits"),
     11: _owned("enableConfidentialTransferNonConfidentialCredits"),
     12: _owned("disableConfidentialTransferNonConfidentialCredits"),
-    13: Spec(
+    13: exact_spec(
         "confidentialTransferWithFee",
         _TRANSFER,
         (_SOURCE_AVAILABLE, _HIDDEN, *_offsets(*_FIVE_AS_STORED)),
         minimum=4,
-        exact=True,
         finish=_proofs(3, _FIVE),
     ),
     14: Spec("configureConfidentialAccountWithRegistry", ("account", "mint", "registry")),
 }
 
 CONFIDENTIAL_FEE = {
-    0: Spec(
+    0: exact_spec(
         "initializeConfidentialTransferFeeConfig",
         ("mint",),
         (("authority?", address_or_none), ("withdrawWithheldAuthorityElGamalPubkey", _KEY)),
-        exact=True,
     ),
-    1: Spec(
+    1: exact_spec(
         "withdrawWithheldConfidentialTransferTokensFromMint",
         ("mint", "feeRecipient"),
         (_OFFSET, _AVAILABLE),
         minimum=4,
-        exact=True,
         finish=_one_proof(2, _WITHDRAW),
     ),
-    2: Spec(
+    2: exact_spec(
         "withdrawWithheldConfidentialTransferTokensFromAccounts",
         ("mint", "feeRecipient"),
         (("sources", u8), _OFFSET, _AVAILABLE),
         minimum=4,
-        exact=True,
         finish=_from_accounts,
     ),
     3: Spec("harvestWithheldConfidentialTransferTokensToMint", ("mint",), rest="sourceAccounts"),
@@ -208,45 +179,40 @@ CONFIDENTIAL_FEE = {
 }
 
 CONFIDENTIAL_MINT_BURN = {
-    0: Spec(
+    0: exact_spec(
         "initializeConfidentialMintBurnMint",
         ("mint",),
         (("supplyElGamalPubkey", _KEY), ("decryptableSupply", _BALANCE)),
-        exact=True,
     ),
-    1: Spec(
+    1: exact_spec(
         "rotateConfidentialMintBurnSupplyElGamalPubkey",
         ("mint",),
         (("newSupplyElGamalPubkey", _KEY), _OFFSET),
         minimum=3,
-        exact=True,
         finish=_rotated,
     ),
-    2: Spec("updateConfidentialMintBurnDecryptableSupply", ("mint",), (_SUPPLY,), _OWNER, exact=True),
-    3: Spec(
+    2: exact_spec("updateConfidentialMintBurnDecryptableSupply", ("mint",), (_SUPPLY,), _OWNER),
+    3: exact_spec(
         "confidentialMint",
         ("destination", "mint"),
         (_SUPPLY, _HIDDEN, *_offsets(*_THREE)),
         minimum=3,
-        exact=True,
         finish=_proofs(2, _THREE),
     ),
-    4: Spec(
+    4: exact_spec(
         "confidentialBurn",
         ("destination", "mint"),
         (_AVAILABLE, _HIDDEN, *_offsets(*_THREE)),
         minimum=3,
-        exact=True,
         finish=_proofs(2, _THREE),
     ),
     5: _owned("applyPendingBurn", "mint"),
 }
 
-PERMISSIONED_CONFIDENTIAL_BURN = Spec(
+PERMISSIONED_CONFIDENTIAL_BURN = exact_spec(
     "permissionedConfidentialBurn",
     ("account", "mint"),
     (_AVAILABLE, _HIDDEN, *_offsets(*_THREE)),
     minimum=4,
-    exact=True,
     finish=_proofs(2, _THREE, authority("authority"), "permissionedBurnAuthority"),
 )

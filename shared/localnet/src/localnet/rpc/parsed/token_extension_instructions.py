@@ -20,7 +20,7 @@ from localnet.rpc.parsed.fields import (
     u64,
     u64_text,
 )
-from localnet.rpc.parsed.specs import Json, Spec, authority
+from localnet.rpc.parsed.specs import Json, Spec, authority, exact_spec, signers
 from localnet.rpc.parsed.token_confidential_instructions import (
     CONFIDENTIAL_FEE,
     CONFIDENTIAL_MINT_BURN,
@@ -45,16 +45,21 @@ def _with_fee(info: Json, _accounts: Sequence[str], _cursor: Reader) -> Json:
     return info | amounts
 
 
+def _from_accounts(info: Json, accounts: Sequence[str], _cursor: Reader) -> Json:
+    sources = info.pop("sources")
+    if len(accounts) < 3 + sources:
+        raise MalformedData
+    split = len(accounts) - sources
+    return info | {"sourceAccounts": list(accounts[split:])} | signers(accounts[2:split], _WITHDRAW)
+
+
 def _pointer(kind: str, member: str) -> dict[int, Spec]:
     """Return the instructions of an extension that points to an account."""
     return {
-        0: Spec(
-            f"initialize{kind}",
-            ("mint",),
-            (("authority?", address_or_none), (f"{member}?", address_or_none)),
-            exact=True,
+        0: exact_spec(
+            f"initialize{kind}", ("mint",), (("authority?", address_or_none), (f"{member}?", address_or_none))
         ),
-        1: Spec(f"update{kind}", ("mint",), ((f"{member}?", address_or_none),), _AUTHORITY, exact=True),
+        1: exact_spec(f"update{kind}", ("mint",), ((f"{member}?", address_or_none),), _AUTHORITY),
     }
 
 
@@ -85,7 +90,12 @@ BY_EXTENSION: dict[int, dict[int, Spec]] = {
             finish=_with_fee,
         ),
         2: Spec("withdrawWithheldTokensFromMint", ("mint", "feeRecipient"), (), _WITHDRAW),
-        3: Spec("withdrawWithheldTokensFromAccounts", ("mint", "feeRecipient")),
+        3: Spec(
+            "withdrawWithheldTokensFromAccounts",
+            ("mint", "feeRecipient"),
+            (("sources", u8),),
+            finish=_from_accounts,
+        ),
         4: Spec("harvestWithheldTokensToMint", ("mint",), rest="sourceAccounts"),
         # Nodes write this second name so.
         5: Spec(
@@ -97,34 +107,22 @@ BY_EXTENSION: dict[int, dict[int, Spec]] = {
     },
     27: CONFIDENTIAL_TRANSFER,
     28: {
-        0: Spec("initializeDefaultAccountState", ("mint",), _STATE, exact=True),
-        1: Spec("updateDefaultAccountState", ("mint",), _STATE, authority("freezeAuthority"), exact=True),
+        0: exact_spec("initializeDefaultAccountState", ("mint",), _STATE),
+        1: exact_spec("updateDefaultAccountState", ("mint",), _STATE, authority("freezeAuthority")),
     },
     30: _switch("RequiredMemoTransfers"),
     33: {
-        0: Spec(
-            "initializeInterestBearingConfig",
-            ("mint",),
-            (("rateAuthority", address_or_none), ("rate", i16)),
-            exact=True,
+        0: exact_spec(
+            "initializeInterestBearingConfig", ("mint",), (("rateAuthority", address_or_none), ("rate", i16))
         ),
-        1: Spec(
-            "updateInterestBearingConfigRate",
-            ("mint",),
-            (("newRate", i16),),
-            authority("rateAuthority"),
-            exact=True,
-        ),
+        1: exact_spec("updateInterestBearingConfigRate", ("mint",), (("newRate", i16),), authority("rateAuthority")),
     },
     34: _switch("CpiGuard"),
     36: {
-        0: Spec(
-            "initializeTransferHook",
-            ("mint",),
-            (("authority?", address_or_none), ("programId?", address_or_none)),
-            exact=True,
+        0: exact_spec(
+            "initializeTransferHook", ("mint",), (("authority?", address_or_none), ("programId?", address_or_none))
         ),
-        1: Spec("updateTransferHook", ("mint",), (("programId?", address_or_none),), _AUTHORITY, exact=True),
+        1: exact_spec("updateTransferHook", ("mint",), (("programId?", address_or_none),), _AUTHORITY),
     },
     37: CONFIDENTIAL_FEE,
     39: _pointer("MetadataPointer", "metadataAddress"),
@@ -132,29 +130,22 @@ BY_EXTENSION: dict[int, dict[int, Spec]] = {
     41: _pointer("GroupMemberPointer", "memberAddress"),
     42: CONFIDENTIAL_MINT_BURN,
     43: {
-        0: Spec(
-            "initializeScaledUiAmountConfig",
-            ("mint",),
-            (("authority", address_or_none), ("multiplier", f64_text)),
-            exact=True,
+        0: exact_spec(
+            "initializeScaledUiAmountConfig", ("mint",), (("authority", address_or_none), ("multiplier", f64_text))
         ),
-        1: Spec(
-            "updateMultiplier",
-            ("mint",),
-            (("newMultiplier", f64_text), ("newMultiplierTimestamp", i64)),
-            _AUTHORITY,
-            exact=True,
+        1: exact_spec(
+            "updateMultiplier", ("mint",), (("newMultiplier", f64_text), ("newMultiplierTimestamp", i64)), _AUTHORITY
         ),
     },
     44: {
-        0: Spec("initializePausableConfig", ("mint",), (("authority", address),), exact=True),
+        0: exact_spec("initializePausableConfig", ("mint",), (("authority", address),)),
         1: Spec("pause", ("mint",), (), _AUTHORITY),
         2: Spec("resume", ("mint",), (), _AUTHORITY),
     },
     46: {
-        0: Spec("initializePermissionedBurnConfig", ("mint",), (("authority", address),), exact=True),
-        1: Spec("permissionedBurn", _BURN, (("amount", u64_text),), _AUTHORITY, exact=True),
-        2: Spec("permissionedBurnChecked", _BURN, (("tokenAmount", checked_amount),), _AUTHORITY, exact=True),
+        0: exact_spec("initializePermissionedBurnConfig", ("mint",), (("authority", address),)),
+        1: exact_spec("permissionedBurn", _BURN, (("amount", u64_text),), _AUTHORITY),
+        2: exact_spec("permissionedBurnChecked", _BURN, (("tokenAmount", checked_amount),), _AUTHORITY),
         3: PERMISSIONED_CONFIDENTIAL_BURN,
     },
 }
@@ -182,40 +173,37 @@ _METADATA = ("metadata", "updateAuthority")
 BY_DISCRIMINATOR = {
     _discriminator(name): spec
     for name, spec in {
-        "spl_token_group_interface:initialize_token_group": Spec(
+        "spl_token_group_interface:initialize_token_group": exact_spec(
             "initializeTokenGroup",
             ("group", "mint", "mintAuthority"),
             (("updateAuthority", address_or_none), ("maxSize", u64)),
-            exact=True,
         ),
-        "spl_token_group_interface:update_group_max_size": Spec(
-            "updateTokenGroupMaxSize", ("group", "updateAuthority"), (("maxSize", u64),), exact=True
+        "spl_token_group_interface:update_group_max_size": exact_spec(
+            "updateTokenGroupMaxSize", ("group", "updateAuthority"), (("maxSize", u64),)
         ),
-        "spl_token_group_interface:update_authority": Spec(
-            "updateTokenGroupAuthority", ("group", "updateAuthority"), (("newAuthority", address_or_none),), exact=True
+        "spl_token_group_interface:update_authority": exact_spec(
+            "updateTokenGroupAuthority", ("group", "updateAuthority"), (("newAuthority", address_or_none),)
         ),
-        "spl_token_group_interface:initialize_member": Spec(
+        "spl_token_group_interface:initialize_member": exact_spec(
             "initializeTokenGroupMember",
             ("member", "memberMint", "memberMintAuthority", "group", "groupUpdateAuthority"),
-            exact=True,
         ),
-        "spl_token_metadata_interface:initialize_account": Spec(
+        "spl_token_metadata_interface:initialize_account": exact_spec(
             "initializeTokenMetadata",
             (*_METADATA, "mint", "mintAuthority"),
             (("name", text(u32)), ("symbol", text(u32)), ("uri", text(u32))),
-            exact=True,
         ),
-        "spl_token_metadata_interface:updating_field": Spec(
-            "updateTokenMetadataField", _METADATA, (("field", _metadata_field), ("value", text(u32))), exact=True
+        "spl_token_metadata_interface:updating_field": exact_spec(
+            "updateTokenMetadataField", _METADATA, (("field", _metadata_field), ("value", text(u32)))
         ),
-        "spl_token_metadata_interface:remove_key_ix": Spec(
-            "removeTokenMetadataKey", _METADATA, (("idempotent", _flag), ("key", text(u32))), exact=True
+        "spl_token_metadata_interface:remove_key_ix": exact_spec(
+            "removeTokenMetadataKey", _METADATA, (("idempotent", _flag), ("key", text(u32)))
         ),
-        "spl_token_metadata_interface:update_the_authority": Spec(
-            "updateTokenMetadataAuthority", _METADATA, (("newAuthority", address_or_none),), exact=True
+        "spl_token_metadata_interface:update_the_authority": exact_spec(
+            "updateTokenMetadataAuthority", _METADATA, (("newAuthority", address_or_none),)
         ),
-        "spl_token_metadata_interface:emitter": Spec(
-            "emitTokenMetadata", ("metadata",), (("start?", optional(u64)), ("end?", optional(u64))), exact=True
+        "spl_token_metadata_interface:emitter": exact_spec(
+            "emitTokenMetadata", ("metadata",), (("start?", optional(u64)), ("end?", optional(u64)))
         ),
     }.items()
 }

@@ -1,6 +1,5 @@
 """Extensions in mints and accounts of Token-2022 (shared/localnet/docs/parsed.md, "Token extensions")."""
 
-import base64
 from typing import Any
 
 from localnet.borsh import MalformedData, Reader
@@ -11,8 +10,10 @@ from localnet.rpc.parsed.fields import (
     address_or_none,
     boolean,
     f64_text,
+    fixed_bytes,
     i16,
     i64,
+    key_or_none,
     members,
     nested,
     one_of,
@@ -26,21 +27,12 @@ from localnet.rpc.parsed.fields import (
 from localnet.rpc.parsed.token_extension_types import ACCOUNT_STATES, EXTENSIONS
 
 
-def _bytes(count: int) -> Any:
-    return lambda cursor: base64.b64encode(cursor.take(count)).decode()
-
-
-def _key_or_none(cursor: Reader) -> str | None:
-    raw = cursor.take(32)
-    return base64.b64encode(raw).decode() if any(raw) else None
-
-
 def _pair(cursor: Reader) -> list[str]:
     read = text(u32)
     return [read(cursor), read(cursor)]
 
 
-_KEY, _CIPHERTEXT, _AMOUNT_CIPHERTEXT = _bytes(32), _bytes(64), _bytes(36)
+_KEY, _CIPHERTEXT, _AMOUNT_CIPHERTEXT = fixed_bytes(32), fixed_bytes(64), fixed_bytes(36)
 _TRANSFER_FEE = nested(("epoch", u64), ("maximumFee", u64), ("transferFeeBasisPoints", u16))
 _STATES: dict[int, tuple[Field, ...]] = {
     1: (
@@ -55,7 +47,7 @@ _STATES: dict[int, tuple[Field, ...]] = {
     4: (
         ("authority", address_or_none),
         ("autoApproveNewAccounts", boolean),
-        ("auditorElgamalPubkey", _key_or_none),
+        ("auditorElgamalPubkey", key_or_none),
     ),
     5: (
         ("approved", boolean),

@@ -13,7 +13,7 @@ from localnet.rpc.parsed.fields import (
     u16,
     u64_text,
 )
-from localnet.rpc.parsed.specs import Json, Spec, authority, signers
+from localnet.rpc.parsed.specs import Json, Spec, authority
 from localnet.rpc.parsed.token_extension_instructions import BY_DISCRIMINATOR, BY_EXTENSION
 from localnet.rpc.parsed.token_extension_types import EXTENSIONS
 
@@ -127,19 +127,7 @@ def token(data: bytes, accounts: Sequence[str]) -> Json:
         spec = _SPECS.get(tag) if extension is None else extension.get(u8(cursor))
     if spec is None:
         raise MalformedData
-    if spec.kind == "withdrawWithheldTokensFromAccounts":
-        return _withdrawn_from_accounts(spec, cursor, accounts)
     return spec.parse(cursor, accounts)
-
-
-def _withdrawn_from_accounts(spec: Spec, cursor: Reader, accounts: Sequence[str]) -> Json:
-    sources = u8(cursor)
-    if len(accounts) < 3 + sources:
-        raise MalformedData
-    split = len(accounts) - sources
-    info = dict(zip(spec.accounts, accounts, strict=False)) | {"sourceAccounts": list(accounts[split:])}
-    info |= signers(accounts[2:split], authority("withdrawWithheldAuthority"))
-    return {"type": spec.kind, "info": info}
 
 
 def _batch(cursor: Reader, accounts: Sequence[str]) -> Json:
