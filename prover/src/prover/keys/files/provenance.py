@@ -7,9 +7,9 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
 
-from msgspec import Struct
+from msgspec import Struct, convert
+from msgspec.json import decode
 from msgspec.structs import asdict
 
 from prover.errors import SettingsInvalid
@@ -21,7 +21,7 @@ RECORD_SUFFIX = ".json"
 _DIGEST_STEP = 2**24
 
 
-class KeyRecord(Struct, frozen=True):
+class KeyRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """A locally made key. ``size`` in bytes and ``sha256`` in hex are those of the key file.
 
     ``development``: its secrets existed in one process. ``seeded``: they are derived from a seed that others may know.
@@ -37,16 +37,6 @@ class KeyRecord(Struct, frozen=True):
     def to_json(self) -> str:
         """Return the record as the text of its file."""
         return json.dumps(asdict(self), indent=2) + "\n"
-
-    @classmethod
-    def from_value(cls, value: Any) -> Self:
-        """Return the record in decoded JSON; raises ValueError."""
-        types = {"name": str, "size": int, "sha256": str, "circuit": str, "development": bool, "seeded": bool}
-        if not isinstance(value, dict) or set(value) != set(types):
-            raise ValueError("not a record of a key")
-        if any(type(value[field]) is not expected for field, expected in types.items()):
-            raise ValueError("not a record of a key")
-        return cls(**value)
 
     def describes(self, path: Path, checkpoint: Callable[[], None] | None = None) -> bool:
         """Return whether a file has the size and the digest of this record."""
@@ -115,7 +105,7 @@ def read_manifest(folder: Path, *, lenient: bool = False) -> dict[str, KeyRecord
     path = folder / MANIFEST
     try:
         value = json.loads(path.read_bytes())
-        records = [KeyRecord.from_value(entry) for entry in value["keys"]]
+        records = convert(value["keys"], list[KeyRecord])
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -135,6 +125,6 @@ def write_manifest(folder: Path, records: Mapping[str, KeyRecord]) -> None:
 
 def _read_record(path: Path) -> KeyRecord | None:
     try:
-        return KeyRecord.from_value(json.loads(path.read_bytes()))
+        return decode(path.read_bytes(), type=KeyRecord)
     except (OSError, ValueError):
         return None
