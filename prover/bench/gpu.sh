@@ -281,10 +281,10 @@ run_profiles() {
 run_sanitizer() {
     local tool
     if ! command -v compute-sanitizer >/dev/null; then
-        echo "gpu.sh: SKIPPED for want of compute-sanitizer: memcheck, racecheck and initcheck" >&2
+        echo "gpu.sh: SKIPPED for want of compute-sanitizer: racecheck, memcheck, initcheck and synccheck" >&2
         return
     fi
-    for tool in racecheck memcheck initcheck; do
+    for tool in racecheck memcheck initcheck synccheck; do
         local checked=(compute-sanitizer --tool "$tool" --error-exitcode 1)
         piece "sanitize_${tool}_kernels.log" "${checked[@]}" "$build/gpu_check" small
         piece "sanitize_${tool}_check.log" \

@@ -205,6 +205,18 @@ static void check_tunings(void) {
     t_gpu_tune("", NULL);
 }
 
+/* The other kernels for sums in G2. */
+static void check_g2_kernels(void) {
+    static const char *const kernels[] = {"g2=1", "g2=2"};
+    for (int i = 0; i < 2; i++) {
+        char message[200] = "";
+        const int tuned = t_gpu_tune(kernels[i], message) == 0;
+        report("tuning", tuned ? kernels[i] : message, 1, tuned);
+        for (int kind = 0; kind < 2; kind++) check_msm(&GROUPS[1], 300, 7, 1, 1, kind);
+    }
+    t_gpu_tune("", NULL);
+}
+
 int main(int argc, char **argv) {
     const int small = argc == 2 && !strcmp(argv[1], "small");
     static const uint32_t shapes[][2] = {{2, 0}, {7, 1}, {11, 0}, {13, 1}, {16, 3}, {0, 0}};
@@ -231,6 +243,7 @@ int main(int argc, char **argv) {
     }
     for (uint32_t log2 = 0; log2 <= (small ? 11 : 19); log2 += small ? 11 : 1) check_ntt(log2, log2 > 15 ? 1 : 1 + log2 % MOST);
     for (uint32_t log2 = 20; log2 <= 24 && !small; log2++) check_large_ntt(log2);
+    check_g2_kernels();
     if (!small) check_tunings();
     return failures != 0;
 }
