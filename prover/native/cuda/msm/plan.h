@@ -1,8 +1,8 @@
 /* cuda/msm/plan.h - sizes of a multi-scalar multiplication on the device; plain numbers, chosen on the host.
  *
- * Scalars are split into signed digits of window_bits bits, -2^(window_bits - 1) .. 2^(window_bits - 1) - 1. Window w belongs to bucket set w mod sets and uses the bases in row w / sets of a table of
- * shifted bases. Without a table there are as many sets as windows, and the only row is the bases. Every choice
- * gives the same sum.
+ * Scalars are split into signed digits of window_bits bits, -2^(window_bits - 1) .. 2^(window_bits - 1) - 1. Window w belongs to bucket
+ * set w mod sets and uses the bases in row w / sets of a table of shifted bases. Without a table there are as many sets as windows,
+ * and the only row is the bases. Every choice gives the same sum.
  *
  * A plan may cover several multiplications with the same bases. Each has its own bucket sets, and all share launches. Only the
  * sort knows which scalars belong to which multiplication; entries refer to bases.
