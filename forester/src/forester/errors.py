@@ -1,6 +1,7 @@
 """All errors of the forester, with their exit codes.
 
-The first sentence of a class is its default message. Messages pass through ``redaction.mask``.
+Keywords of a class, inherited unless it has its own: ``exit_code`` of commands, and ``retryable``. The first sentence
+of a class is its default message. Messages pass through ``redaction.mask``.
 """
 
 import inspect
@@ -16,33 +17,32 @@ class ForesterError(Exception):
     retryable: bool = False
     """True if a retry may succeed; some kinds of errors set it per error."""
 
+    def __init_subclass__(cls, **keywords: int | bool) -> None:
+        super().__init_subclass__()
+        for name, value in keywords.items():
+            getattr(cls, name)  # an unknown keyword fails here
+            setattr(cls, name, value)
+
     def __init__(self, detail: str | None = None) -> None:
         default = (inspect.getdoc(type(self)) or "").split("\n")[0].rstrip(".")
         self.detail = mask(detail or default)
         super().__init__(self.detail)
 
 
-class SettingsInvalid(ForesterError):
+class SettingsInvalid(ForesterError, exit_code=78):
     """Settings are missing or invalid."""
 
-    exit_code = 78
 
-
-class EndpointError(ForesterError):
+class EndpointError(ForesterError, exit_code=69, retryable=True):
     """A service that the forester depends on failed."""
-
-    exit_code = 69
-    retryable = True
 
 
 class EndpointUnreachable(EndpointError):
     """A service cannot be reached."""
 
 
-class EndpointTimedOut(EndpointError):
+class EndpointTimedOut(EndpointError, exit_code=75):
     """A service did not answer in time."""
-
-    exit_code = 75
 
 
 def is_unreachable(error: EndpointError) -> bool:
@@ -50,32 +50,26 @@ def is_unreachable(error: EndpointError) -> bool:
     return isinstance(error, EndpointUnreachable | EndpointTimedOut)
 
 
-class RateLimited(EndpointError):
+class RateLimited(EndpointError, exit_code=75):
     """429 Too Many Requests.
 
     ``retry_after_s`` is the pause that the service requested, None if it did not.
     """
-
-    exit_code = 75
 
     def __init__(self, detail: str | None = None, *, retry_after_s: float | None = None) -> None:
         super().__init__(detail)
         self.retry_after_s = retry_after_s
 
 
-class AnswersExceedMemory(EndpointError):
+class AnswersExceedMemory(EndpointError, exit_code=75):
     """Answers of a service that arrive at once are too large together."""
 
-    exit_code = 75
 
-
-class RequestRefused(EndpointError):
+class RequestRefused(EndpointError, retryable=False):
     """A service answered with an error.
 
     ``code`` is the JSON-RPC code or HTTP status, ``data`` the attached value.
     """
-
-    retryable = False
 
     def __init__(self, detail: str | None = None, *, code: int, data: Any = None) -> None:
         super().__init__(detail)
@@ -87,32 +81,24 @@ class MalformedAnswer(EndpointError):
     """A service sent an answer that cannot be understood."""
 
 
-class AnswerTooLong(MalformedAnswer):
+class AnswerTooLong(MalformedAnswer, retryable=False):
     """An answer is longer than this process reads; smaller requests may be answered."""
 
-    retryable = False
 
-
-class AccountMissing(ForesterError):
+class AccountMissing(ForesterError, exit_code=1):
     """An account does not exist."""
 
-    exit_code = 1
 
-
-class MalformedAccount(ForesterError):
+class MalformedAccount(ForesterError, exit_code=65):
     """An account's data is not what its kind says."""
 
-    exit_code = 65
 
-
-class TransactionRefused(ForesterError):
+class TransactionRefused(ForesterError, exit_code=1):
     """The chain refused a transaction.
 
     ``program`` is the innermost program that failed, ``code`` its error code, ``instruction`` the position of the
     instruction in the transaction; each is None when the failure is not a program's.
     """
-
-    exit_code = 1
 
     def __init__(
         self,
@@ -136,18 +122,12 @@ class AlreadyProcessed(TransactionRefused):
     """A transaction was processed before."""
 
 
-class ProofTimedOut(ForesterError):
+class ProofTimedOut(ForesterError, exit_code=75, retryable=True):
     """proof generation timed out."""
 
-    exit_code = 75
-    retryable = True
 
-
-class ChainWentBack(ForesterError):
+class ChainWentBack(ForesterError, exit_code=75, retryable=True):
     """The chain is far behind the slots that were reported before."""
-
-    exit_code = 75
-    retryable = True
 
     def __init__(self, slots: int) -> None:
         super().__init__(

@@ -12,10 +12,8 @@ _OVERHEAD_BYTES = 128
 _YEARS = 2
 
 
-class ExcessiveRent(MalformedAnswer):
+class ExcessiveRent(MalformedAnswer, retryable=False):
     """A node asks for more rent than an account can cost."""
-
-    retryable = False
 
 
 def maximum_rent(data_length: int, lamports_per_byte_year: int = LAMPORTS_PER_BYTE_YEAR) -> int:

@@ -39,20 +39,16 @@ _CODES: tuple[tuple[type[ForesterError], str], ...] = (
 """Codes of errors, the first match counts. A missing account means that the settings name another cluster."""
 
 
-class CheckFailed(ForesterError):
+class CheckFailed(ForesterError, exit_code=1):
     """A check failed; the message says what was found and what to do."""
-
-    exit_code = 1
 
     def __init__(self, detail: str, *, code: str = FAILED) -> None:
         super().__init__(detail)
         self.code = code
 
 
-class CheckWarned(ForesterError):
+class CheckWarned(ForesterError, exit_code=0):
     """A check found something that does not keep a forester from working."""
-
-    exit_code = 0
 
 
 @dataclass(frozen=True)

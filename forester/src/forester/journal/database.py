@@ -107,16 +107,12 @@ class JournalError(ForesterError):
     """The journal cannot be used."""
 
 
-class JournalLocked(JournalError):
+class JournalLocked(JournalError, exit_code=78):
     """Another process uses the journal."""
 
-    exit_code = 78
 
-
-class JournalNewer(JournalError):
+class JournalNewer(JournalError, exit_code=65):
     """The journal was written by a newer forester."""
-
-    exit_code = 65
 
 
 class Journal:

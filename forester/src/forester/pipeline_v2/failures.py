@@ -20,11 +20,8 @@ PROOF_REFUSED = 13006
 """ProofVerificationFailed: the proof does not fit the tree, or is none."""
 
 
-class StagingRefused(ForesterError):
+class StagingRefused(ForesterError, exit_code=69, retryable=True):
     """The indexer's data cannot be staged. No prover time was spent; another snapshot may be usable."""
-
-    exit_code = 69
-    retryable = True
 
 
 class SnapshotContradicts(StagingRefused):
@@ -54,18 +51,12 @@ class ElementUnusable(StagingRefused):
     """An element cannot be put into the tree."""
 
 
-class HeadOutdated(ForesterError):
+class HeadOutdated(ForesterError, exit_code=69, retryable=True):
     """The node returns a tree from before our last transaction."""
 
-    exit_code = 69
-    retryable = True
 
-
-class TransactionLost(ForesterError):
+class TransactionLost(ForesterError, exit_code=75, retryable=True):
     """A transaction was not confirmed before its blockhash expired."""
-
-    exit_code = 75
-    retryable = True
 
 
 class RefusedAgain(TransactionRefused):

@@ -3,10 +3,8 @@
 from forester.errors import ForesterError
 
 
-class RolloverImpossible(ForesterError):
+class RolloverImpossible(ForesterError, exit_code=1):
     """A full tree has no successor."""
-
-    exit_code = 1
 
 
 class RolloverNotFunded(RolloverImpossible):
@@ -17,7 +15,5 @@ class RolloverTooExpensive(RolloverImpossible):
     """A rollover would spend more than one rollover may."""
 
 
-class RolloverUnsettled(RolloverImpossible):
+class RolloverUnsettled(RolloverImpossible, retryable=True):
     """A rollover was sent and may have landed; the next read of the tree shows it."""
-
-    retryable = True

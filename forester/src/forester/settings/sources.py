@@ -45,10 +45,8 @@ _OTHER_FLAGS = {
 }
 
 
-class FlagInvalid(SettingsInvalid):
+class FlagInvalid(SettingsInvalid, exit_code=2):
     """A flag has an invalid value."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True)

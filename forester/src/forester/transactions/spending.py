@@ -25,11 +25,8 @@ _CREATE_ACCOUNT = 0
 _TRANSFER = 2
 
 
-class BudgetExceeded(ForesterError):
+class BudgetExceeded(ForesterError, exit_code=75, retryable=True):
     """The spending budget has no room for a transaction, which was not sent."""
-
-    exit_code = 75
-    retryable = True
 
 
 def fee_lamports(signatures: int, unit_limit: int, unit_price: int | None) -> int:
