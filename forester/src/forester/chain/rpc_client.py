@@ -56,12 +56,11 @@ class Blockhash:
     last_valid_block_height: int
 
 
-@dataclass(frozen=True)
-class BlockHeight:
+class BlockHeight(msgspec.Struct, frozen=True, rename={"block": "blockHeight", "slot": "absoluteSlot"}):
     """Number of blocks, by which blockhashes expire, and the slot of the last block."""
 
-    block: int
-    slot: int
+    block: Slot
+    slot: Slot
 
 
 class SignatureStatus(msgspec.Struct, rename="camel"):
@@ -108,11 +107,6 @@ class _Context(msgspec.Struct):
 class _ValueAt(msgspec.Struct, Generic[T]):
     context: _Context
     value: T
-
-
-class _EpochInfo(msgspec.Struct, rename="camel"):
-    absolute_slot: Slot
-    block_height: Slot
 
 
 class _Keyed(msgspec.Struct):
@@ -177,8 +171,7 @@ class RpcClient:
 
     async def block_height(self) -> BlockHeight:
         """Return the current block height with its slot."""
-        answer = await self._pool.call("getEpochInfo", [{"commitment": self._commitment}], _EpochInfo)
-        return BlockHeight(answer.block_height, answer.absolute_slot)
+        return await self._pool.call("getEpochInfo", [{"commitment": self._commitment}], BlockHeight)
 
     async def genesis_hash(self) -> str:
         """Return the genesis hash, which identifies the cluster."""
