@@ -100,26 +100,26 @@ class CompressibleStore:
 
     async def remove(self, addresses: Iterable[bytes]) -> None:
         """Remove accounts that no longer exist."""
-        rows = [(address,) for address in addresses]
         statement = "DELETE FROM compressible_accounts WHERE address = ?"
-        await self._journal.run(lambda connection: connection.executemany(statement, rows).rowcount)
+        await self._journal.change(statement, *((address,) for address in addresses))
 
     async def keep_kinds(self, kinds: Iterable[int]) -> None:
         """Remove accounts of all other kinds: of programs that are no longer named."""
         listed = ",".join(str(int(kind)) for kind in kinds)
-        statement = f"DELETE FROM compressible_accounts WHERE kind NOT IN ({listed})"  # noqa: S608 - integers
-        await self._journal.run(lambda connection: connection.execute(statement).rowcount)
+        await self._journal.change(
+            f"DELETE FROM compressible_accounts WHERE kind NOT IN ({listed})",  # noqa: S608 - integers
+            (),
+        )
 
     async def postpone(self, address: bytes, slot: int) -> None:
         """Let an account wait until a slot, or until a change of it is seen."""
         statement = "UPDATE compressible_accounts SET ready_slot = ? WHERE address = ?"
-        await self._journal.run(lambda connection: connection.execute(statement, (slot, address)).rowcount)
+        await self._journal.change(statement, (slot, address))
 
     async def claimed(self, addresses: Iterable[bytes], epoch: int) -> None:
         """Record that the rent of accounts has been claimed up to a rent epoch, exclusive."""
-        rows = [(epoch, address) for address in addresses]
         statement = "UPDATE compressible_accounts SET claimed_epoch = ? WHERE address = ?"
-        await self._journal.run(lambda connection: connection.executemany(statement, rows).rowcount)
+        await self._journal.change(statement, *((epoch, address) for address in addresses))
 
     async def ready(self, slot: int, maximum: int) -> list[tuple[bytes, int]]:
         """Return up to ``maximum`` accounts, each with its kind, that may be compressed; most reward first."""
@@ -129,8 +129,7 @@ class CompressibleStore:
                 ORDER BY ready_slot LIMIT ?
             ) ORDER BY reward DESC, ready_slot LIMIT ?
         """
-        values = (slot, max(maximum, _COMPARED), maximum)
-        return await self._journal.run(lambda connection: connection.execute(query, values).fetchall())
+        return await self._journal.fetch(query, (slot, max(maximum, _COMPARED), maximum))
 
     async def claimable(self, slot: int, epoch: int, maximum: int) -> list[tuple[bytes, int]]:
         """Return up to ``maximum`` accounts with their kinds that owe rent of completed epochs, most rent first."""
@@ -139,8 +138,7 @@ class CompressibleStore:
             WHERE ready_slot > :slot AND rent > 0 AND claimed_epoch < :epoch
             ORDER BY (:epoch - claimed_epoch) * rent DESC LIMIT :maximum
         """
-        values = {"slot": slot, "epoch": epoch, "maximum": maximum}
-        return await self._journal.run(lambda connection: connection.execute(query, values).fetchall())
+        return await self._journal.fetch(query, {"slot": slot, "epoch": epoch, "maximum": maximum})
 
     async def counts(self, slot: int) -> Mapping[int, TrackedCounts]:
         """Return the numbers of accounts of each kind at a slot."""
@@ -149,8 +147,7 @@ class CompressibleStore:
                    MIN(ready_slot) FILTER (WHERE ready_slot > :slot AND ready_slot < :never)
             FROM compressible_accounts GROUP BY kind
         """
-        values = {"slot": slot, "never": NEVER_SLOT}
-        rows = await self._journal.run(lambda connection: connection.execute(query, values).fetchall())
+        rows = await self._journal.fetch(query, {"slot": slot, "never": NEVER_SLOT})
         return {kind: TrackedCounts(*counts) for kind, *counts in rows}
 
     async def finish_scan(self, kinds: Sequence[int], slot: int) -> int:
@@ -169,5 +166,5 @@ class CompressibleStore:
     async def last_scan_at(self, kinds: Sequence[int]) -> float:
         """Return when the last complete scan of kinds ended, Unix seconds; 0 if there was none."""
         query = "SELECT finished_at FROM compressible_scans WHERE kind = ?"
-        row = await self._journal.run(lambda connection: connection.execute(query, (kinds[0],)).fetchone())
-        return float(row[0]) if row is not None else 0.0
+        rows = await self._journal.fetch(query, (kinds[0],))
+        return float(rows[0][0]) if rows else 0.0

@@ -10,7 +10,7 @@ It contains keys of accounts that are about to be created, so only its owner may
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -165,6 +165,14 @@ class Journal:
         A caller that is cancelled may find the work done or not, never half of it.
         """
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._transaction, work)
+
+    async def fetch(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        """Return the rows of a query; raises JournalError."""
+        return await self.run(lambda connection: connection.execute(query, values).fetchall())
+
+    async def change(self, statement: str, *rows: Sequence[Any]) -> int:
+        """Run a statement for each row of values and return the number of changed rows; raises JournalError."""
+        return await self.run(lambda connection: connection.executemany(statement, rows).rowcount)
 
     def _transaction(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         try:

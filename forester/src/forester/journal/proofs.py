@@ -16,6 +16,7 @@ from forester.journal.database import Journal
 MAXIMUM_PER_TREE = 256
 """Beyond these the proofs that are furthest ahead are dropped."""
 
+_DELETE = "DELETE FROM proofs WHERE tree = ? AND sequence = ? AND circuit = ? AND old_root = ? AND new_root = ?"
 _COLUMNS = "tree, sequence, circuit, old_root, new_root, start_index, elements, proof"
 
 
@@ -62,30 +63,19 @@ class ProofStore:
     async def of_tree(self, tree: bytes) -> list[StoredProof]:
         """Return the proofs of a tree by their sequence number."""
         query = f"SELECT {_COLUMNS} FROM proofs WHERE tree = ? ORDER BY sequence, circuit"  # noqa: S608
-        rows = await self._journal.run(lambda connection: connection.execute(query, (tree,)).fetchall())
-        return [StoredProof(*row) for row in rows]
+        return [StoredProof(*row) for row in await self._journal.fetch(query, (tree,))]
 
     async def forget_before(self, tree: bytes, sequence: int) -> int:
         """Drop the proofs that only fit before a sequence number, and return their number."""
-        statement = "DELETE FROM proofs WHERE tree = ? AND sequence < ?"
-        return await self._journal.run(lambda connection: connection.execute(statement, (tree, sequence)).rowcount)
+        return await self._journal.change("DELETE FROM proofs WHERE tree = ? AND sequence < ?", (tree, sequence))
 
     async def forget(self, proofs: Sequence[StoredProof]) -> None:
         """Drop proofs that the chain has refused."""
-        keys = [_row(proof)[:5] for proof in proofs]
-        statement = (
-            "DELETE FROM proofs WHERE tree = ? AND sequence = ? AND circuit = ? AND old_root = ? AND new_root = ?"
-        )
-
-        def work(connection: sqlite3.Connection) -> None:
-            connection.executemany(statement, keys)
-
-        await self._journal.run(work)
+        await self._journal.change(_DELETE, *(_row(proof)[:5] for proof in proofs))
 
     async def counts(self) -> dict[bytes, int]:
         """Return the number of proofs by tree."""
-        query = "SELECT tree, count(*) FROM proofs GROUP BY tree"
-        return dict(await self._journal.run(lambda connection: connection.execute(query).fetchall()))
+        return dict(await self._journal.fetch("SELECT tree, count(*) FROM proofs GROUP BY tree"))
 
 
 def _row(proof: StoredProof) -> tuple[bytes, int, str, bytes, bytes, int, int, bytes]:
@@ -101,7 +91,4 @@ def _drop_beyond_limit(connection: sqlite3.Connection, tree: bytes) -> None:
         "ORDER BY sequence, made_at LIMIT -1 OFFSET ?",
         (tree, MAXIMUM_PER_TREE),
     ).fetchall()
-    connection.executemany(
-        "DELETE FROM proofs WHERE tree = ? AND sequence = ? AND circuit = ? AND old_root = ? AND new_root = ?",
-        [(tree, *key) for key in beyond],
-    )
+    connection.executemany(_DELETE, [(tree, *key) for key in beyond])

@@ -37,29 +37,23 @@ class RolloverStore:
         """Store the keys and return those in effect: an earlier rollover of the same tree stays."""
         secrets = (_secret(rollover.new_tree), _secret(rollover.new_queue), _secret(rollover.cpi_context))
         row = (rollover.tree, *secrets, time.time())
-        statement = "INSERT OR IGNORE INTO rollovers VALUES (?, ?, ?, ?, ?)"
-        added = await self._journal.run(lambda connection: connection.execute(statement, row).rowcount)
+        added = await self._journal.change("INSERT OR IGNORE INTO rollovers VALUES (?, ?, ?, ?, ?)", row)
         return rollover if added else await self.of_tree(rollover.tree) or rollover
 
     async def of_tree(self, tree: bytes) -> BegunRollover | None:
         """Return the begun rollover of a tree, None if there is none."""
         query = "SELECT new_tree, new_queue, cpi_context FROM rollovers WHERE tree = ?"
-        row = await self._journal.run(lambda connection: connection.execute(query, (tree,)).fetchone())
-        if row is None:
-            return None
-        new_tree, new_queue, cpi_context = row
-        return BegunRollover(tree, SigningKey(Keypair.from_bytes(new_tree)), _key(new_queue), _key(cpi_context))
+        for new_tree, new_queue, cpi_context in await self._journal.fetch(query, (tree,)):
+            return BegunRollover(tree, SigningKey(Keypair.from_bytes(new_tree)), _key(new_queue), _key(cpi_context))
+        return None
 
     async def trees(self) -> list[bytes]:
         """Return the trees with a begun rollover."""
-        query = "SELECT tree FROM rollovers ORDER BY begun_at"
-        rows = await self._journal.run(lambda connection: connection.execute(query).fetchall())
-        return [tree for (tree,) in rows]
+        return [tree for (tree,) in await self._journal.fetch("SELECT tree FROM rollovers ORDER BY begun_at")]
 
     async def forget(self, tree: bytes) -> None:
         """Drop the keys: the tree has a successor, ours or another forester's."""
-        statement = "DELETE FROM rollovers WHERE tree = ?"
-        await self._journal.run(lambda connection: connection.execute(statement, (tree,)).rowcount)
+        await self._journal.change("DELETE FROM rollovers WHERE tree = ?", (tree,))
 
 
 def _secret(key: SigningKey | None) -> bytes | None:

@@ -30,19 +30,16 @@ class SignatureStore:
     async def add(self, sent: SentTransaction) -> None:
         """Store a transaction, before it is sent."""
         row = (sent.signature, sent.purpose, sent.subject, sent.last_valid_block_height, time.time(), sent.signed)
-        statement = "INSERT OR IGNORE INTO signatures VALUES (?, ?, ?, ?, ?, ?)"
-        await self._journal.run(lambda connection: connection.execute(statement, row).rowcount)
+        await self._journal.change("INSERT OR IGNORE INTO signatures VALUES (?, ?, ?, ?, ?, ?)", row)
 
     async def pending(self) -> list[SentTransaction]:
         """Return the transactions with unknown outcome, oldest first."""
         query = "SELECT signature, purpose, subject, last_valid_block_height, signed FROM signatures ORDER BY sent_at"
-        rows = await self._journal.run(lambda connection: connection.execute(query).fetchall())
-        return [SentTransaction(*row) for row in rows]
+        return [SentTransaction(*row) for row in await self._journal.fetch(query)]
 
     async def settle(self, signature: str) -> None:
         """Forget a transaction: it was confirmed, or it failed."""
-        statement = "DELETE FROM signatures WHERE signature = ?"
-        await self._journal.run(lambda connection: connection.execute(statement, (signature,)).rowcount)
+        await self._journal.change("DELETE FROM signatures WHERE signature = ?", (signature,))
 
     async def expire(self, block_height: int, *, age_s: float) -> int:
         """Forget transactions that cannot land any more and are older than ``age_s``, and return their number.
@@ -50,5 +47,4 @@ class SignatureStore:
         The height comes from a node, the age does not.
         """
         statement = "DELETE FROM signatures WHERE last_valid_block_height < ? AND sent_at < ?"
-        bounds = (block_height, time.time() - age_s)
-        return await self._journal.run(lambda connection: connection.execute(statement, bounds).rowcount)
+        return await self._journal.change(statement, (block_height, time.time() - age_s))
