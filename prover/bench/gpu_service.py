@@ -12,17 +12,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import http.client
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench_report import percentile
 from prometheus_client.parser import text_string_to_metric_families
-from proof_requests import REQUEST_DEADLINE_S, bodies, one_round
-from prover_server import OURS, ServerProcess, running
+from proof_requests import bodies, one_round
+from prover_server import OURS, REQUEST_DEADLINE_S, ServerProcess, ask, running
 
 from prover.keys.prepared.prepared_keys import FOLDER, SUFFIX
 from prover.proving.request import read_envelope, read_task
@@ -66,18 +65,6 @@ def serving(key: Path, circuit: CircuitId, library: Path, waiting: int) -> Itera
         yield server
 
 
-def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
-    """Return one answer; exit unless it is 200."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REQUEST_DEADLINE_S)
-    with contextlib.closing(connection):
-        connection.request(method, path, body)
-        response = connection.getresponse()
-        answer = response.read()
-    if response.status != http.HTTPStatus.OK:
-        sys.exit(f"{method} {path}: status {response.status}: {answer[:300]!r}")
-    return answer
-
-
 class Counters:
     """Counts of a server so far."""
 
@@ -103,11 +90,6 @@ class Counters:
         return self.total("prover_device_proofs_total") - self.by_cpu
 
 
-def percentile_ms(ascending: list[float], percent: int) -> float:
-    """Return a percentile by nearest rank in milliseconds; 0 without values."""
-    return round(1e3 * ascending[min(len(ascending) - 1, len(ascending) * percent // 100)], 3) if ascending else 0.0
-
-
 def verifies(key: Path, request: bytes, proof: bytes) -> bool:
     """Return whether a proof is valid for the request's public input, by `prover verify`."""
     verifying = key.with_suffix(".vkey")
@@ -131,14 +113,13 @@ def measure(
     def grown(name: str, **labels: str) -> float:
         return after.total(name, **labels) - before.total(name, **labels)
 
-    latencies.sort()
     return {
         "clients": clients,
         "proofs": len(latencies),
         "refused": refused + refused_later,
         "by_gpu": int(made),
-        "ms": percentile_ms(latencies, 50),
-        "p95_ms": percentile_ms(latencies, 95),
+        "ms": round(1e3 * percentile(latencies, 50), 3),
+        "p95_ms": round(1e3 * percentile(latencies, 95), 3),
         "witness_ms": round(1e3 * grown("prover_proof_stage_seconds_sum", stage="witness") / max(1.0, made), 3),
         "proofs_per_launch": round(made / max(1.0, grown("prover_device_launch_proofs_count")), 2),
         "proofs_per_second": round(len(latencies) / took, 2),

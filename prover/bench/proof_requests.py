@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import http.client
 import itertools
 import json
 import re
@@ -14,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
+from prover_server import REQUEST_DEADLINE_S, ask
 
 REQUESTS = Path(__file__).resolve().parents[1] / "tests" / "vectors" / "prover"
-REQUEST_DEADLINE_S = 300
 CASES = {
     "inclusion 32/1": "v2_inclusion_32_1",
     "non-inclusion 40/1": "v2_non-inclusion_40_1",
@@ -43,13 +41,7 @@ def for_reference(body: bytes) -> bytes:
 def timed(port: int, body: bytes) -> float:
     """Return the seconds of one POST /prove on a new connection. Exits unless the answer is a proof."""
     start = time.perf_counter()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REQUEST_DEADLINE_S)
-    with contextlib.closing(connection):
-        connection.request("POST", "/prove", body, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        answer = response.read()
-    if response.status != http.HTTPStatus.OK:
-        sys.exit(f"a proof failed with status {response.status}: {answer[:500]!r}")
+    ask(port, "POST", "/prove", body)
     return time.perf_counter() - start
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import aiohttp
 import reference_fixtures
-from bench_report import Report
+from bench_report import Report, percentile
 from process_figures import ProcessFigures
 from proof_requests import REQUESTS
 from queue_fleet import Member, running_fleet
@@ -49,11 +49,6 @@ class Phase:
     sent_bytes: float
     """Bytes that Redis sent per request."""
 
-    def percentile(self, percent: int) -> float:
-        """Return a percentile of the latencies in seconds."""
-        ordered = sorted(self.latencies_s)
-        return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
-
     @property
     def row(self) -> dict[str, Any]:
         """Return the printed row; the last three columns are per request."""
@@ -63,8 +58,8 @@ class Phase:
             "waiting": self.waiting,
             "count": count,
             "per_s": round(count / self.seconds),
-            "p50_ms": round(1000 * self.percentile(50), 1),
-            "p99_ms": round(1000 * self.percentile(99), 1),
+            "p50_ms": round(1000 * percentile(self.latencies_s, 50), 1),
+            "p99_ms": round(1000 * percentile(self.latencies_s, 99), 1),
             "api_load_percent": round(100 * self.api_s / self.seconds),
             "redis_load_percent": round(100 * self.redis_s / self.seconds),
             "api_ms": round(1000 * self.api_s / count, 2),
@@ -231,7 +226,7 @@ def main(options: argparse.Namespace) -> int:
     report = Report({"requests": [phase.row for phase in phases]})
     report.figures = {"redis KiB per job": round(job_bytes / 1024, 1), "KiB of its body": round(body_kib, 1)}
     require_constant_cost(report, phases)
-    slowest_ms = max(phase.percentile(99) * 1000 for phase in phases if phase.name.startswith("status"))
+    slowest_ms = max(percentile(phase.latencies_s, 99) * 1000 for phase in phases if phase.name.startswith("status"))
     if options.p99_ms:
         report.require(f"p99 of a status: {options.p99_ms:g} ms", slowest_ms <= options.p99_ms, f"{slowest_ms:.1f} ms")
     report.write(as_json=False)

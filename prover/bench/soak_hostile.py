@@ -24,9 +24,9 @@ from multiprocessing.synchronize import Event
 
 import aiohttp
 import reference_fixtures
-from bench_report import Report
-from proof_requests import CASES, REQUEST_DEADLINE_S, REQUESTS
-from prover_server import OURS, ServerProcess, running
+from bench_report import Report, percentile
+from proof_requests import CASES, REQUESTS
+from prover_server import OURS, REQUEST_DEADLINE_S, ServerProcess, running
 
 REQUEST = json.loads((REQUESTS / f"{CASES['inclusion 32/1']}.json").read_text())
 PROBES = ("/livez", "/readyz")
@@ -160,12 +160,6 @@ def with_hostile(
         done = counts.get(timeout=60)
         process.join()
     return latencies, done
-
-
-def percentile(values: list[float], percent: int) -> float:
-    """Return a percentile by nearest rank."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
 
 def judge(alone: Latencies, hostile: Latencies, done: Counter[str], failures: Counter[str], ratio: float) -> Report:

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 
 import aiohttp
 import reference_fixtures
-from bench_report import Report
+from bench_report import Report, percentile
 from process_figures import MIB
-from proof_requests import CASES, REQUEST_DEADLINE_S, REQUESTS
-from prover_server import OURS, ServerProcess, running
+from proof_requests import CASES, REQUESTS
+from prover_server import OURS, REQUEST_DEADLINE_S, ServerProcess, running
 from rich.console import Console
 from rich.progress import Progress
 
@@ -160,9 +160,9 @@ def judge(findings: Findings, options: argparse.Namespace) -> Report:
     report = Report(
         {"answers": [{"request: status": name, "count": n} for name, n in sorted(findings.outcomes.items())]}
     )
-    times, growth_mib = sorted(findings.proof_s), findings.growth_bytes / MIB
+    growth_mib = findings.growth_bytes / MIB
     report.figures = {
-        "proof p50, p95 s": [round(times[len(times) * percent // 100], 3) for percent in (50, 95)] if times else [],
+        "proof p50, p95 s": [round(percentile(findings.proof_s, percent), 3) for percent in (50, 95)],
         "resident MiB, maximum": round(max(findings.resident) / MIB, 1),
     }
     report.require("answers are as expected", not findings.unexpected, dict(findings.unexpected))

@@ -7,21 +7,18 @@ was verified.
 
 from __future__ import annotations
 
-import http.client
 import json
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import reference_fixtures
 from bench_report import Report
-from prover_server import OURS, running
+from prover_server import OURS, ask, running
 
 REQUESTS = Path(__file__).resolve().parents[1] / "tests" / "vectors" / "prover"
-REQUEST_DEADLINE_S = 120.0
 EXAMPLES = {
     "inclusion, height 32, 1 account": ("v2_inclusion_32_1.json", "inclusion_32_1.key"),
     "non-inclusion, height 40, 1 address": ("v2_non-inclusion_40_1.json", "non-inclusion_40_1.key"),
@@ -39,17 +36,6 @@ def run_prover(*arguments: str, stdin: bytes, accepted: tuple[int, ...] = (0,)) 
     answer = subprocess.run([OURS, *arguments], input=stdin, capture_output=True, check=False)
     if answer.returncode not in accepted:
         raise DemoFailed(f"`prover {arguments[0]}` ended with {answer.returncode}: {answer.stderr.decode().strip()}")
-    return answer
-
-
-def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
-    """Return the answer to one HTTP request. Raise DemoFailed unless its status is 200."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=REQUEST_DEADLINE_S)) as connection:
-        connection.request(method, path, body)
-        response = connection.getresponse()
-        answer = response.read()
-    if response.status != http.HTTPStatus.OK:
-        raise DemoFailed(f"{method} {path} answered {response.status}: {answer.decode(errors='replace')[:500]}")
     return answer
 
 

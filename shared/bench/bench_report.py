@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,12 @@ class Report:
                 for row in rows:
                     table.add_row(*map(_text, row.values()), style=None if row.get("kept", True) else "red")
                 console.print(table)
+
+
+def percentile(values: Iterable[float], percent: int) -> float:
+    """Return a percentile by nearest rank; 0 without values."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] if ordered else 0.0
 
 
 def _text(value: Any) -> str:

@@ -20,6 +20,7 @@ from process_figures import ProcessFigures
 OURS = str(Path(sys.executable).with_name("prover"))
 START_DEADLINE_S = 600.0
 STOP_DEADLINE_S = 60.0
+REQUEST_DEADLINE_S = 300
 HEALTH_EVERY_S = 0.005
 
 
@@ -99,3 +100,15 @@ def _answers(port: int, path: str) -> bool:
             connection.request("GET", path)
             return connection.getresponse().status == 200
     return False
+
+
+def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
+    """Return the answer to one request on a new connection. Exits unless its status is 200."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REQUEST_DEADLINE_S)
+    with contextlib.closing(connection):
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        answer = response.read()
+    if response.status != http.HTTPStatus.OK:
+        sys.exit(f"{method} {path}: status {response.status}: {answer[:500]!r}")
+    return answer
