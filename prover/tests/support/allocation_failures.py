@@ -14,9 +14,9 @@ from typing import Any
 from golden_vectors import load
 
 from prover.errors import DeviceUnavailable, OutOfMemory
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Engine, LoadedKey
-from prover.kernel.prepared import WriteProgress, open_prepared, prepared_bytes, write_prepared
+from prover.kernel.prepared import open_prepared, prepared_bytes, write_prepared
 
 shim = ctypes.CDLL(None)
 shim.allocations_seen.restype = ctypes.c_long
@@ -62,7 +62,7 @@ def in_memory(data: bytes) -> mmap.mmap:
 def prepared_key(engine: Engine, key: LoadedKey) -> bytes:
     """Return the prepared key."""
     out = in_memory(bytes(prepared_bytes(key)))
-    write_prepared(engine, key, out, bytes(32), WriteProgress(), CancelFlag())
+    write_prepared(engine, key, out, bytes(32), Progress(), CancelFlag())
     return bytes(out)
 
 

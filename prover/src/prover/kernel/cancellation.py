@@ -1,10 +1,10 @@
-"""Cancellation of running C code and waiting Python threads."""
+"""Cancellation of running C code and waiting Python threads, and progress of running C code."""
 
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prover.errors import Cancelled
 from prover.kernel._native import ffi
@@ -61,3 +61,21 @@ class CancelFlag:
         finally:
             with self._lock:
                 self._watchers.remove(watcher)
+
+
+class Progress:
+    """Progress of a setup or of the writing of a prepared key, which any thread may read."""
+
+    def __init__(self) -> None:
+        self.cell = ffi.new("uint32_t *", 0)
+        """The C counter, valid as long as this object."""
+
+    @property
+    def permille(self) -> int:
+        """Thousandths done."""
+        return min(int(self.cell[0]), 1000)
+
+
+def cell_of(shared: CancelFlag | Progress | None) -> Any:
+    """Return what C code reads or writes; NULL for none."""
+    return ffi.NULL if shared is None else shared.cell

@@ -14,7 +14,7 @@ from typing import Any
 from prover.errors import DeviceUnavailable, KernelMisused, ProverError
 from prover.kernel import _native
 from prover.kernel._native import ffi, lib
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, cell_of
 from prover.kernel.engine import (
     PROOF_BYTES,
     SCALAR_BYTES,
@@ -130,8 +130,7 @@ class Device(Owner):
         with ExitStack() as stack:
             device = stack.enter_context(self._handle.use())
             pointer = stack.enter_context(key.handle.use())
-            cell = ffi.NULL if cancel is None else cancel.cell
-            call(lib.g16_device_key_load, device, out, pointer, cell)
+            call(lib.g16_device_key_load, device, out, pointer, cell_of(cancel))
             return DeviceKey(key, out[0], stack.pop_all(), int(lib.g16_device_batch_limit(device, pointer)))
 
     def close(self) -> None:
@@ -199,9 +198,8 @@ class DeviceKey(Owner):
         stage_ns = ffi.new("uint64_t[]", lib.G16_STAGE_COUNT)
         held = [ffi.from_buffer("uint8_t[]", one) for one in inputs]
         pointers = ffi.new("uint8_t *[]", held)
-        cell = ffi.NULL if cancel is None else cancel.cell
         with self._key.working(_size_of(batch), self._handle) as (engine, key, scratch):
-            rest = (pointers, length // SCALAR_BYTES, batch, scratch, len(scratch), cell, errors)
+            rest = (pointers, length // SCALAR_BYTES, batch, scratch, len(scratch), cell_of(cancel), errors)
             status = lib.g16_device_prove_many(engine, key, proofs, statuses, stage_ns, *rest)
         points, seconds = bytes(ffi.buffer(proofs)), stage_seconds(stage_ns, batch)
         return [

@@ -16,7 +16,7 @@ from prover.cpu.cpu_count import available_cpus
 from prover.errors import KernelMisused
 from prover.kernel._native import ffi, lib
 from prover.kernel.buffers import ScratchPool
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, cell_of
 from prover.kernel.handles import Handle, Owner
 from prover.kernel.status import call
 
@@ -176,7 +176,7 @@ class Engine(Owner):
         """
         out = ffi.new("g16_key **")
         with self._handle.use() as engine, ffi.from_buffer("uint8_t[]", data) as source:
-            call(lib.g16_key_load, engine, out, source, len(source), _cell(cancel))
+            call(lib.g16_key_load, engine, out, source, len(source), cell_of(cancel))
         return self.adopt_key(out[0], lib.g16_key_destroy)
 
     def load_verifying_key(self, data: Readable) -> "VerifyingKey":
@@ -319,7 +319,7 @@ class LoadedKey(Owner):
         stage_ns = ffi.new("uint64_t[]", lib.G16_STAGE_COUNT)
         count = _count(inputs)
         with self.working(calls.scratch_bytes, handle) as (engine, key, scratch):
-            rest = (inputs, count, scratch, len(scratch), _cell(cancel))
+            rest = (inputs, count, scratch, len(scratch), cell_of(cancel))
             if blinding is None:
                 call(calls.prove, engine, key, proof, stage_ns, *rest)
             else:
@@ -332,14 +332,14 @@ class LoadedKey(Owner):
         wires = ffi.new("uint8_t[]", self.info.wires * SCALAR_BYTES)
         a, b, c = (ffi.new("uint8_t[]", self.info.constraints * SCALAR_BYTES) for _ in range(3))
         with self._engine.use() as engine, self._handle.use() as key:
-            call(lib.g16_solve, engine, key, wires, a, b, c, inputs, _count(inputs), _cell(cancel))
+            call(lib.g16_solve, engine, key, wires, a, b, c, inputs, _count(inputs), cell_of(cancel))
         return Witness(*(bytes(ffi.buffer(column)) for column in (wires, a, b, c)))
 
     def quotient(self, inputs: bytes, cancel: CancelFlag | None = None) -> bytes:
         """Return the coefficients of the quotient polynomial, lowest first."""
         out = ffi.new("uint8_t[]", self.info.domain_size * SCALAR_BYTES)
         with self._engine.use() as engine, self._handle.use() as key:
-            call(lib.g16_quotient, engine, key, out, inputs, _count(inputs), _cell(cancel))
+            call(lib.g16_quotient, engine, key, out, inputs, _count(inputs), cell_of(cancel))
         return bytes(ffi.buffer(out))
 
     def release_pages(self) -> None:
@@ -377,10 +377,6 @@ def _key_info(info: Any) -> KeyInfo:
 def _text(pointer: Any) -> str:
     text: str = ffi.string(pointer).decode("ascii")
     return text
-
-
-def _cell(cancel: CancelFlag | None) -> Any:
-    return ffi.NULL if cancel is None else cancel.cell
 
 
 def _count(scalars: bytes) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from prover.kernel._native import ffi, lib
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress, cell_of
 from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.status import call
 
@@ -38,19 +38,6 @@ class FoldCheckpoint(Struct, frozen=True):
     interval_s: float
 
 
-class WriteProgress:
-    """Progress of writing a prepared key, which any thread may read."""
-
-    def __init__(self) -> None:
-        self.cell = ffi.new("uint32_t *", 0)
-        """The C counter, valid as long as this object."""
-
-    @property
-    def permille(self) -> int:
-        """Thousandths that are written."""
-        return min(int(self.cell[0]), 1000)
-
-
 def prepared_bytes(key: LoadedKey, table_bytes: int = 0, *, fold: bool = False) -> int:
     """Return the size of the prepared key, with the best tables that fit into ``table_bytes``.
 
@@ -78,7 +65,7 @@ def write_prepared(
     key: LoadedKey,
     out: mmap.mmap,
     source_sha256: bytes,
-    progress: WriteProgress,
+    progress: Progress,
     cancel: CancelFlag,
     *,
     table_bytes: int = 0,
@@ -139,10 +126,9 @@ def open_prepared(
         ffi.release(source)
         data.close()
 
-    cell = ffi.NULL if cancel is None else cancel.cell
     try:
         with engine.handle.use() as pointer:
-            call(lib.g16_prepared_load, pointer, out, source, len(source), check_points, cell)
+            call(lib.g16_prepared_load, pointer, out, source, len(source), check_points, cell_of(cancel))
     except BaseException:
         ffi.release(source)
         raise

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prover.kernel._native import ffi, lib
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress, cell_of
 from prover.kernel.engine import SCALAR_BYTES, Engine, Readable
 from prover.kernel.handles import Handle, Owner
 from prover.kernel.status import call
@@ -30,19 +30,6 @@ class SetupSecrets:
         return b"".join(value.to_bytes(SCALAR_BYTES, "big") for value in values)
 
 
-class SetupProgress:
-    """Progress of a running setup, which any thread may read."""
-
-    def __init__(self) -> None:
-        self.cell = ffi.new("uint32_t *", 0)
-        """The C counter, valid as long as this object."""
-
-    @property
-    def permille(self) -> int:
-        """Thousandths done."""
-        return int(self.cell[0])
-
-
 class TrustedSetup(Owner):
     """A constraint system ready to become keys. Close it, or use it as a context manager."""
 
@@ -58,7 +45,7 @@ class TrustedSetup(Owner):
         self._source = ffi.from_buffer("uint8_t[]", system)  # stays readable as long as the setup
         words = ffi.new("uint32_t[]", list(header))
         with engine.handle.use() as pointer:
-            given = (self._source, len(self._source), words, len(words), _cell(cancel))
+            given = (self._source, len(self._source), words, len(words), cell_of(cancel))
             try:
                 call(lib.g16_setup_create, pointer, out, *given)
             except BaseException:
@@ -82,7 +69,7 @@ class TrustedSetup(Owner):
         self,
         key_file: Any,
         secrets: SetupSecrets | None = None,
-        progress: SetupProgress | None = None,
+        progress: Progress | None = None,
         cancel: CancelFlag | None = None,
     ) -> None:
         """Write a whole key file into ``key_file``, a writable buffer of ``key_bytes`` bytes.
@@ -91,18 +78,14 @@ class TrustedSetup(Owner):
         OutOfMemory, Cancelled, UnsupportedKey (some wire is unused) or KernelMisused.
         """
         given = ffi.NULL if secrets is None else secrets.to_bytes()
-        cell = ffi.NULL if progress is None else progress.cell
         with ExitStack() as stack:
             engine = stack.enter_context(self._engine.handle.use())
             setup = stack.enter_context(self._handle.use())
             target = stack.enter_context(ffi.from_buffer("uint8_t[]", key_file, require_writable=True))
-            call(lib.g16_setup_run, engine, setup, target, len(target), given, cell, _cell(cancel))
+            rest = (given, cell_of(progress), cell_of(cancel))
+            call(lib.g16_setup_run, engine, setup, target, len(target), *rest)
 
     def close(self) -> None:
         """Release the constraint system once running calls have returned."""
         self._handle.close()
         ffi.release(self._source)
-
-
-def _cell(cancel: CancelFlag | None) -> Any:
-    return ffi.NULL if cancel is None else cancel.cell

@@ -20,11 +20,10 @@ from golden_vectors import load
 from prepared_file import in_memory
 
 from prover.errors import Cancelled, KernelMisused
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Backend, Engine, LoadedKey
 from prover.kernel.prepared import (
     FoldCheckpoint,
-    WriteProgress,
     fold_checkpoint_bytes,
     fold_checkpoint_permille,
     prepared_bytes,
@@ -61,11 +60,11 @@ def folded(
     data: mmap.mmap | None = None,
     cancel: CancelFlag | None = None,
     interval_s: float = 0.0,
-    progress: WriteProgress | None = None,
+    progress: Progress | None = None,
 ) -> bytes:
     out = in_memory(bytes(prepared_bytes(key, fold=True)))
     checkpoint = None if data is None else FoldCheckpoint(data, interval_s)
-    counter = progress or WriteProgress()
+    counter = progress or Progress()
     write_prepared(engine, key, out, DIGEST, counter, cancel or CancelFlag(), fold=True, checkpoint=checkpoint)
     return out[:]
 
@@ -113,13 +112,13 @@ def test_fold__stopped_after_every_state__ends_with_the_bytes_of_one_that_was_no
 
 def test_fold__continued__counts_from_where_it_stood(engine: Engine, sources: dict[str, bytes]) -> None:
     with engine.load_key(sources["pruned"]) as key:
-        data, progress = stopped(engine, key, 60), WriteProgress()
+        data, progress = stopped(engine, key, 60), Progress()
         permille = fold_checkpoint_permille(key, data, DIGEST)
         with pytest.raises(Cancelled):
             folded(engine, key, data, stop_after_next_state(data), progress=progress)
         assert permille is not None
         assert 100 < permille <= progress.permille < 1000
-        whole = WriteProgress()
+        whole = Progress()
         folded(engine, key, data, progress=whole)
     assert whole.permille == 1000
 

@@ -16,9 +16,9 @@ from prover.circuits.catalogue import compile_circuit
 from prover.circuits.output.gnark_014 import write_constraint_system
 from prover.cli.random_requests import RandomRequests
 from prover.errors import Cancelled, KernelMisused, MalformedKey, UnsupportedKey
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Backend, BlindingMethod, Engine, LoadedKey
-from prover.kernel.prepared import WriteProgress, open_prepared, prepared_bytes, verify_prepared, write_prepared
+from prover.kernel.prepared import open_prepared, prepared_bytes, verify_prepared, write_prepared
 from prover.kernel.setup import TrustedSetup
 from prover.keys.files.key_description import header_of
 from shared.circuit_id import CircuitId, CircuitKind
@@ -54,7 +54,7 @@ def engine() -> Iterator[Engine]:
 
 
 def prepared(engine: Engine, key: LoadedKey, table_bytes: int = 0, *, fold: bool = True) -> bytes:
-    out, progress = in_memory(bytes(prepared_bytes(key, table_bytes, fold=fold))), WriteProgress()
+    out, progress = in_memory(bytes(prepared_bytes(key, table_bytes, fold=fold))), Progress()
     write_prepared(engine, key, out, bytes(32), progress, CancelFlag(), table_bytes=table_bytes, fold=fold)
     assert progress.permille == 1000
     return out[:]
@@ -201,7 +201,7 @@ def test_write__fold_cancelled__stops(engine: Engine) -> None:
     with engine.load_key(KEYS["0.14"]) as key:
         out = in_memory(bytes(prepared_bytes(key, fold=True)))
         with pytest.raises(Cancelled):
-            write_prepared(engine, key, out, bytes(32), WriteProgress(), cancel, fold=True)
+            write_prepared(engine, key, out, bytes(32), Progress(), cancel, fold=True)
 
 
 # ---- hostile files ---------------------------------------------------------------------------------

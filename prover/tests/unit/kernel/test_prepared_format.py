@@ -26,10 +26,9 @@ from prepared_file import (
 )
 
 from prover.errors import Cancelled, KernelMisused, MalformedKey, UnsupportedKey
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Backend, BlindingMethod, Encoding, Engine, LoadedKey, PointFormat
 from prover.kernel.prepared import (
-    WriteProgress,
     describe_prepared,
     open_prepared,
     prepared_bytes,
@@ -72,7 +71,7 @@ def engine() -> Iterator[Engine]:
 
 def prepared(engine: Engine, key: LoadedKey, digest: bytes) -> bytes:
     out = in_memory(bytes(prepared_bytes(key)))
-    write_prepared(engine, key, out, digest, WriteProgress(), CancelFlag())
+    write_prepared(engine, key, out, digest, Progress(), CancelFlag())
     return out[:]
 
 
@@ -215,14 +214,14 @@ def test_write__cancelled_or_into_a_wrong_size__writes_no_valid_file(engine: Eng
     with engine.load_key(KEYS["0.14"]) as key:
         out = in_memory(bytes(prepared_bytes(key)))
         with pytest.raises(Cancelled):
-            write_prepared(engine, key, out, bytes(32), WriteProgress(), cancel)
+            write_prepared(engine, key, out, bytes(32), Progress(), cancel)
         refused(engine, out[:])
         with pytest.raises(KernelMisused, match="bytes given"):
-            write_prepared(engine, key, in_memory(bytes(100)), bytes(32), WriteProgress(), CancelFlag())
+            write_prepared(engine, key, in_memory(bytes(100)), bytes(32), Progress(), CancelFlag())
 
 
 def test_write__counts_to_a_thousand(engine: Engine) -> None:
-    progress = WriteProgress()
+    progress = Progress()
     with engine.load_key(KEYS["0.14"]) as key:
         write_prepared(engine, key, in_memory(bytes(prepared_bytes(key))), bytes(32), progress, CancelFlag())
     assert progress.permille == 1000

@@ -13,9 +13,9 @@ from prepared_file import TABLES, TYPES, PreparedFile, Section, in_memory
 from py_ecc import optimized_bn128 as bn128
 
 from prover.errors import Cancelled, KernelMisused, MalformedKey, UnsupportedKey
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Backend, BlindingMethod, Engine, LoadedKey
-from prover.kernel.prepared import WriteProgress, open_prepared, prepared_bytes, verify_prepared, write_prepared
+from prover.kernel.prepared import open_prepared, prepared_bytes, verify_prepared, write_prepared
 
 CORPUS = Path(__file__).resolve().parents[3] / "native/tests/corpus/prepared"
 TINY = load("gnark/tiny.json")
@@ -53,7 +53,7 @@ def engine() -> Iterator[Engine]:
 
 def prepared(engine: Engine, key: LoadedKey, table_bytes: int = PLENTY) -> bytes:
     out = in_memory(bytes(prepared_bytes(key, table_bytes)))
-    write_prepared(engine, key, out, bytes(32), WriteProgress(), CancelFlag(), table_bytes=table_bytes)
+    write_prepared(engine, key, out, bytes(32), Progress(), CancelFlag(), table_bytes=table_bytes)
     return out[:]
 
 
@@ -130,7 +130,7 @@ def test_write__with_tables__has_the_bytes_of_the_fuzzing_corpus(name: str) -> N
 
 
 def test_write__tables_cancelled__stops(engine: Engine) -> None:
-    progress, cancel = WriteProgress(), CancelFlag()
+    progress, cancel = Progress(), CancelFlag()
     cancel.raise_flag()
     with engine.load_key(KEYS["0.14"]) as key:
         out = in_memory(bytes(prepared_bytes(key, PLENTY)))

@@ -15,9 +15,9 @@ from prover.circuits.catalogue import compile_circuit
 from prover.circuits.output.gnark_014 import write_constraint_system
 from prover.cli.random_requests import RandomRequests
 from prover.errors import Cancelled, KernelMisused, MalformedKey, ProofRejected
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Backend, Engine
-from prover.kernel.setup import PERMILLE, SetupProgress, SetupSecrets, TrustedSetup
+from prover.kernel.setup import PERMILLE, SetupSecrets, TrustedSetup
 from prover.keys.files.key_description import header_of
 from prover.proving.request import read_envelope, read_task
 from shared.circuit_id import CircuitId, CircuitKind
@@ -53,7 +53,7 @@ def inputs(case: dict[str, Any]) -> bytes:
 
 
 def test_setup__known_secrets__gives_the_golden_key_byte_for_byte(engine: Engine, system: bytes) -> None:
-    progress = SetupProgress()
+    progress = Progress()
     with TrustedSetup(engine, system, HEADER_WORDS) as setup:
         file = bytearray(setup.key_bytes)
         setup.run(file, SECRETS, progress)

@@ -10,9 +10,8 @@ from prover.cli.meter import meter
 from prover.cli.options.circuit import circuit_from, circuit_options
 from prover.cli.options.files import NEW_FILE, force_option, require_free_outputs, threads_option
 from prover.cli.work import run_cancellable
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Engine
-from prover.kernel.setup import SetupProgress
 from prover.keys.files.provenance import KeyRecord, record_path
 from prover.keys.setup.trusted_setup import INSECURE, Outputs, make_key, require_name_for_seed
 from shared.command_line import Command
@@ -59,7 +58,7 @@ def setup(
     require_free_outputs(force, output=output, output_vkey=output_vkey)
     outputs = Outputs(output, output_vkey, force)
     outputs.require_free()
-    counter = SetupProgress()
+    counter = Progress()
 
     def work(cancel: CancelFlag) -> KeyRecord:
         with (

@@ -11,9 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from prover.errors import DiskFull, OutOfMemory, UnsupportedKey
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Engine, KeyInfo, LoadedKey
-from prover.kernel.prepared import WriteProgress
 from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.table_room import room_for_tables
 
@@ -48,7 +47,7 @@ def prepare(
     check: Callable[[LoadedKey], None] = lambda _: None,
     table_bytes: int | None = 0,
     force: bool = False,
-    progress: WriteProgress | None = None,
+    progress: Progress | None = None,
     cancel: CancelFlag | None = None,
 ) -> PreparationOutcome:
     """Write the prepared key of a key file unless it exists, folded as ``fold`` says. See prepared_keys.prepare.

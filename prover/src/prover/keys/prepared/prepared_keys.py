@@ -20,11 +20,10 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from prover.errors import KeyUnavailable, MalformedKey, OutOfMemory, UnsupportedKey
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.prepared import (
     PreparedInfo,
-    WriteProgress,
     describe_prepared,
     open_prepared,
     prepared_bytes,
@@ -145,7 +144,7 @@ def prepare(
     table_bytes: int | None = 0,
     fold: bool = False,
     force: bool = False,
-    progress: WriteProgress | None = None,
+    progress: Progress | None = None,
     cancel: CancelFlag | None = None,
 ) -> bool:
     """Write the prepared key of a key file unless a valid one exists, and return whether it was written.
@@ -176,7 +175,7 @@ def prepare(
             if fold:
                 require_memory_for_folding(key.info, memory_limit_bytes())
             room = room_for_tables(key.info, table_bytes)
-            _write(engine, key, origin, path, progress or WriteProgress(), flag, room, fold)
+            _write(engine, key, origin, path, progress or Progress(), flag, room, fold)
     return True
 
 
@@ -201,7 +200,7 @@ def prepare_loaded(
         with explained(folder):
             if shutil.disk_usage(folder).free < prepared_bytes(key) + _RESERVED_DISK_BYTES:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        _write(engine, key, origin, path, WriteProgress(), cancel, 0, fold=False)
+        _write(engine, key, origin, path, Progress(), cancel, 0, fold=False)
     return True
 
 
@@ -293,7 +292,7 @@ def _write(
     key: LoadedKey,
     origin: Source,
     path: Path,
-    progress: WriteProgress,
+    progress: Progress,
     cancel: CancelFlag,
     table_bytes: int,
     fold: bool,

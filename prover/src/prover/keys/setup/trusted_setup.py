@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from prover.errors import MalformedKey, MisnamedKey, SettingsInvalid, UnsupportedKey
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Encoding, Engine, KeyInfo, LoadedKey, Readable, VerifyingKey
-from prover.kernel.setup import SetupProgress, SetupSecrets, TrustedSetup
+from prover.kernel.setup import SetupSecrets, TrustedSetup
 from prover.keys.files.atomic_file import atomic_file, explained, mapped, require_free
 from prover.keys.files.key_description import circuit_of, header_of
 from prover.keys.files.provenance import KeyRecord, forget_record, record_path, require_free_record, sha256_of
@@ -51,7 +51,7 @@ def make_key(
     outputs: Outputs,
     *,
     seed: str | None = None,
-    progress: SetupProgress | None = None,
+    progress: Progress | None = None,
     cancel: CancelFlag | None = None,
 ) -> KeyRecord:
     """Run a setup for ``system``, the constraint system of ``circuit`` as gnark 0.14 encodes it.

@@ -9,9 +9,8 @@ from prover.cli.meter import meter
 from prover.cli.options.files import threads_option
 from prover.cli.work import load_key, progress, run_cancellable
 from prover.errors import KeyUnavailable, SettingsInvalid
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Engine
-from prover.kernel.setup import SetupProgress
 from prover.keys.catalogue.run_modes import RunMode, circuits_of
 from prover.keys.files.atomic_file import explained
 from prover.keys.files.key_description import circuit_of
@@ -102,7 +101,7 @@ def _circuit_in(engine: Engine, path: Path, cancel: CancelFlag) -> CircuitId | N
 
 
 def _make(engine: Engine, path: Path, circuit: CircuitId) -> KeyRecord:
-    counter = SetupProgress()
+    counter = Progress()
 
     def work(cancel: CancelFlag) -> KeyRecord:
         with (

@@ -17,9 +17,8 @@ from prover.cli.options.keys import (
 )
 from prover.cli.work import run_cancellable
 from prover.errors import SettingsInvalid
-from prover.kernel.cancellation import CancelFlag
+from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Engine, LoadedKey
-from prover.kernel.prepared import WriteProgress
 from prover.keys.catalogue.circuits import smallest_first
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.files.key_folder import MISSING_REMEDY, check_name, installed_keys
@@ -37,7 +36,7 @@ class _Progress:
     def __init__(self, files: list[Path]) -> None:
         self._sizes = [path.stat().st_size for path in files]
         self._done = 0
-        self.written = WriteProgress()
+        self.written = Progress()
 
     @property
     def permille(self) -> int:
@@ -50,7 +49,7 @@ class _Progress:
     def next_file(self) -> None:
         """Count the current file as done."""
         self._done += 1
-        self.written = WriteProgress()
+        self.written = Progress()
 
 
 @click.command(
