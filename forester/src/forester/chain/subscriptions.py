@@ -40,12 +40,11 @@ class Subscription:
     address: Pubkey | None = None
 
 
-@dataclass(frozen=True)
-class SlotSeen:
+class SlotSeen(msgspec.Struct, frozen=True):
     """The node has begun to work on a slot, whose block follows that of ``parent`` if the node says it."""
 
-    slot: int
-    parent: int | None = None
+    slot: Slot
+    parent: Slot | None = None
 
 
 @dataclass(frozen=True)
@@ -96,11 +95,6 @@ def program_accounts(
 
 class _Context(msgspec.Struct):
     slot: Slot
-
-
-class _SlotInfo(msgspec.Struct):
-    slot: Slot
-    parent: Slot | None = None
 
 
 class _AccountValue(msgspec.Struct):
@@ -264,8 +258,7 @@ class _Node:
         raw = message.params.result
         try:
             if wanted.method == "slotSubscribe":
-                seen = msgspec.json.decode(raw, type=_SlotInfo)
-                return SlotSeen(seen.slot, seen.parent)
+                return msgspec.json.decode(raw, type=SlotSeen)
             if wanted.address is not None:
                 changed = msgspec.json.decode(raw, type=_AccountValue)
                 return AccountChanged(changed.context.slot, account_of(wanted.address, changed.value))
