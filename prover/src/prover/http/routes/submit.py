@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -107,33 +108,18 @@ async def _submit(
 
 
 def _answer(submission: Submission, submitted: SubmissionResult, *, with_status_url: bool = False) -> web.Response:
-    kind = submission.circuit_type
-    queue = submission.queue.queue_name
+    kind, queue = submission.circuit_type, submission.queue.queue_name
+    job = partial(QueuedJob, circuit_type=kind, job_id=submitted.job_id, queue=queue)
     if submitted.duplicate:
-        answer = QueuedJob(
-            circuit_type=kind,
-            deduplicated=True,
-            job_id=submitted.job_id,
-            message=f"An equal request is in {queue} or was answered; the job is the same.",
-            queue=queue,
-            status="already_queued",
-        )
+        message = f"An equal request is in {queue} or was answered; the job is the same."
+        answer = job(deduplicated=True, message=message, status="already_queued")
     elif with_status_url:
-        answer = QueuedJob(
-            circuit_type=kind,
+        answer = job(
             estimated_time=_BATCH_TIME if kind in _BATCHES else _QUICK_TIME,
-            job_id=submitted.job_id,
             message=f"Proof generation queued for {kind} circuit. Use status_url to check progress.",
-            queue=queue,
             status="queued",
             status_url=f"/prove/status?job_id={submitted.job_id}",
         )
     else:
-        answer = QueuedJob(
-            circuit_type=kind,
-            job_id=submitted.job_id,
-            message=f"Job queued in {queue}",
-            queue=queue,
-            status="queued",
-        )
+        answer = job(message=f"Job queued in {queue}", status="queued")
     return respond(answer, _ACCEPTED)
