@@ -1,4 +1,4 @@
-"""Compilation of circuits to encoded constraint systems."""
+"""Compilation of circuits to encoded constraint systems, and setups of keys from them."""
 
 import mmap
 import tempfile
@@ -8,9 +8,13 @@ from pathlib import Path
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.output.gnark_014 import write_constraint_system
-from prover.cli.work import progress
-from prover.kernel.cancellation import CancelFlag
+from prover.cli.meter import meter
+from prover.cli.work import progress, run_cancellable
+from prover.kernel.cancellation import CancelFlag, Progress
+from prover.kernel.engine import Engine
 from prover.keys.files.atomic_file import explained
+from prover.keys.files.provenance import KeyRecord
+from prover.keys.setup.trusted_setup import Outputs, make_key
 from shared.circuit_id import CircuitId
 
 
@@ -28,3 +32,17 @@ def compiled_system(circuit: CircuitId, folder: Path, cancel: CancelFlag) -> Ite
         file.flush()
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as system:
             yield system
+
+
+def made_key(engine: Engine, circuit: CircuitId, outputs: Outputs, seed: str | None = None) -> KeyRecord:
+    """Compile a circuit and run its setup, with progress, until done or stopped by a signal. Raises as make_key."""
+    counter = Progress()
+
+    def work(cancel: CancelFlag) -> KeyRecord:
+        with (
+            compiled_system(circuit, outputs.key.parent, cancel) as system,
+            meter(f"setup of {circuit.name}", lambda: counter.permille),
+        ):
+            return make_key(engine, circuit, system, outputs, seed=seed, progress=counter, cancel=cancel)
+
+    return run_cancellable(work)

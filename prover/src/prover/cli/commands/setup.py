@@ -5,15 +5,12 @@ from typing import Any
 
 import click
 
-from prover.cli.compiling import compiled_system
-from prover.cli.meter import meter
+from prover.cli.compiling import made_key
 from prover.cli.options.circuit import circuit_from, circuit_options
 from prover.cli.options.files import NEW_FILE, force_option, require_free_outputs, threads_option
-from prover.cli.work import run_cancellable
-from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Engine
-from prover.keys.files.provenance import KeyRecord, record_path
-from prover.keys.setup.trusted_setup import INSECURE, Outputs, make_key, require_name_for_seed
+from prover.keys.files.provenance import record_path
+from prover.keys.setup.trusted_setup import INSECURE, Outputs, require_name_for_seed
 from shared.command_line import Command
 
 
@@ -58,24 +55,7 @@ def setup(
     require_free_outputs(force, output=output, output_vkey=output_vkey)
     outputs = Outputs(output, output_vkey, force)
     outputs.require_free()
-    counter = Progress()
-
-    def work(cancel: CancelFlag) -> KeyRecord:
-        with (
-            compiled_system(circuit, output.parent, cancel) as system,
-            Engine(threads) as engine,
-            meter(f"setup of {circuit.name}", lambda: counter.permille),
-        ):
-            return make_key(
-                engine,
-                circuit,
-                system,
-                outputs,
-                seed=seed,
-                progress=counter,
-                cancel=cancel,
-            )
-
-    record = run_cancellable(work)
+    with Engine(threads) as engine:
+        record = made_key(engine, circuit, outputs, seed)
     click.echo(f"{record.size} bytes written to {output}, {record.circuit}, sha256 {record.sha256}")
     click.echo(f"for development only; see {record_path(output)}", err=True)

@@ -4,18 +4,17 @@ from pathlib import Path
 
 import click
 
-from prover.cli.compiling import compiled_system
-from prover.cli.meter import meter
+from prover.cli.compiling import made_key
 from prover.cli.options.files import threads_option
 from prover.cli.work import load_key, progress, run_cancellable
 from prover.errors import KeyUnavailable, SettingsInvalid
-from prover.kernel.cancellation import CancelFlag, Progress
+from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.catalogue.run_modes import RunMode, circuits_of
 from prover.keys.files.atomic_file import explained
 from prover.keys.files.key_description import circuit_of
 from prover.keys.files.provenance import MANIFEST, KeyRecord, read_manifest, record_of, write_manifest
-from prover.keys.setup.trusted_setup import Outputs, make_key
+from prover.keys.setup.trusted_setup import Outputs
 from shared.circuit_id import CircuitId
 from shared.command_line import Command
 from shared.logs import get_logger
@@ -68,7 +67,7 @@ def dev(mode: str, keys_dir: Path, threads: int) -> None:
                 _require_usable(engine, path, circuit)
                 continue
             if record is None:
-                record = _make(engine, path, circuit)
+                record = made_key(engine, circuit, Outputs(path, path.with_suffix(".vkey"), force=True))
                 made += 1
                 _log.info("key_created", circuit=circuit.name, number=number, of=len(circuits))
             if manifest.get(path.name) != record:
@@ -98,17 +97,3 @@ def _require_usable(engine: Engine, path: Path, circuit: CircuitId) -> None:
 def _circuit_in(engine: Engine, path: Path, cancel: CancelFlag) -> CircuitId | None:
     with load_key(engine, path, cancel) as key:
         return circuit_of(key.info)
-
-
-def _make(engine: Engine, path: Path, circuit: CircuitId) -> KeyRecord:
-    counter = Progress()
-
-    def work(cancel: CancelFlag) -> KeyRecord:
-        with (
-            compiled_system(circuit, path.parent, cancel) as system,
-            meter(f"setup of {circuit.name}", lambda: counter.permille),
-        ):
-            outputs = Outputs(path, path.with_suffix(".vkey"), force=True)
-            return make_key(engine, circuit, system, outputs, progress=counter, cancel=cancel)
-
-    return run_cancellable(work)
