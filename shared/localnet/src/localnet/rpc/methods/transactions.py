@@ -57,14 +57,17 @@ def send_transaction(network: Network, params: Params) -> str:
     return str(sent)
 
 
-def _preflight(network: Network, raw: bytes) -> None:
+def _simulated(network: Network, raw: bytes, *, verify: bool, replace: bool) -> Simulation:
     try:
-        done = network.simulate(raw, verify_signatures=True, replace_blockhash=False)
+        return network.simulate(raw, verify_signatures=verify, replace_blockhash=replace)
     except TransactionRefused as refused:
         if refused.err == "SignatureFailure":
-            message = "Transaction signature verification failure"
-            raise RpcError(SIGNATURE_VERIFICATION_FAILURE, message) from refused
-        raise _preflight_failure(refused.err, refused.logs, 0) from refused
+            raise RpcError(SIGNATURE_VERIFICATION_FAILURE, "Transaction signature verification failure") from refused
+        return Simulation(refused.err, refused.logs, 0, 0, None, (), {})
+
+
+def _preflight(network: Network, raw: bytes) -> None:
+    done = _simulated(network, raw, verify=True, replace=False)
     if done.err is not None:
         raise _preflight_failure(done.err, done.logs, done.compute_units)
 
@@ -83,13 +86,7 @@ def simulate_transaction(network: Network, params: Params) -> Json:
         raise invalid("sigVerify may not be used with replaceRecentBlockhash")
     raw = _raw_transaction(params, config)
     seen = context(network, config)
-    try:
-        done = network.simulate(raw, verify_signatures=verify, replace_blockhash=replace)
-    except TransactionRefused as refused:
-        if refused.err == "SignatureFailure":
-            message = "Transaction signature verification failure"
-            raise RpcError(SIGNATURE_VERIFICATION_FAILURE, message) from refused
-        done = Simulation(refused.err, refused.logs, 0, 0, None, (), {})
+    done = _simulated(network, raw, verify=verify, replace=replace)
     value: Json = {
         "err": done.err,
         "logs": done.logs,
