@@ -130,17 +130,6 @@ T_PREDICATE(fp2, is_zero)
 T_EQUALITY(fp2)
 
 /* a^exponent */
-T_HOOK(t_field, fp_pow) {
-    fp a, r;
-    uint64_t exponent[4];
-    if (in_size != 64) return T_BAD_SIZE;
-    if (!fp_from_bytes(&a, in)) return T_NOT_CANONICAL;
-    mont256_load_be(exponent, in + 32);
-    fp_pow(&r, &a, exponent);
-    fp_to_bytes(out, &r);
-    return 0;
-}
-
 T_HOOK(t_field, fr_pow) {
     fr a, r;
     uint64_t exponent[4];

@@ -15,24 +15,12 @@
 T_TUPLE(fp6)
 T_TUPLE(fp12)
 
-#define T_ROOT(type)                                                                                         \
-    T_HOOK(t_field, type##_sqrt) {                                                                           \
-        type a, r;                                                                                           \
-        if (in_size != sizeof(type)) return T_BAD_SIZE;                                                      \
-        if (!type##_read(&a, in)) return T_NOT_CANONICAL;                                                    \
-        int found = type##_sqrt(&r, &a);                                                                     \
-        type##_write(out, &r);                                                                               \
-        return found;                                                                                        \
-    }
-
 T_UNARY(fp, halve)
-T_ROOT(fp)
 T_PREDICATE(fp, is_larger_half)
 
 T_UNARY(fp2, halve)
 T_UNARY(fp2, conj)
 T_UNARY(fp2, mul_xi)
-T_ROOT(fp2)
 T_PREDICATE(fp2, is_larger_half)
 
 T_BINARY(fp6, mul)

@@ -17,9 +17,8 @@ static const mont256_modulus FR_MODULUS = {
     {0x43e1f593f0000001, 0x2833e84879b97091, 0xb85045b68181585d, 0x30644e72e131a029}, 0xc2e1f593efffffff, 0};
 static const fr FR_ZERO = {{0, 0, 0, 0}};
 static const fr FR_ONE = {{0xac96341c4ffffffb, 0x36fc76959f60cd29, 0x666ea36f7879462e, 0x0e0a77c19a07df2f}};
-/* 2^512 mod r: a product with it converts a value to Montgomery form. */
+/* 2^512 and 2^768 mod r. */
 static const fr FR_R2 = {{0x1bb8e645ae216da7, 0x53fe3ab1e35c59e3, 0x8c49833d53bb8085, 0x0216d0b17f4e44a5}};
-/* 2^768 mod r: a product with it turns the plain inverse of a Montgomery form into the Montgomery form of the inverse. */
 static const fr FR_R3 = {{0x5e94d8e1b4bf0040, 0x2a489cbe1cfbb6b8, 0x893cc664a19fcfed, 0x0cf8594b7fcc657c}};
 /* 5 and 1/5: the coset generator of gnark's domains. */
 static const fr FR_FIVE = {{0x1b0d0ef99fffffe6, 0xeaba68a3a32a913f, 0x47d8eb76d8dd0689, 0x15d0085520f5bbc3}};
@@ -28,41 +27,16 @@ static const fr FR_INV_FIVE = {{0xd745397409999999, 0xb4ada7d483c3efa8, 0xc49ca2
 static const fr FR_ROOT_28 = {{0x636e735580d13d9c, 0xa22bf3742445ffd6, 0x56452ac01eb203d8, 0x1860ef942963f9e7}};
 #define FR_TWO_ADICITY 28
 
-static inline void fr_add(fr *r, const fr *a, const fr *b) { mont256_add(r->v, a->v, b->v, &FR_MODULUS); }
-static inline void fr_sub(fr *r, const fr *a, const fr *b) { mont256_sub(r->v, a->v, b->v, &FR_MODULUS); }
-static inline void fr_mul(fr *r, const fr *a, const fr *b) { mont256_mul(r->v, a->v, b->v, &FR_MODULUS); }
-static inline void fr_sqr(fr *r, const fr *a) { mont256_mul(r->v, a->v, a->v, &FR_MODULUS); }
-static inline void fr_neg(fr *r, const fr *a) { mont256_neg(r->v, a->v, &FR_MODULUS); }
-static inline void fr_double(fr *r, const fr *a) { mont256_add(r->v, a->v, a->v, &FR_MODULUS); }
-static inline int fr_is_zero(const fr *a) { return mont256_is_zero(a->v); }
-static inline int fr_equal(const fr *a, const fr *b) { return mont256_equal(a->v, b->v); }
-
-/* Converts to canonical limbs (a plain integer below r), little-endian. */
-static inline void fr_to_limbs(uint64_t limbs[4], const fr *a) { mont256_to_plain(limbs, a->v, &FR_MODULUS); }
-
-/* Converts limbs below r to Montgomery form. */
-static inline void fr_from_limbs(fr *r, const uint64_t limbs[4]) {
-    mont256_mul(r->v, limbs, FR_R2.v, &FR_MODULUS);
-}
+#define FE fr
+#define F(operation) fr_##operation
+#define FE_MODULUS FR_MODULUS
+#define FE_R2 FR_R2
+#define FE_R3 FR_R3
+#include "field/element_shared.h"
 
 static inline void fr_from_u64(fr *r, uint64_t value) {
     uint64_t limbs[4] = {value, 0, 0, 0};
     fr_from_limbs(r, limbs);
-}
-
-/* Returns 1 and the value when the bytes are below r; else 0, with r unspecified. */
-static inline int fr_from_bytes(fr *r, const uint8_t in[32]) {
-    uint64_t limbs[4];
-    mont256_load_be(limbs, in);
-    if (mont256_compare_var(limbs, FR_MODULUS.p) >= 0) return 0;
-    fr_from_limbs(r, limbs);
-    return 1;
-}
-
-static inline void fr_to_bytes(uint8_t out[32], const fr *a) {
-    uint64_t limbs[4];
-    fr_to_limbs(limbs, a);
-    mont256_store_be(out, limbs);
 }
 
 /* r = a^exponent; time depends on the exponent only. */
@@ -73,13 +47,6 @@ static inline void fr_pow(fr *r, const fr *a, const uint64_t exponent[4]) {
         if ((exponent[i / 64] >> (i % 64)) & 1) fr_mul(&result, &result, &base);
     }
     *r = result;
-}
-
-/* r = 1/a, 0 for 0; time depends on a. */
-static inline void fr_inv(fr *r, const fr *a) {
-    uint64_t t[4];
-    mont256_invert_var(t, a->v, &FR_MODULUS);
-    mont256_mul(r->v, t, FR_R3.v, &FR_MODULUS);
 }
 
 #endif

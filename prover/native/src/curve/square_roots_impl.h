@@ -72,6 +72,7 @@ static void fp2_sqrt_lanes(fp2 roots[POINT_LANES], uint8_t good[POINT_LANES], co
     for (int j = 0; j < POINT_LANES; j++) {
         fp_add(&t[j], &a[j].c0, &norm[j]);
         fp_halve(&t[j], &t[j]);
+        if (fp_is_zero(&t[j])) t[j] = a[j].c0; /* c1 = 0 and n = -c0: the other root of the norm */
     }
     fp_pow_p_minus_3_over_4(w, t);
     for (int j = 0; j < POINT_LANES; j++) {
@@ -90,8 +91,6 @@ static void fp2_sqrt_lanes(fp2 roots[POINT_LANES], uint8_t good[POINT_LANES], co
         }
         fp2_sqr(&check, &roots[j]);
         good[j] = (uint8_t)fp2_equal(&check, &a[j]);
-        /* c1 = 0 with c0 not a square makes t = 0. */
-        if (!good[j] && fp_is_zero(&a[j].c1)) good[j] = (uint8_t)fp2_sqrt(&roots[j], &a[j]);
     }
 }
 

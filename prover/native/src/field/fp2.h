@@ -33,39 +33,4 @@ static inline int fp2_is_larger_half(const fp2 *a) {
     return fp_is_zero(&a->c1) ? fp_is_larger_half(&a->c0) : fp_is_larger_half(&a->c1);
 }
 
-/* Returns 1 and a square root of a, or 0 when there is none. Norm method: with n = sqrt(c0^2 + c1^2), the real part x has x^2 =
- * (c0 + n)/2 or (c0 - n)/2, and the imaginary part is c1/(2x). */
-static inline int fp2_sqrt(fp2 *r, const fp2 *a) {
-    fp norm, square, root, x2;
-    if (fp_is_zero(&a->c1)) {
-        if (fp_sqrt(&r->c0, &a->c0)) {
-            r->c1 = FP_ZERO;
-            return 1;
-        }
-        fp_neg(&x2, &a->c0); /* u^2 = -1 */
-        r->c0 = FP_ZERO;
-        return fp_sqrt(&r->c1, &x2);
-    }
-    fp_sqr(&norm, &a->c0);
-    fp_sqr(&square, &a->c1);
-    fp_add(&norm, &norm, &square);
-    if (!fp_sqrt(&root, &norm)) return 0;
-    fp_add(&x2, &a->c0, &root);
-    fp_halve(&x2, &x2);
-    fp x, twice, imaginary;
-    if (!fp_sqrt(&x, &x2)) {
-        fp_sub(&x2, &a->c0, &root);
-        fp_halve(&x2, &x2);
-        if (!fp_sqrt(&x, &x2)) return 0;
-    }
-    fp_double(&twice, &x);
-    fp_inv(&twice, &twice);
-    fp_mul(&imaginary, &a->c1, &twice);
-    r->c0 = x;
-    r->c1 = imaginary;
-    fp2 check;
-    fp2_sqr(&check, r);
-    return fp2_equal(&check, a);
-}
-
 #endif

@@ -71,7 +71,8 @@ def test_prime_field__two_operands__equal_integers(
     assert result("add") == (a + b) % modulus
     assert result("sub") == (a - b) % modulus
     assert result("mul") == a * b % modulus
-    assert result("pow") == pow(a, b, modulus)
+    if field == "fr":
+        assert result("pow") == pow(a, b, modulus)
     assert shared_arithmetic.predicate(f"field_{field}_equal", word(a), word(b)) == (a == b)
 
 
@@ -119,16 +120,6 @@ def test_fp__product_of_sums_without_reduction__equals_integers(
 def test_fp__half_and_order__equal_integers(arithmetic: Arithmetic, a: int) -> None:
     assert words(arithmetic.compute("field_fp_halve", word(a), out_bytes=32)) == [a * pow(2, -1, P) % P]
     assert arithmetic.predicate("field_fp_is_larger_half", word(a)) == (a > (P - 1) // 2)
-
-
-@settings(max_examples=examples(100), deadline=None)
-@given(a=FP, square=st.booleans())
-def test_fp__square_root__exists_exactly_for_squares(arithmetic: Arithmetic, a: int, square: bool) -> None:
-    value = a * a % P if square else a
-    found, out = arithmetic.answer("field_fp_sqrt", word(value))
-    assert bool(found) == (value == 0 or pow(value, (P - 1) // 2, P) == 1)
-    if found:
-        assert pow(words(out)[0], 2, P) == value
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -186,12 +177,10 @@ def test_fp2__square_roots__exist_exactly_for_squares(arithmetic: Arithmetic, ba
     found, out = arithmetic.answer("field_fp2_sqrt_lanes", *map(fp2_bytes, squares), out_bytes=64 * 16)
     roots = words(out)
     for i, value in enumerate(squares):
-        single, single_out = arithmetic.answer("field_fp2_sqrt", fp2_bytes(value))
-        assert bool(found >> i & 1) == bool(single) == fp2_is_square(value)
-        if single:
-            root, other = (roots[2 * i], roots[2 * i + 1]), words(single_out[:64])
+        assert bool(found >> i & 1) == fp2_is_square(value)
+        if fp2_is_square(value):
+            root = (roots[2 * i], roots[2 * i + 1])
             assert fp2_mul(root, root) == value
-            assert list(root) == other or [-c % P for c in root] == other
 
 
 def fp6(value: Any) -> bytes:
