@@ -7,32 +7,12 @@
 
 const char *prepared_type_name(uint32_t type) {
     switch (type) {
-    case PREPARED_INFO: return "info";
-    case PREPARED_CONSTANTS: return "constants";
-    case PREPARED_VERIFYING_KEY: return "verifying key";
-    case PREPARED_VERIFYING_K: return "verifying key: K";
-    case PREPARED_POINTS_A: return "points of A";
-    case PREPARED_POINTS_B1: return "points of B";
-    case PREPARED_POINTS_K: return "points of K";
-    case PREPARED_POINTS_Z: return "points of Z";
-    case PREPARED_POINTS_B2: return "points of B2";
-    case PREPARED_WIRES_A: return "wires of A";
-    case PREPARED_WIRES_B: return "wires of B";
-    case PREPARED_TWIDDLES: return "roots of unity";
-    case PREPARED_COEFFICIENTS: return "coefficients";
-    case PREPARED_TERMS: return "terms";
-    case PREPARED_EXPRESSION_START: return "expressions";
-    case PREPARED_ROWS: return "rows";
-    case PREPARED_HINTS: return "hints";
-    case PREPARED_PROGRAM: return "program";
-    case PREPARED_COMPONENT_START: return "components";
-    case PREPARED_SLICE_START: return "slices";
-    case PREPARED_TABLE_A: return "table of A";
-    case PREPARED_TABLE_KZ: return "table of K and Z";
-    case PREPARED_TABLE_B2: return "table of B2";
-    case PREPARED_FOLD_K: return "folded K";
-    case PREPARED_FOLD_T: return "folded Z";
-    case PREPARED_FOLD_WIRES: return "wires of folded K";
+#define CASE(section_type, name, ...) case section_type: return name;
+        PREPARED_EACH_RECORD(CASE)
+        PREPARED_EACH_ARRAY(CASE, )
+        PREPARED_EACH_TABLE(CASE, )
+        PREPARED_EACH_FOLD(CASE, )
+#undef CASE
     default: return "unknown section";
     }
 }

@@ -101,6 +101,36 @@ typedef struct prepared_info {
     uint64_t proving_key_offset, verifying_key_offset, constraint_system_offset, reserved1;
 } prepared_info;
 
+/* Members of prepared_info that have a counterpart in a key: X(member of prepared_info, member of g16_key). */
+#define PREPARED_EACH_NUMBER(X)                                          \
+    X(generation, info.generation)                                       \
+    X(header_words, info.header_words)                                   \
+    X(wires, cs.wires)                                                   \
+    X(public_wires, cs.public_wires)                                     \
+    X(secret_wires, cs.secret_wires)                                     \
+    X(internal_wires, cs.internal_wires)                                 \
+    X(constraints, cs.constraints)                                       \
+    X(coefficients, cs.coefficients_count)                               \
+    X(expressions, cs.expressions)                                       \
+    X(hints, cs.hints_count)                                             \
+    X(instructions, cs.instructions_count)                               \
+    X(components, cs.components)                                         \
+    X(slices, cs.slices)                                                 \
+    X(checks_start, cs.checks_start)                                     \
+    X(levels, cs.levels)                                                 \
+    X(batch_kind, cs.batch_kind)                                         \
+    X(domain_log2, pk.domain_log2)                                       \
+    X(verifying_k, vk.k_count)                                           \
+    X(a_count, pk.a_count)                                               \
+    X(b_count, pk.b_count)                                               \
+    X(k_count, pk.k_count)                                               \
+    X(z_count, pk.z_count)                                               \
+    X(terms, cs.terms_count)                                             \
+    X(file_terms, cs.file_terms)                                         \
+    X(proving_key_offset, info.proving_key_offset)                       \
+    X(verifying_key_offset, info.verifying_key_offset)                   \
+    X(constraint_system_offset, info.constraint_system_offset)
+
 typedef struct prepared_constants {
     g1_affine alpha, beta, delta;
     g2_affine beta2, delta2;
@@ -120,42 +150,47 @@ _Static_assert(sizeof(prepared_verifying_key) == 960, "layout of the verifying k
 _Static_assert(sizeof(fr) == 32 && sizeof(g1_affine) == 64 && sizeof(g2_affine) == 128, "layout of points");
 _Static_assert(sizeof(cs_term) == 8 && sizeof(cs_row) == 28 && sizeof(cs_hint) == 16, "layout of the constraint system");
 
-/* The arrays of a key in file order: type, member of g16_key, elements. */
-#define PREPARED_EACH_ARRAY(X, key)                                                       \
-    X(PREPARED_VERIFYING_K, vk.k, (key)->vk.k_count)                                      \
-    X(PREPARED_POINTS_A, pk.a, (key)->pk.a_count)                                         \
-    X(PREPARED_POINTS_B1, pk.b1, (key)->pk.b_count)                                       \
-    X(PREPARED_POINTS_K, pk.k, (key)->pk.k_count)                                         \
-    X(PREPARED_POINTS_Z, pk.z, (key)->pk.z_count)                                         \
-    X(PREPARED_POINTS_B2, pk.b2, (key)->pk.b_count)                                       \
-    X(PREPARED_WIRES_A, pk.a_wires, (key)->pk.a_count)                                    \
-    X(PREPARED_WIRES_B, pk.b_wires, (key)->pk.b_count)                                    \
-    X(PREPARED_TWIDDLES, pk.twiddles, (uint64_t)1 << (key)->pk.domain_log2)               \
-    X(PREPARED_COEFFICIENTS, cs.coefficients, (key)->cs.coefficients_count)               \
-    X(PREPARED_TERMS, cs.terms, (key)->cs.terms_count)                                    \
-    X(PREPARED_EXPRESSION_START, cs.expression_start, (uint64_t)(key)->cs.expressions + 1) \
-    X(PREPARED_ROWS, cs.rows, (key)->cs.constraints)                                      \
-    X(PREPARED_HINTS, cs.hints, (key)->cs.hints_count)                                    \
-    X(PREPARED_PROGRAM, cs.program, (key)->cs.instructions_count)                         \
-    X(PREPARED_COMPONENT_START, cs.component_start, (uint64_t)(key)->cs.components + 1)   \
-    X(PREPARED_SLICE_START, cs.slice_start, (uint64_t)(key)->cs.slices + 1)
-#define PREPARED_ARRAYS 17
-/* Sections that are not arrays of the key: info, constants, verifying key. They come first. */
+/* Sections that are not arrays of the key: X(type, name, record). They come first. */
+#define PREPARED_EACH_RECORD(X)                                     \
+    X(PREPARED_INFO, "info", info)                                  \
+    X(PREPARED_CONSTANTS, "constants", constants)                   \
+    X(PREPARED_VERIFYING_KEY, "verifying key", verifying_key)
 #define PREPARED_RECORDS 3
+
+/* The arrays of a key in file order: type, name, member of g16_key, elements. */
+#define PREPARED_EACH_ARRAY(X, key)                                                                     \
+    X(PREPARED_VERIFYING_K, "verifying key: K", vk.k, (key)->vk.k_count)                                \
+    X(PREPARED_POINTS_A, "points of A", pk.a, (key)->pk.a_count)                                        \
+    X(PREPARED_POINTS_B1, "points of B", pk.b1, (key)->pk.b_count)                                      \
+    X(PREPARED_POINTS_K, "points of K", pk.k, (key)->pk.k_count)                                        \
+    X(PREPARED_POINTS_Z, "points of Z", pk.z, (key)->pk.z_count)                                        \
+    X(PREPARED_POINTS_B2, "points of B2", pk.b2, (key)->pk.b_count)                                     \
+    X(PREPARED_WIRES_A, "wires of A", pk.a_wires, (key)->pk.a_count)                                    \
+    X(PREPARED_WIRES_B, "wires of B", pk.b_wires, (key)->pk.b_count)                                    \
+    X(PREPARED_TWIDDLES, "roots of unity", pk.twiddles, (uint64_t)1 << (key)->pk.domain_log2)           \
+    X(PREPARED_COEFFICIENTS, "coefficients", cs.coefficients, (key)->cs.coefficients_count)             \
+    X(PREPARED_TERMS, "terms", cs.terms, (key)->cs.terms_count)                                         \
+    X(PREPARED_EXPRESSION_START, "expressions", cs.expression_start, (uint64_t)(key)->cs.expressions + 1) \
+    X(PREPARED_ROWS, "rows", cs.rows, (key)->cs.constraints)                                            \
+    X(PREPARED_HINTS, "hints", cs.hints, (key)->cs.hints_count)                                         \
+    X(PREPARED_PROGRAM, "program", cs.program, (key)->cs.instructions_count)                            \
+    X(PREPARED_COMPONENT_START, "components", cs.component_start, (uint64_t)(key)->cs.components + 1)   \
+    X(PREPARED_SLICE_START, "slices", cs.slice_start, (uint64_t)(key)->cs.slices + 1)
+#define PREPARED_ARRAYS 17
 #define PREPARED_SECTIONS (PREPARED_RECORDS + PREPARED_ARRAYS)
 
-/* The tables (msm/table.h): all three or none, with equal parameters, the bucket sets and the shifts. */
-#define PREPARED_EACH_TABLE(X, key)                                       \
-    X(PREPARED_TABLE_A, pk.table_a, key_table_counts(&(key)->pk, 0).a)    \
-    X(PREPARED_TABLE_KZ, pk.table_kz, key_table_counts(&(key)->pk, 0).kz) \
-    X(PREPARED_TABLE_B2, pk.table_b2, key_table_counts(&(key)->pk, 0).b2)
+/* The tables (msm/table.h): all three or none, with equal parameters. */
+#define PREPARED_EACH_TABLE(X, key)                                                           \
+    X(PREPARED_TABLE_A, "table of A", pk.table_a, key_table_counts(&(key)->pk, 0).a)          \
+    X(PREPARED_TABLE_KZ, "table of K and Z", pk.table_kz, key_table_counts(&(key)->pk, 0).kz) \
+    X(PREPARED_TABLE_B2, "table of B2", pk.table_b2, key_table_counts(&(key)->pk, 0).b2)
 #define PREPARED_TABLES 3
 
 /* Additional arrays of a folded key (key/fold_shape.h): all three or none. */
-#define PREPARED_EACH_FOLD(X, key)                               \
-    X(PREPARED_FOLD_K, pk.fold_k, (key)->pk.fold_k_count)        \
-    X(PREPARED_FOLD_T, pk.fold_t, (key)->pk.fold_t_count)        \
-    X(PREPARED_FOLD_WIRES, pk.fold_wires, (key)->pk.fold_k_count)
+#define PREPARED_EACH_FOLD(X, key)                                                   \
+    X(PREPARED_FOLD_K, "folded K", pk.fold_k, (key)->pk.fold_k_count)                \
+    X(PREPARED_FOLD_T, "folded Z", pk.fold_t, (key)->pk.fold_t_count)                \
+    X(PREPARED_FOLD_WIRES, "wires of folded K", pk.fold_wires, (key)->pk.fold_k_count)
 #define PREPARED_FOLDS 3
 
 /* A checked directory. Header and entries are copies, so later changes of the mapped file cannot affect them. */

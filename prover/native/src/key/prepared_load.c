@@ -60,10 +60,8 @@ static uint32_t table_version(const prepared_directory *directory) {
 
 static int is_known(const prepared_directory *directory, const prepared_section *section) {
     switch (section->type) {
-    case PREPARED_INFO:
-    case PREPARED_CONSTANTS:
-    case PREPARED_VERIFYING_KEY:
-#define CASE(array_type, member, count) case array_type:
+#define CASE(section_type, ...) case section_type:
+        PREPARED_EACH_RECORD(CASE)
         PREPARED_EACH_ARRAY(CASE, )
         return 1;
         PREPARED_EACH_TABLE(CASE, )
@@ -94,36 +92,16 @@ static g16_status read_info(g16_key *key, const prepared_directory *directory, g
     g16_status status = read_record(directory, &info, PREPARED_INFO, sizeof info, error);
     if (status == G16_OK) status = prepared_check_numbers(&info, error);
     if (status != G16_OK) return status;
-    constraint_system *cs = &key->cs;
-    key->info.generation = info.generation;
-    key->info.header_words = info.header_words;
     memcpy(key->info.header, info.header, sizeof info.header);
-    key->info.wires = cs->wires = info.wires;
-    cs->public_wires = info.public_wires;
-    cs->secret_wires = info.secret_wires;
-    cs->internal_wires = info.internal_wires;
-    cs->constraints = info.constraints;
-    cs->coefficients_count = info.coefficients;
-    cs->expressions = info.expressions;
-    cs->hints_count = info.hints;
-    cs->instructions_count = info.instructions;
-    cs->components = info.components;
-    cs->slices = info.slices;
-    cs->checks_start = info.checks_start;
-    cs->levels = info.levels;
-    cs->batch_kind = info.batch_kind;
-    cs->terms_count = info.terms;
-    cs->file_terms = info.file_terms;
-    key->pk.domain_log2 = info.domain_log2;
+#define TAKE(number, member) key->member = info.number;
+    PREPARED_EACH_NUMBER(TAKE)
+#undef TAKE
+    key->info.wires = info.wires;
     key->info.domain_size = (uint64_t)1 << info.domain_log2;
-    key->vk.k_count = info.verifying_k;
-    key->info.points_a = key->pk.a_count = info.a_count;
-    key->info.points_b = key->pk.b_count = info.b_count;
-    key->info.points_k = key->pk.k_count = info.k_count;
-    key->info.points_z = key->pk.z_count = info.z_count;
-    key->info.proving_key_offset = info.proving_key_offset;
-    key->info.verifying_key_offset = info.verifying_key_offset;
-    key->info.constraint_system_offset = info.constraint_system_offset;
+    key->info.points_a = info.a_count;
+    key->info.points_b = info.b_count;
+    key->info.points_k = info.k_count;
+    key->info.points_z = info.z_count;
     return G16_OK;
 }
 
@@ -166,21 +144,24 @@ static g16_status read_points(g16_key *key, const prepared_directory *directory,
 
 /* ---- arrays ----------------------------------------------------------------------------------- */
 
-/* Sets the key's array pointers to the sections. Nothing is written through them. */
+/* Returns the contents of the section of a type, which becomes number `index` of the job; NULL with an error in *status, or when
+ * *status has one already. */
+static void *bind(load_job *job, uint32_t index, prepared_type type, size_t element_bytes, uint64_t count, uint32_t version,
+                  g16_status *status, g16_error *error) {
+    if (*status == G16_OK) *status = require(job->directory, &job->sections[index], type, element_bytes, count, version, error);
+    return *status == G16_OK ? (void *)(uintptr_t)(job->directory->data + job->sections[index]->offset) : NULL;
+}
+
+/* Sets a pointer of the key to its section. Nothing is written through it. Tables have `shifts` elements per base, arrays one. */
+#define BIND(type, name, member, elements) \
+    key->member = bind(job, next++, type, sizeof *key->member, shifts * (elements), version, &status, error);
+
 static g16_status bind_arrays(load_job *job, g16_error *error) {
     g16_key *key = job->key;
-    const prepared_directory *directory = job->directory;
+    const uint32_t version = PREPARED_SECTION_VERSION, shifts = 1;
     uint32_t next = 0;
     g16_status status = G16_OK;
-#define BIND(type, member, count)                                                                                \
-    if (status == G16_OK) {                                                                                      \
-        status = require(directory, &job->sections[next], type, sizeof *key->member, count,                      \
-                         PREPARED_SECTION_VERSION, error);                                                       \
-    }                                                                                                            \
-    if (status == G16_OK) key->member = (void *)(uintptr_t)(directory->data + job->sections[next]->offset);      \
-    next++;
     PREPARED_EACH_ARRAY(BIND, key)
-#undef BIND
     return status;
 }
 
@@ -202,16 +183,9 @@ static g16_status bind_folds(load_job *job, g16_error *error) {
     if (found == 0) return G16_OK;
     if (found < PREPARED_FOLDS) return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: some folded bases are missing");
     key->pk.fold_t_count = fold_shape_for(key->cs.constraints, key->pk.domain_log2).points;
+    const uint32_t version = PREPARED_SECTION_VERSION, shifts = 1;
     g16_status status = G16_OK;
-#define BIND(type, member, count)                                                                                \
-    if (status == G16_OK) {                                                                                      \
-        status = require(directory, &job->sections[next], type, sizeof *key->member, count,                      \
-                         PREPARED_SECTION_VERSION, error);                                                       \
-    }                                                                                                            \
-    if (status == G16_OK) key->member = (const void *)(directory->data + job->sections[next]->offset);           \
-    next++;
     PREPARED_EACH_FOLD(BIND, key)
-#undef BIND
     return status;
 }
 
@@ -228,11 +202,12 @@ static int read_plan(msm_plan *plan, const prepared_section *section, const msm_
 static g16_status bind_tables(load_job *job, g16_error *error) {
     static const prepared_type types[PREPARED_TABLES] = {PREPARED_TABLE_A, PREPARED_TABLE_KZ, PREPARED_TABLE_B2};
     const prepared_directory *directory = job->directory;
-    proving_key *pk = &job->key->pk;
-    const msm_table_counts counts = key_table_counts(pk, job->key->cs.wires);
+    g16_key *key = job->key;
+    proving_key *pk = &key->pk;
+    const msm_table_counts counts = key_table_counts(pk, key->cs.wires);
     msm_plan plan = {0};
     const uint32_t version = prepared_table_version(key_is_folded(pk));
-    uint32_t found = 0, next = 0;
+    uint32_t found = 0, next = LOAD_TABLES;
     for (uint32_t i = 0; i < PREPARED_TABLES; i++) {
         const prepared_section *section = prepared_find(directory, types[i]);
         if (!section || section->version != version) continue;
@@ -246,21 +221,15 @@ static g16_status bind_tables(load_job *job, g16_error *error) {
     }
     if (found == 0) return G16_OK;
     if (found < PREPARED_TABLES) return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: some tables are missing");
-    const int is_used = msm_table_saves(&plan, &counts, job->key->backend->table_read_cost);
-    const prepared_section **sections = job->sections + LOAD_TABLES;
+    const int is_used = msm_table_saves(&plan, &counts, key->backend->table_read_cost);
+    const uint32_t shifts = msm_plan_shifts(&plan);
     g16_status status = G16_OK;
-#define BIND(type, member, count)                                                                                       \
-    if (status == G16_OK) {                                                                                             \
-        status = require(directory, &sections[next], type, sizeof *job->key->member, msm_plan_shifts(&plan) * (count),      \
-                         version, error);                                                                               \
-    }                                                                                                                   \
-    if (status == G16_OK) job->key->member = (const void *)(directory->data + sections[next]->offset);                  \
-    next++;
-    PREPARED_EACH_TABLE(BIND, job->key)
-#undef BIND
+    PREPARED_EACH_TABLE(BIND, key)
     if (status == G16_OK && is_used) pk->tables = plan;
     return status;
 }
+
+#undef BIND
 
 /* Returns 1 for sections that a service never reads; verifying them at load would page them in. B in G1 is only for classical
  * blinding, small domains share their roots, and K and Z of a folded key are replaced by folded bases. */

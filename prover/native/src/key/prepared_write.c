@@ -32,36 +32,10 @@ typedef struct prepared_source {
 } prepared_source;
 
 static void fill_info(prepared_info *out, const g16_key *key) {
-    const constraint_system *cs = &key->cs;
-    const g16_key_info *info = &key->info;
-    out->generation = info->generation;
-    out->header_words = info->header_words;
-    memcpy(out->header, info->header, sizeof out->header);
-    out->wires = cs->wires;
-    out->public_wires = cs->public_wires;
-    out->secret_wires = cs->secret_wires;
-    out->internal_wires = cs->internal_wires;
-    out->constraints = cs->constraints;
-    out->coefficients = cs->coefficients_count;
-    out->expressions = cs->expressions;
-    out->hints = cs->hints_count;
-    out->instructions = cs->instructions_count;
-    out->components = cs->components;
-    out->slices = cs->slices;
-    out->checks_start = cs->checks_start;
-    out->levels = cs->levels;
-    out->batch_kind = cs->batch_kind;
-    out->domain_log2 = key->pk.domain_log2;
-    out->verifying_k = key->vk.k_count;
-    out->a_count = key->pk.a_count;
-    out->b_count = key->pk.b_count;
-    out->k_count = key->pk.k_count;
-    out->z_count = key->pk.z_count;
-    out->terms = cs->terms_count;
-    out->file_terms = cs->file_terms;
-    out->proving_key_offset = info->proving_key_offset;
-    out->verifying_key_offset = info->verifying_key_offset;
-    out->constraint_system_offset = info->constraint_system_offset;
+    memcpy(out->header, key->info.header, sizeof out->header);
+#define FILL(number, member) out->number = key->member;
+    PREPARED_EACH_NUMBER(FILL)
+#undef FILL
 }
 
 static void fill_points(prepared_plan *plan, const g16_key *key) {
@@ -117,20 +91,20 @@ static void make_plan(prepared_plan *plan, const g16_key *key, uint64_t table_by
     const uint32_t sections = PREPARED_SECTIONS + tables + (fold ? PREPARED_FOLDS : 0);
     if (fold) plan->folds = &plan->sections[PREPARED_SECTIONS + tables];
     plan->bytes = sizeof(prepared_header) + sections * sizeof *plan->sections;
-    place_copy(plan, PREPARED_INFO, &plan->info, sizeof plan->info, 1);
-    place_copy(plan, PREPARED_CONSTANTS, &plan->constants, sizeof plan->constants, 1);
-    place_copy(plan, PREPARED_VERIFYING_KEY, &plan->verifying_key, sizeof plan->verifying_key, 1);
-#define PLACE(type, member, elements) place_copy(plan, type, key->member, sizeof *key->member, elements);
+#define PLACE(type, name, record) place_copy(plan, type, &plan->record, sizeof plan->record, 1);
+    PREPARED_EACH_RECORD(PLACE)
+#undef PLACE
+#define PLACE(type, name, member, elements) place_copy(plan, type, key->member, sizeof *key->member, elements);
     PREPARED_EACH_ARRAY(PLACE, key)
 #undef PLACE
     if (plan->tables.windows) {
-#define PLACE(type, member, elements) place_table(plan, type, sizeof *plan->member, elements);
+#define PLACE(type, name, member, elements) place_table(plan, type, sizeof *plan->member, elements);
         PREPARED_EACH_TABLE(PLACE, plan)
 #undef PLACE
     }
     plan->work = plan->bytes;
     if (!fold) return;
-#define PLACE(type, member, elements) place(plan, type, sizeof *plan->member, elements)->flags = 0;
+#define PLACE(type, name, member, elements) place(plan, type, sizeof *plan->member, elements)->flags = 0;
     PREPARED_EACH_FOLD(PLACE, plan)
 #undef PLACE
     const fold_shape shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);
