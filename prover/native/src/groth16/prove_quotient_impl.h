@@ -14,9 +14,7 @@ static inline fr *prove_spare(const prove_state *p, uint32_t index) {
 
 /* ---- whole vectors: one task per vector, and one for the product ------------------- */
 
-static void prove_task_transform(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_transform(prove_state *p, uint32_t index, uint32_t worker) {
     const proving_key *pk = &p->key->pk;
     const size_t used = p->key->cs.constraints, n = (size_t)1 << pk->domain_log2;
     fr *values = prove_vector(p, index);
@@ -29,12 +27,9 @@ static void prove_task_transform(void *argument, uint32_t index, uint32_t worker
     } else {
         quotient_to_coset(values, pk->domain_log2, pk->twiddles);
     }
-    prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
 
-static void prove_task_combine(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_combine(prove_state *p, uint32_t index, uint32_t worker) {
     (void)index;
     (void)worker;
     if (p->folded) {
@@ -42,23 +37,17 @@ static void prove_task_combine(void *argument, uint32_t index, uint32_t worker) 
     } else {
         quotient_combine(p->a, p->b, p->c, p->key->pk.domain_log2, p->key->pk.twiddles);
     }
-    prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
 
 /* ---- vectors in parts: see groth16/quotient_cut_impl.h ------------------------------------- */
 
-static void prove_task_enter(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_enter(prove_state *p, uint32_t index, uint32_t worker) {
     const uint32_t tasks = quotient_column_tasks(&p->cut);
     (void)worker;
     quotient_enter_columns(prove_vector(p, index / tasks), p->key->cs.constraints, &p->cut, index % tasks, p->key->pk.twiddles);
-    prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
 
-static void prove_task_row(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_row(prove_state *p, uint32_t index, uint32_t worker) {
     const uint32_t vector = index / p->cut.rows, row = index % p->cut.rows;
     const fr *table = p->key->pk.twiddles;
     fr *values = prove_vector(p, vector);
@@ -70,12 +59,9 @@ static void prove_task_row(void *argument, uint32_t index, uint32_t worker) {
     } else {
         quotient_coset_row(values, &p->cut, row, table);
     }
-    prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
 
-static void prove_task_product(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_product(prove_state *p, uint32_t index, uint32_t worker) {
     const fr *table = p->key->pk.twiddles;
     (void)worker;
     if (p->folded) {
@@ -83,20 +69,19 @@ static void prove_task_product(void *argument, uint32_t index, uint32_t worker) 
     } else {
         quotient_product_columns(p->a, p->b, &p->product_scale, &p->cut, index, table);
     }
-    prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
 
-static void prove_task_leave(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_leave(prove_state *p, uint32_t index, uint32_t worker) {
     (void)worker;
     quotient_from_coset_row(p->a, p->c, &p->cut, index, p->key->pk.twiddles);
-    prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
 
-static thread_pool_task *prove_push(thread_pool_task *next, prove_state *p, thread_pool_fn run, uint32_t count,
+/* Appends tasks to the state's list. */
+static thread_pool_task *prove_push(thread_pool_task *next, prove_state *p, prove_task_fn run, g16_stage stage, uint32_t count,
                                     uint32_t group, uint32_t after) {
-    *next = (thread_pool_task){run, p, count, group, after, 0};
+    prove_step *step = &p->steps[next - p->tasks];
+    *step = (prove_step){p, run, stage};
+    *next = (thread_pool_task){prove_run_step, step, count, group, after, 0};
     return next + 1;
 }
 
@@ -105,15 +90,17 @@ static thread_pool_task *prove_list_quotient(thread_pool_task *next, prove_state
     const uint32_t vectors = p->folded ? 2 : 3, transformed = THREAD_POOL_AFTER(PROVE_GROUP_TRANSFORMS);
     const quotient_cut *cut = &p->cut;
     if (cut->passes == 0) {
-        next = prove_push(next, p, prove_task_transform, vectors, PROVE_GROUP_TRANSFORMS, 0);
-        return prove_push(next, p, prove_task_combine, 1, PROVE_GROUP_COMBINE, transformed);
+        next = prove_push(next, p, prove_task_transform, G16_STAGE_QUOTIENT, vectors, PROVE_GROUP_TRANSFORMS, 0);
+        return prove_push(next, p, prove_task_combine, G16_STAGE_QUOTIENT, 1, PROVE_GROUP_COMBINE, transformed);
     }
     const uint32_t products = p->folded ? quotient_point_tasks(cut, &p->shape) : quotient_column_tasks(cut);
-    next = prove_push(next, p, prove_task_enter, vectors * quotient_column_tasks(cut), PROVE_GROUP_COLUMNS, 0);
-    next = prove_push(next, p, prove_task_row, vectors * cut->rows, PROVE_GROUP_TRANSFORMS, THREAD_POOL_AFTER(PROVE_GROUP_COLUMNS));
-    next = prove_push(next, p, prove_task_product, products, PROVE_GROUP_PRODUCT, transformed);
+    next = prove_push(next, p, prove_task_enter, G16_STAGE_QUOTIENT, vectors * quotient_column_tasks(cut), PROVE_GROUP_COLUMNS, 0);
+    next = prove_push(next, p, prove_task_row, G16_STAGE_QUOTIENT, vectors * cut->rows, PROVE_GROUP_TRANSFORMS,
+                      THREAD_POOL_AFTER(PROVE_GROUP_COLUMNS));
+    next = prove_push(next, p, prove_task_product, G16_STAGE_QUOTIENT, products, PROVE_GROUP_PRODUCT, transformed);
     if (p->folded) return next;
-    return prove_push(next, p, prove_task_leave, cut->rows, PROVE_GROUP_COMBINE, THREAD_POOL_AFTER(PROVE_GROUP_PRODUCT));
+    return prove_push(next, p, prove_task_leave, G16_STAGE_QUOTIENT, cut->rows, PROVE_GROUP_COMBINE,
+                      THREAD_POOL_AFTER(PROVE_GROUP_PRODUCT));
 }
 
 #endif

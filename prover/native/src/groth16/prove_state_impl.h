@@ -43,6 +43,16 @@ typedef struct prove_sums {
     size_t bytes;
 } prove_sums;
 
+struct prove_state;
+typedef void (*prove_task_fn)(struct prove_state *p, uint32_t index, uint32_t worker);
+
+/* An entry of the task list, whose time counts for a stage. */
+typedef struct prove_step {
+    struct prove_state *state;
+    prove_task_fn run;
+    g16_stage stage;
+} prove_step;
+
 /* The state of a running proof; the arrays are in the caller's scratch memory. */
 typedef struct prove_state {
     const struct g16_key *key;
@@ -63,6 +73,7 @@ typedef struct prove_state {
     prove_base base;
     prove_blinding blinding;
     thread_pool_task tasks[PROVE_MAX_ENTRIES];
+    prove_step steps[PROVE_MAX_ENTRIES]; /* of the tasks */
     uint8_t *worker_memory;
     size_t worker_bytes;
 } prove_state;
@@ -75,6 +86,13 @@ static uint64_t prove_now_ns(void) {
 
 static void prove_add_time(prove_state *p, g16_stage stage, uint64_t since) {
     if (p->stage_ns) __atomic_fetch_add(&p->stage_ns[stage], prove_now_ns() - since, __ATOMIC_RELAXED);
+}
+
+static void prove_run_step(void *argument, uint32_t index, uint32_t worker) {
+    const prove_step *step = argument;
+    const uint64_t start = prove_now_ns();
+    step->run(step->state, index, worker);
+    prove_add_time(step->state, step->stage, start);
 }
 
 static inline size_t prove_h_count(const struct g16_key *key) {

@@ -5,33 +5,25 @@
 
 #include "groth16/prove_quotient_impl.h"
 
-static void prove_task_recode_w(void *argument, uint32_t index, uint32_t worker) {
+static void prove_task_recode_w(prove_state *p, uint32_t index, uint32_t worker) {
     static const uint64_t unit[4] = {1, 0, 0, 0};
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
     const size_t count = p->key->cs.wires, first = (size_t)index * p->w_chunk;
     const size_t last = first + p->w_chunk < count ? first + p->w_chunk : count;
     (void)worker;
     msm_recode(p->w_digits, &p->plan, p->wires, unit, count, first, last);
-    prove_add_time(p, G16_STAGE_MSM_SORT, start);
 }
 
-static void prove_task_recode_h(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_recode_h(prove_state *p, uint32_t index, uint32_t worker) {
     const size_t count = prove_h_count(p->key), first = (size_t)index * p->h_chunk;
     const size_t last = first + p->h_chunk < count ? first + p->h_chunk : count;
     (void)worker;
     msm_recode(p->h_digits, &p->plan, p->h, p->h_unit, count, first, last);
-    prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
 
 /* ---- entries of the wires, sorted once for all lists ---------------------------------------------- */
 
 /* Task `index` sorts half index % 2 of set index / 2. */
-static void prove_task_sort_w(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_sort_w(prove_state *p, uint32_t index, uint32_t worker) {
     const wire_groups *groups = &p->key->groups;
     (void)worker;
     msm_sort_digits in = msm_half_digits(p->w_digits, &p->plan, p->key->cs.wires, index);
@@ -39,20 +31,16 @@ static void prove_task_sort_w(void *argument, uint32_t index, uint32_t worker) {
     in.ends = groups->ends;
     in.groups = groups->count;
     msm_sort_entries(&p->sorted_w, index, msm_set_buckets(&p->plan, index / 2), &in);
-    prove_add_time(p, G16_STAGE_MSM_SORT, start);
 }
 
 /* The same for the quotient. */
-static void prove_task_sort_h(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_sort_h(prove_state *p, uint32_t index, uint32_t worker) {
     const uint32_t count = (uint32_t)prove_h_count(p->key);
     (void)worker;
     msm_sort_digits in = msm_half_digits(p->h_digits, &p->plan, count, index);
     in.ends = &count;
     in.groups = 1;
     msm_sort_entries(&p->sorted_h, index, msm_set_buckets(&p->plan, index / 2), &in);
-    prove_add_time(p, G16_STAGE_MSM_K, start);
 }
 
 /* ---- sums of sets: task index sums part index % parts of set index / parts -------------------------- */
@@ -91,24 +79,16 @@ static void prove_set_g1(prove_state *p, g1_xyzz *out, msm_bases bases, const ms
     g1_msm_part(&out[index], &scratch, part.buckets, part.part, cut->parts, &part.sorted, NULL);
 }
 
-static void prove_task_a(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_a(prove_state *p, uint32_t index, uint32_t worker) {
     const proving_key *pk = &p->key->pk;
     prove_set_g1(p, p->sums.a, prove_bases_of(p, pk->a, pk->table_a, pk->a_count), &p->sums.cut_a, WIRE_LIST_A, index, worker);
-    prove_add_time(p, G16_STAGE_MSM_A, start);
 }
 
-static void prove_task_b1(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_b1(prove_state *p, uint32_t index, uint32_t worker) {
     prove_set_g1(p, p->sums.b1, (msm_bases){p->key->pk.b1, 0}, &p->sums.cut_b1, WIRE_LIST_B, index, worker);
-    prove_add_time(p, G16_STAGE_MSM_B1, start);
 }
 
-static void prove_task_b2(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_b2(prove_state *p, uint32_t index, uint32_t worker) {
     const proving_key *pk = &p->key->pk;
     const uint32_t parts = p->sums.cut_b2.parts;
     const msm_bases bases = prove_bases_of(p, pk->b2, pk->table_b2, pk->b_count);
@@ -116,14 +96,11 @@ static void prove_task_b2(void *argument, uint32_t index, uint32_t worker) {
     g2_msm_scratch scratch;
     g2_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->plan, 0);
     g2_msm_part(&p->sums.b2[index], &scratch, part.buckets, part.part, parts, &part.sorted, NULL);
-    prove_add_time(p, G16_STAGE_MSM_B2, start);
 }
 
 /* Task `index` sums one piece of one set over K and Z, which share buckets. Only this sum uses the digits of the quotient, so it sorts
  * them itself unless prove_sorts_h(). */
-static void prove_task_kz(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_kz(prove_state *p, uint32_t index, uint32_t worker) {
     const proving_key *pk = &p->key->pk;
     const msm_cut *cut = &p->sums.cut_kz;
     const uint32_t count = (uint32_t)prove_h_count(p->key), pieces = msm_cut_pieces(cut), set = index / pieces, piece = index % pieces;
@@ -146,14 +123,11 @@ static void prove_task_kz(void *argument, uint32_t index, uint32_t worker) {
             z.points, {msm_digits(p->h_digits, count, set, 0), msm_digits(p->h_digits, count, set, 1)}, count};
         g1_msm_piece(&p->sums.kz[index], &scratch, part.buckets, cut, piece, &part.sorted, &quotient);
     }
-    prove_add_time(p, G16_STAGE_MSM_K, start);
 }
 
 /* ---- joins of sums, and blinding -------------------------------------------------------------------- */
 
-static void prove_task_join_b(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_join_b(prove_state *p, uint32_t index, uint32_t worker) {
     const prove_sums *s = &p->sums;
     (void)index;
     (void)worker;
@@ -163,52 +137,42 @@ static void prove_task_join_b(void *argument, uint32_t index, uint32_t worker) {
     } else {
         prove_blind_b(&p->blinding, &p->base.bs);
     }
-    prove_add_time(p, G16_STAGE_ASSEMBLE, start);
 }
 
-static void prove_task_join_a(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_join_a(prove_state *p, uint32_t index, uint32_t worker) {
     const prove_sums *s = &p->sums;
     (void)index;
     (void)worker;
     g1_msm_join_sets(&p->base.ar, s->a, msm_cut_pieces(&s->cut_a), &p->plan);
     if (p->blinding.method == G16_BLINDING_RERANDOMISED) prove_blind_a(&p->blinding, &p->base.ar);
-    prove_add_time(p, G16_STAGE_ASSEMBLE, start);
 }
 
-static void prove_task_blind_a(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_blind_a(prove_state *p, uint32_t index, uint32_t worker) {
     (void)worker;
     if (index == 0) {
         prove_blind_ar(&p->blinding);
     } else {
         prove_blind_krs(&p->blinding);
     }
-    prove_add_time(p, G16_STAGE_ASSEMBLE, start);
 }
 
-static void prove_task_join_kz(void *argument, uint32_t index, uint32_t worker) {
-    prove_state *p = argument;
-    const uint64_t start = prove_now_ns();
+static void prove_task_join_kz(prove_state *p, uint32_t index, uint32_t worker) {
     const prove_sums *s = &p->sums;
     (void)index;
     (void)worker;
     g1_msm_join_sets(&p->base.krs, s->kz, msm_cut_pieces(&s->cut_kz), &p->plan);
-    prove_add_time(p, G16_STAGE_ASSEMBLE, start);
 }
 
 /* ---- task list ------------------------------------------------------------------------------------------ */
 
 /* Joins are short and come first: the last of them is all that remains to be done after the sums. */
 static thread_pool_task *prove_list_joins(thread_pool_task *next, prove_state *p) {
-    next = prove_push(next, p, prove_task_join_a, 1, PROVE_GROUP_JOIN_A, THREAD_POOL_AFTER(PROVE_GROUP_A));
+    next = prove_push(next, p, prove_task_join_a, G16_STAGE_ASSEMBLE, 1, PROVE_GROUP_JOIN_A, THREAD_POOL_AFTER(PROVE_GROUP_A));
     if (p->blinding.method == G16_BLINDING_RERANDOMISED) {
-        next = prove_push(next, p, prove_task_blind_a, 2, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_JOIN_A));
+        next = prove_push(next, p, prove_task_blind_a, G16_STAGE_ASSEMBLE, 2, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_JOIN_A));
     }
-    next = prove_push(next, p, prove_task_join_b, 1, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_B));
-    return prove_push(next, p, prove_task_join_kz, 1, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_KZ));
+    next = prove_push(next, p, prove_task_join_b, G16_STAGE_ASSEMBLE, 1, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_B));
+    return prove_push(next, p, prove_task_join_kz, G16_STAGE_ASSEMBLE, 1, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_KZ));
 }
 
 /* The quotient comes early because the sum over K and Z waits for it. The tasks of A are the shortest and come last, so that threads
@@ -219,19 +183,20 @@ static uint32_t prove_list_tasks(prove_state *p) {
     const prove_sums *s = &p->sums;
     uint32_t ready = sorted | THREAD_POOL_AFTER(PROVE_GROUP_RECODE_H);
     thread_pool_task *next = prove_list_joins(p->tasks, p);
-    next = prove_push(next, p, prove_task_recode_w, p->w_chunks, PROVE_GROUP_RECODE_W, 0);
+    next = prove_push(next, p, prove_task_recode_w, G16_STAGE_MSM_SORT, p->w_chunks, PROVE_GROUP_RECODE_W, 0);
     next = prove_list_quotient(next, p);
-    next = prove_push(next, p, prove_task_recode_h, p->h_chunks, PROVE_GROUP_RECODE_H,
+    next = prove_push(next, p, prove_task_recode_h, G16_STAGE_QUOTIENT, p->h_chunks, PROVE_GROUP_RECODE_H,
                       THREAD_POOL_AFTER(PROVE_GROUP_PRODUCT) | THREAD_POOL_AFTER(PROVE_GROUP_COMBINE));
-    next = prove_push(next, p, prove_task_sort_w, 2 * sets, PROVE_GROUP_SORT_W, THREAD_POOL_AFTER(PROVE_GROUP_RECODE_W));
+    next = prove_push(next, p, prove_task_sort_w, G16_STAGE_MSM_SORT, 2 * sets, PROVE_GROUP_SORT_W,
+                      THREAD_POOL_AFTER(PROVE_GROUP_RECODE_W));
     if (prove_sorts_h(p)) {
-        next = prove_push(next, p, prove_task_sort_h, 2 * sets, PROVE_GROUP_SORT_H, ready);
+        next = prove_push(next, p, prove_task_sort_h, G16_STAGE_MSM_K, 2 * sets, PROVE_GROUP_SORT_H, ready);
         ready = THREAD_POOL_AFTER(PROVE_GROUP_SORT_H);
     }
-    next = prove_push(next, p, prove_task_b2, sets * s->cut_b2.parts, PROVE_GROUP_B, sorted);
-    next = prove_push(next, p, prove_task_kz, sets * msm_cut_pieces(&s->cut_kz), PROVE_GROUP_KZ, ready);
-    next = prove_push(next, p, prove_task_a, sets * s->cut_a.parts, PROVE_GROUP_A, sorted);
-    if (classical) next = prove_push(next, p, prove_task_b1, sets * s->cut_b1.parts, PROVE_GROUP_B, sorted);
+    next = prove_push(next, p, prove_task_b2, G16_STAGE_MSM_B2, sets * s->cut_b2.parts, PROVE_GROUP_B, sorted);
+    next = prove_push(next, p, prove_task_kz, G16_STAGE_MSM_K, sets * msm_cut_pieces(&s->cut_kz), PROVE_GROUP_KZ, ready);
+    next = prove_push(next, p, prove_task_a, G16_STAGE_MSM_A, sets * s->cut_a.parts, PROVE_GROUP_A, sorted);
+    if (classical) next = prove_push(next, p, prove_task_b1, G16_STAGE_MSM_B1, sets * s->cut_b1.parts, PROVE_GROUP_B, sorted);
     return (uint32_t)(next - p->tasks);
 }
 
