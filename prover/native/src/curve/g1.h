@@ -21,11 +21,5 @@ static const fp G1_B = {{0x7a17caa950ad28d7, 0x1f6ac17ae15521b9, 0x334bea4e696bd
 #include "curve/group_shared.h"
 #undef HOT
 #undef COLD
-#undef FE
-#undef F
-#undef CURVE_B
-#undef AFFINE
-#undef XYZZ
-#undef C
 
 #endif

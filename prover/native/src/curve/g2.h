@@ -22,11 +22,5 @@ static const fp2 G2_B = {{{0x3bf938e377b802a8, 0x020b1b273633535d, 0x26b7edf0497
 #include "curve/group_shared.h"
 #undef HOT
 #undef COLD
-#undef FE
-#undef F
-#undef CURVE_B
-#undef AFFINE
-#undef XYZZ
-#undef C
 
 #endif

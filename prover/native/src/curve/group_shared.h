@@ -2,7 +2,7 @@
  * group.
  *
  * The including header defines FE (field element type), F(op) (field function), AFFINE, XYZZ, C(name) (prefix of this group's
- * functions), and undefines them afterwards; CURVE_B (the constant b) too where points are checked; and HOT and COLD, the qualifiers
+ * functions), and, where points are checked, CURVE_B (the constant b), which are undefined here; and HOT and COLD, the qualifiers
  * of functions that must be inlined, and of those that must not cost their callers registers.
  *
  * XYZZ: (X, Y, ZZ, ZZZ) represents (X/ZZ, Y/ZZZ), ZZ^3 = ZZZ^2; ZZ = 0 is infinity. Formulas:
@@ -169,3 +169,10 @@ COLD void C(xyzz_mul_bits_var)(XYZZ *r, const AFFINE *p, const uint64_t *scalar,
 COLD void C(xyzz_mul_var)(XYZZ *r, const AFFINE *p, const uint64_t scalar[4]) {
     C(xyzz_mul_bits_var)(r, p, scalar, 256);
 }
+
+#undef FE
+#undef F
+#undef CURVE_B
+#undef AFFINE
+#undef XYZZ
+#undef C

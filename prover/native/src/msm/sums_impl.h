@@ -141,30 +141,8 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #define MSM_X_BOUND 7
 #define MSM_Y_BOUND 7
 #define MSM_BLOCKS_AT_ONCE 2 /* blocks of pairs whose sums are finished together; this affects speed only */
-#include "msm/scratch_impl.h"
-#include MSM_PAIR_ADDITION
-#include "msm/group_impl.h"
-#include "msm/table_group_impl.h"
-#include "msm/multiples_group_impl.h"
 #define FIXED_BASE_BYTES G1_COMPRESSED_BYTES
-#include "msm/fixed_base_impl.h"
-#undef FIXED_BASE_BYTES
-#undef FE
-#undef F
-#undef FE_ONE
-#undef AFFINE
-#undef XYZZ
-#undef C
-#undef MSM_KIND
-#undef MSM_BETA
-#undef MSM_SCALE
-#undef MSM_NEGATE_PACKED
-#undef VE
-#undef V
-#undef VE_ONE
-#undef MSM_X_BOUND
-#undef MSM_Y_BOUND
-#undef MSM_BLOCKS_AT_ONCE
+#include "msm/sums_group_impl.h"
 
 #define FE fp2
 #define F(operation) fp2_##operation
@@ -182,29 +160,7 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #define MSM_X_BOUND 8
 #define MSM_Y_BOUND 8
 #define MSM_BLOCKS_AT_ONCE (LANES_PARTS > 1 ? 2 : 1)
-#include "msm/scratch_impl.h"
-#include MSM_PAIR_ADDITION
-#include "msm/group_impl.h"
-#include "msm/table_group_impl.h"
-#include "msm/multiples_group_impl.h"
 #define FIXED_BASE_BYTES G2_COMPRESSED_BYTES
-#include "msm/fixed_base_impl.h"
-#undef FIXED_BASE_BYTES
-#undef FE
-#undef F
-#undef FE_ONE
-#undef AFFINE
-#undef XYZZ
-#undef C
-#undef MSM_KIND
-#undef MSM_BETA
-#undef MSM_SCALE
-#undef MSM_NEGATE_PACKED
-#undef VE
-#undef V
-#undef VE_ONE
-#undef MSM_X_BOUND
-#undef MSM_Y_BOUND
-#undef MSM_BLOCKS_AT_ONCE
+#include "msm/sums_group_impl.h"
 
 #endif
