@@ -135,30 +135,7 @@ int cs_add_hint(cs_builder *builder, uint32_t id, uint64_t inputs, uint32_t inpu
 
 /* ---- parts of the CBOR body ------------------------------------------------------------------- */
 
-int cs_read_key(cs_builder *builder, const char *const *names, int count, uint32_t *seen, int *key) {
-    const uint8_t *text;
-    size_t length, start = builder->reader.offset;
-    if (!cbor_text(&builder->reader, NAME_LIMIT, &text, &length, "key of the constraint system")) return 0;
-    for (*key = 0; *key < count; ++*key) {
-        if (!cbor_text_is(text, length, names[*key])) continue;
-        if (*seen >> *key & 1) {
-            return cbor_fail_at(&builder->reader, G16_MALFORMED_KEY, start, "key %s occurs twice", names[*key]);
-        }
-        *seen |= (uint32_t)1 << *key;
-        return 1;
-    }
-    *key = -1;
-    return 1;
-}
-
-int cs_require_keys(cs_builder *builder, const char *const *names, int count, uint32_t seen, uint32_t required) {
-    for (int i = 0; i < count; i++) {
-        if (required >> i & 1 && !(seen >> i & 1)) return cbor_fail(&builder->reader, "key %s is missing", names[i]);
-    }
-    return 1;
-}
-
-int cs_read_public_names(cs_builder *builder) {
+static int read_public_names(cs_builder *builder) {
     uint64_t count;
     const uint8_t *text;
     size_t length, start = builder->reader.offset;
@@ -175,7 +152,7 @@ int cs_read_public_names(cs_builder *builder) {
 }
 
 /* Key files do not name their circuit. The batch circuits differ in the names of their secret inputs 3 and 4. */
-int cs_read_secret_names(cs_builder *builder) {
+static int read_secret_names(cs_builder *builder) {
     uint64_t count;
     int start_index = 0;
     if (!cbor_array(&builder->reader, 1, 1, &count, "Secret")) return 0;
@@ -198,7 +175,7 @@ int cs_read_secret_names(cs_builder *builder) {
     return 1;
 }
 
-int cs_read_scalar_field(cs_builder *builder) {
+static int read_scalar_field(cs_builder *builder) {
     const uint8_t *text;
     size_t length, start = builder->reader.offset;
     if (!cbor_text(&builder->reader, NAME_LIMIT, &text, &length, "ScalarField")) return 0;
@@ -206,7 +183,8 @@ int cs_read_scalar_field(cs_builder *builder) {
     return cbor_fail_at(&builder->reader, G16_UNSUPPORTED_KEY, start, "ScalarField is not the scalar field of BN254");
 }
 
-int cs_read_version(cs_builder *builder, const char *expected) {
+static int read_version(cs_builder *builder) {
+    const char *expected = builder->generation == G16_GENERATION_0_8 ? "0.8.0" : "0.14.0";
     const uint8_t *text;
     size_t length, start = builder->reader.offset;
     if (!cbor_text(&builder->reader, NAME_LIMIT, &text, &length, "GnarkVersion")) return 0;
@@ -214,7 +192,7 @@ int cs_read_version(cs_builder *builder, const char *expected) {
     return cbor_fail_at(&builder->reader, G16_UNSUPPORTED_KEY, start, "GnarkVersion is not %s", expected);
 }
 
-int cs_read_hint_names(cs_builder *builder) {
+static int read_hint_names(cs_builder *builder) {
     uint64_t count;
     if (!cbor_map(&builder->reader, 2, 1, &count, "MHintsDependencies")) return 0;
     for (uint64_t i = 0; i < count; i++) {
@@ -246,6 +224,62 @@ int cs_read_unused_feature(cs_builder *builder, const char *what) {
         int empty = major == CBOR_SIMPLE ? argument == 20 || argument == 22 /* false, null */
                                          : major != CBOR_NEGATIVE && major != CBOR_TAG && argument == 0;
         if (!empty) return cbor_fail_at(&builder->reader, G16_UNSUPPORTED_KEY, start, "%s is not empty", what);
+    }
+    return 1;
+}
+
+static const char *const KEY_NAMES[CS_KEYS] = {
+#define NAME(key, name) name,
+    CS_EACH_KEY(NAME)
+#undef NAME
+};
+
+/* Reads the next key; CS_KEYS if it is not in the set `known`. Refuses one that is in *seen. */
+static int read_key(cs_builder *builder, uint32_t known, uint32_t *seen, cs_key *found) {
+    const uint8_t *text;
+    size_t length, start = builder->reader.offset;
+    uint32_t key = 0;
+    if (!cbor_text(&builder->reader, NAME_LIMIT, &text, &length, "key of the constraint system")) return 0;
+    while (key < CS_KEYS && !(known >> key & 1 && cbor_text_is(text, length, KEY_NAMES[key]))) key++;
+    if (key < CS_KEYS && *seen >> key & 1) {
+        return cbor_fail_at(&builder->reader, G16_MALFORMED_KEY, start, "key %s occurs twice", KEY_NAMES[key]);
+    }
+    *seen |= (uint32_t)1 << key;
+    *found = (cs_key)key;
+    return 1;
+}
+
+int cs_read_body(cs_builder *builder, uint32_t required, uint32_t optional, int (*read)(void *file, cs_key key), void *file) {
+    uint64_t pairs, count;
+    uint32_t seen = 0;
+    required |= CS_KEY_BIT(LOGS) - 1; /* the keys of both versions before debug data */
+    optional |= CS_KEY_BIT(LEVELS) - 1;
+    if (!cbor_map(&builder->reader, 2, 0, &pairs, "constraint system")) return 0;
+    for (uint64_t i = 0; i < pairs; i++) {
+        cs_key key = CS_KEYS;
+        int done;
+        if (!read_key(builder, required | optional, &seen, &key)) return 0;
+        switch (key) {
+        case CS_KEY_PUBLIC: done = read_public_names(builder); break;
+        case CS_KEY_SECRET: done = read_secret_names(builder); break;
+        case CS_KEY_SCALAR_FIELD: done = read_scalar_field(builder); break;
+        case CS_KEY_VERSION: done = read_version(builder); break;
+        case CS_KEY_HINT_NAMES: done = read_hint_names(builder); break;
+        case CS_KEY_INTERNAL:
+            done = cbor_unsigned(&builder->reader, CS_IS_HINT - 1, &count, "NbInternalVariables");
+            if (done) builder->cs->internal_wires = (uint32_t)count;
+            break;
+        case CS_KEY_LOGS:
+        case CS_KEY_DEBUG_MAP:
+        case CS_KEY_DEBUG_INFO:
+        case CS_KEY_SYMBOLS: done = cbor_skip(&builder->reader, 1, KEY_NAMES[key]); break;
+        case CS_KEYS: done = cbor_skip(&builder->reader, 1, "unknown key"); break;
+        default: done = read(file, key);
+        }
+        if (!done) return 0;
+    }
+    for (uint32_t key = 0; key < CS_KEYS; key++) {
+        if ((required & ~seen) >> key & 1) return cbor_fail(&builder->reader, "key %s is missing", KEY_NAMES[key]);
     }
     return 1;
 }

@@ -53,20 +53,45 @@ int cs_allocate_rows(cs_builder *builder, uint64_t count);
 int cs_add_hint(cs_builder *builder, uint32_t id, uint64_t inputs, uint32_t input, uint64_t first_output,
                 uint64_t outputs, size_t offset);
 
-/* Read the parts of the CBOR body that both format versions have. */
-int cs_read_public_names(cs_builder *builder);
-int cs_read_secret_names(cs_builder *builder);
-int cs_read_scalar_field(cs_builder *builder);
-int cs_read_version(cs_builder *builder, const char *expected);
-int cs_read_hint_names(cs_builder *builder);
 /* Reads a map whose members must all be empty or zero: a feature that the system does not use. */
 int cs_read_unused_feature(cs_builder *builder, const char *what);
 /* Sets coefficient `index` from its Montgomery limbs. */
 int cs_set_coefficient(cs_builder *builder, uint64_t index, const uint64_t limbs[4], size_t offset);
 int cs_allocate_coefficients(cs_builder *builder, uint64_t count);
 
-/* Reads a key of a CBOR map; returns its index in `names`, or -1 for an unknown key. Refuses a key that is already in *seen. */
-int cs_read_key(cs_builder *builder, const char *const *names, int count, uint32_t *seen, int *key);
-int cs_require_keys(cs_builder *builder, const char *const *names, int count, uint32_t seen, uint32_t required);
+/* The keys of the CBOR body. */
+#define CS_EACH_KEY(X)                            \
+    X(PUBLIC, "Public")                           \
+    X(SECRET, "Secret")                           \
+    X(SCALAR_FIELD, "ScalarField")                \
+    X(VERSION, "GnarkVersion")                    \
+    X(COMMITMENTS, "CommitmentInfo")              \
+    X(HINT_NAMES, "MHintsDependencies")           \
+    X(INTERNAL, "NbInternalVariables")            \
+    X(LOGS, "Logs")                               \
+    X(DEBUG_MAP, "MDebug")                        \
+    X(DEBUG_INFO, "DebugInfo")                    \
+    X(SYMBOLS, "SymbolTable")                     \
+    X(LEVELS, "Levels")             /* 0.8 */     \
+    X(HINTS, "MHints")              /* 0.8 */     \
+    X(CONSTRAINTS, "Constraints")   /* 0.8 */     \
+    X(COEFFICIENTS, "Coefficients") /* 0.8 */     \
+    X(TYPE, "Type")                 /* 0.14 */    \
+    X(BLUEPRINTS, "Blueprints")     /* 0.14 */    \
+    X(ROW_COUNT, "NbConstraints")   /* 0.14 */    \
+    X(GKR, "GkrInfo")               /* 0.14, optional */
+
+typedef enum cs_key {
+#define KEY(key, name) CS_KEY_##key,
+    CS_EACH_KEY(KEY)
+#undef KEY
+    CS_KEYS
+} cs_key;
+
+#define CS_KEY_BIT(key) ((uint32_t)1 << CS_KEY_##key)
+
+/* Reads the CBOR body. `read` reads CommitmentInfo and the keys in the sets `required` and `optional`, which a format version has in
+ * addition to those of both versions; unknown keys are skipped. */
+int cs_read_body(cs_builder *builder, uint32_t required, uint32_t optional, int (*read)(void *file, cs_key key), void *file);
 
 #endif

@@ -11,31 +11,6 @@
 #include "gnark/leb128.h"
 #include "gnark/steps.h"
 
-enum {
-    KEY_TYPE,
-    KEY_PUBLIC,
-    KEY_SECRET,
-    KEY_BLUEPRINTS,
-    KEY_SCALAR_FIELD,
-    KEY_VERSION,
-    KEY_CONSTRAINTS,
-    KEY_COMMITMENTS,
-    KEY_HINT_NAMES,
-    KEY_INTERNAL,
-    KEY_GKR, /* from here on optional */
-    KEY_LOGS,
-    KEY_DEBUG_MAP,
-    KEY_DEBUG_INFO,
-    KEY_SYMBOLS,
-    KEYS
-};
-
-static const char *const KEY_NAMES[KEYS] = {
-    "Type",          "Public",         "Secret",             "Blueprints",          "ScalarField",
-    "GnarkVersion",  "NbConstraints",  "CommitmentInfo",     "MHintsDependencies",  "NbInternalVariables",
-    "GkrInfo",       "Logs",           "MDebug",             "DebugInfo",           "SymbolTable",
-};
-
 #define TAG_HINT_BLUEPRINT 5309735
 #define TAG_ROW_BLUEPRINT 5309736
 #define TAG_NO_COMMITMENTS 5309737
@@ -148,41 +123,25 @@ static int read_type(cbor_reader *reader) {
     return cbor_fail_at(reader, G16_UNSUPPORTED_KEY, start, "constraint system type %llu is not R1CS", (unsigned long long)type);
 }
 
+static int read_value(void *argument, cs_key key) {
+    v014 *file = argument;
+    cbor_reader *reader = &file->builder->reader;
+    switch (key) {
+    case CS_KEY_TYPE: return read_type(reader);
+    case CS_KEY_BLUEPRINTS: return read_blueprints(file);
+    case CS_KEY_ROW_COUNT: return cbor_unsigned(reader, CS_IS_HINT - 1, &file->row_count, "NbConstraints");
+    case CS_KEY_COMMITMENTS: return read_commitments(reader);
+    default: return cs_read_unused_feature(file->builder, "GkrInfo");
+    }
+}
+
 static int read_body(v014 *file) {
-    cs_builder *builder = file->builder;
-    cbor_reader *reader = &builder->reader;
-    size_t whole = reader->size, end = file->body.offset + file->body.size;
-    uint64_t pairs, count;
-    uint32_t seen = 0;
+    cbor_reader *reader = &file->builder->reader;
+    const size_t whole = reader->size, end = file->body.offset + file->body.size;
+    const uint32_t keys = CS_KEY_BIT(TYPE) | CS_KEY_BIT(BLUEPRINTS) | CS_KEY_BIT(ROW_COUNT);
     reader->offset = file->body.offset;
     reader->size = end; /* nothing beyond the section may be read */
-    if (!cbor_map(reader, 2, 0, &pairs, "body")) return 0;
-    for (uint64_t i = 0; i < pairs; i++) {
-        int key, done;
-        if (!cs_read_key(builder, KEY_NAMES, KEYS, &seen, &key)) return 0;
-        switch (key) {
-        case KEY_TYPE: done = read_type(reader); break;
-        case KEY_PUBLIC: done = cs_read_public_names(builder); break;
-        case KEY_SECRET: done = cs_read_secret_names(builder); break;
-        case KEY_BLUEPRINTS: done = read_blueprints(file); break;
-        case KEY_SCALAR_FIELD: done = cs_read_scalar_field(builder); break;
-        case KEY_VERSION: done = cs_read_version(builder, "0.14.0"); break;
-        case KEY_CONSTRAINTS:
-            done = cbor_unsigned(reader, CS_IS_HINT - 1, &count, "NbConstraints");
-            if (done) file->row_count = count;
-            break;
-        case KEY_COMMITMENTS: done = read_commitments(reader); break;
-        case KEY_HINT_NAMES: done = cs_read_hint_names(builder); break;
-        case KEY_INTERNAL:
-            done = cbor_unsigned(reader, CS_IS_HINT - 1, &count, "NbInternalVariables");
-            if (done) builder->cs->internal_wires = (uint32_t)count;
-            break;
-        case KEY_GKR: done = cs_read_unused_feature(builder, "GkrInfo"); break;
-        default: done = cbor_skip(reader, 1, key >= 0 ? KEY_NAMES[key] : "unknown key");
-        }
-        if (!done) return 0;
-    }
-    if (!cs_require_keys(builder, KEY_NAMES, KEYS, seen, ((uint32_t)1 << KEY_GKR) - 1)) return 0;
+    if (!cs_read_body(file->builder, keys, CS_KEY_BIT(GKR), read_value, file)) return 0;
     if (reader->offset != end) return cbor_fail(reader, "%zu bytes follow the map in the body", end - reader->offset);
     reader->size = whole;
     return 1;

@@ -9,30 +9,12 @@
 #include "gnark/builder.h"
 #include "gnark/steps.h"
 
-enum {
-    KEY_LEVELS,
-    KEY_HINTS,
-    KEY_PUBLIC,
-    KEY_SECRET,
-    KEY_CONSTRAINTS,
-    KEY_SCALAR_FIELD,
-    KEY_COEFFICIENTS,
-    KEY_VERSION,
-    KEY_COMMITMENTS,
-    KEY_HINT_NAMES,
-    KEY_INTERNAL,
-    KEY_LOGS, /* from here on debug data */
-    KEY_DEBUG_MAP,
-    KEY_DEBUG_INFO,
-    KEY_SYMBOLS,
-    KEYS
-};
+#define KEYS (CS_KEY_BIT(LEVELS) | CS_KEY_BIT(HINTS) | CS_KEY_BIT(CONSTRAINTS) | CS_KEY_BIT(COEFFICIENTS))
 
-static const char *const KEY_NAMES[KEYS] = {
-    "Levels",       "MHints",         "Public",             "Secret",              "Constraints",
-    "ScalarField",  "Coefficients",   "GnarkVersion",       "CommitmentInfo",      "MHintsDependencies",
-    "NbInternalVariables", "Logs",    "MDebug",             "DebugInfo",           "SymbolTable",
-};
+typedef struct v08 {
+    cs_builder *builder;
+    size_t levels_offset;
+} v08;
 
 /* {"CID": c, "VID": v}: a key of three letters takes four bytes, the shortest term eleven. */
 #define MIN_TERM_BYTES 11
@@ -224,45 +206,25 @@ static int read_coefficients(cs_builder *builder) {
     return 1;
 }
 
-static int read_internal(cs_builder *builder) {
-    uint64_t count;
-    if (!cbor_unsigned(&builder->reader, CS_IS_HINT - 1, &count, "NbInternalVariables")) return 0;
-    builder->cs->internal_wires = (uint32_t)count;
-    return 1;
+static int read_value(void *argument, cs_key key) {
+    v08 *file = argument;
+    switch (key) {
+    case CS_KEY_LEVELS: /* read after the number of rows is known */
+        file->levels_offset = file->builder->reader.offset;
+        return cbor_skip(&file->builder->reader, 1, "Levels");
+    case CS_KEY_HINTS: return read_hints(file->builder);
+    case CS_KEY_CONSTRAINTS: return read_rows(file->builder);
+    case CS_KEY_COEFFICIENTS: return read_coefficients(file->builder);
+    default: return cs_read_unused_feature(file->builder, "CommitmentInfo");
+    }
 }
 
 int cs_read_v08(cs_builder *builder) {
-    cbor_reader *reader = &builder->reader;
-    uint64_t pairs;
-    uint32_t seen = 0;
-    size_t levels_offset = 0;
-    if (!cbor_map(reader, 2, 0, &pairs, "constraint system")) return 0;
-    for (uint64_t i = 0; i < pairs; i++) {
-        int key, done;
-        if (!cs_read_key(builder, KEY_NAMES, KEYS, &seen, &key)) return 0;
-        switch (key) {
-        case KEY_LEVELS: /* read after the number of rows is known */
-            levels_offset = reader->offset;
-            done = cbor_skip(reader, 1, "Levels");
-            break;
-        case KEY_HINTS: done = read_hints(builder); break;
-        case KEY_PUBLIC: done = cs_read_public_names(builder); break;
-        case KEY_SECRET: done = cs_read_secret_names(builder); break;
-        case KEY_CONSTRAINTS: done = read_rows(builder); break;
-        case KEY_SCALAR_FIELD: done = cs_read_scalar_field(builder); break;
-        case KEY_COEFFICIENTS: done = read_coefficients(builder); break;
-        case KEY_VERSION: done = cs_read_version(builder, "0.8.0"); break;
-        case KEY_COMMITMENTS: done = cs_read_unused_feature(builder, "CommitmentInfo"); break;
-        case KEY_HINT_NAMES: done = cs_read_hint_names(builder); break;
-        case KEY_INTERNAL: done = read_internal(builder); break;
-        default: done = cbor_skip(reader, 1, key >= 0 ? KEY_NAMES[key] : "unknown key");
-        }
-        if (!done) return 0;
-    }
-    if (!cs_require_keys(builder, KEY_NAMES, KEYS, seen, ((uint32_t)1 << KEY_LOGS) - 1)) return 0;
-    size_t end = reader->offset;
-    reader->offset = levels_offset;
+    v08 file = {builder, 0};
+    if (!cs_read_body(builder, KEYS, 0, read_value, &file)) return 0;
+    size_t end = builder->reader.offset;
+    builder->reader.offset = file.levels_offset;
     if (!read_levels(builder)) return 0;
-    reader->offset = end;
+    builder->reader.offset = end;
     return 1;
 }
