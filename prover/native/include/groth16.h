@@ -13,8 +13,8 @@
  *     its threads. A key keeps the backend of the engine that loaded it; any engine may use it.
  *  5. The caller provides the memory for a proof (`scratch`); g16_prove_scratch_bytes()
  *     returns its size. Only *_create and *_load allocate, and release everything on failure.
- *     g16_solve and g16_quotient, which are meant for tests and audits, allocate temporary
- *     memory and release it before they return.
+ *     g16_solve, which is meant for tests and audits, allocates temporary memory and releases
+ *     it before it returns.
  *  6. `cancel` may be NULL. Otherwise it is read between stages and between tasks of a
  *     stage; once it is non-zero, the call soon returns G16_CANCELLED.
  *  7. `error` may be NULL. Otherwise it is filled when the status is not G16_OK.
@@ -281,10 +281,6 @@ G16_API g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *ke
 G16_API g16_status g16_solve(g16_engine *engine, const g16_key *key, uint8_t *wires, uint8_t *a, uint8_t *b,
                              uint8_t *c, const uint8_t *inputs, size_t count, const g16_cancel *cancel,
                              g16_error *error);
-
-/* Computes the coefficients h_0 .. h_{n-1} of the quotient polynomial in natural order (n = domain_size). */
-G16_API g16_status g16_quotient(g16_engine *engine, const g16_key *key, uint8_t *h, const uint8_t *inputs,
-                                size_t count, const g16_cancel *cancel, g16_error *error);
 
 /* Verifies a proof. G16_OK: it is valid for these public inputs. G16_PROOF_REJECTED: it is not. */
 G16_API g16_status g16_verify(g16_engine *engine, const g16_vk *vk, const uint8_t *proof,

@@ -143,14 +143,6 @@ g16_status g16_solve(g16_engine *engine, const g16_key *key, uint8_t *wires, uin
     return status;
 }
 
-g16_status g16_quotient(g16_engine *engine, const g16_key *key, uint8_t *h, const uint8_t *inputs, size_t count,
-                        const g16_cancel *cancel, g16_error *error) {
-    g16_status status = check_pair(engine, key, error);
-    if (status != G16_OK) return status;
-    if (!h || (!inputs && count)) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
-    return key->backend->quotient(key, engine->pool, h, inputs, count, cancel, error);
-}
-
 g16_status g16_verify(g16_engine *engine, const g16_vk *vk, const uint8_t *proof, const uint8_t *public_inputs,
                       size_t count, g16_error *error) {
     if (!engine || !vk || !proof || (!public_inputs && count)) {

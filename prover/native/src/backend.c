@@ -91,7 +91,6 @@ const g16_backend G16_BACKEND_TABLE = {
     .solve_part = witness_solver_solve_part,
     .prove_scratch_bytes = groth16_prove_scratch_bytes,
     .prove = groth16_prove,
-    .quotient = groth16_quotient,
     .device_key = groth16_device_key,
     .device_scratch_bytes = groth16_device_scratch_bytes,
     .device_prove = groth16_device_prove,

@@ -84,7 +84,6 @@ def main() -> None:
             verifying_key = key.verifying_key.write()
             survive("verifying key", lambda: engine.load_verifying_key(verifying_key).close())
             survive("solve", lambda: key.solve(public + secret))
-            survive("quotient", lambda: key.quotient(public + secret))
 
 
 if __name__ == "__main__":

@@ -79,8 +79,6 @@ typedef struct g16_backend {
                         g16_blinding method, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
                         size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
                         g16_error *error);
-    g16_status (*quotient)(const struct g16_key *key, thread_pool *pool, uint8_t *h, const uint8_t *inputs,
-                           size_t count, const g16_cancel *cancel, g16_error *error);
 
     /* gpu/prove_impl.h: the same with multi-scalar multiplications on a GPU. device_key fills in the GPU's view of a key. */
     void (*device_key)(const struct g16_key *key, struct device_abi_key *data);

@@ -84,13 +84,6 @@ static size_t groth16_prove_scratch_bytes(const struct g16_key *key, uint32_t th
     return bytes + ARENA_ALIGNMENT;
 }
 
-/* Solves the witness into the state's arrays; a, b and c are not yet padded to the domain. */
-static g16_status prove_solve(prove_state *p, thread_pool *pool, const uint8_t *inputs, size_t count,
-                              g16_error *error) {
-    fr *c = p->folded ? NULL : p->c;
-    return witness_solver_solve(&p->key->cs, pool, p->wires, p->a, p->b, c, inputs, count, p->cancel, error);
-}
-
 /* Plans the computation of the quotient for a number of threads, and where it and its digits are stored. */
 static void prove_plan_quotient(prove_state *p, uint32_t threads) {
     const uint32_t log2 = p->key->pk.domain_log2;
@@ -124,7 +117,8 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
     if (stage_ns) memset(stage_ns, 0, G16_STAGE_COUNT * sizeof *stage_ns);
 
     uint64_t start = prove_now_ns();
-    status = prove_solve(&p, pool, inputs, count, error);
+    /* a, b and c are not yet padded to the domain. */
+    status = witness_solver_solve(&key->cs, pool, p.wires, p.a, p.b, p.folded ? NULL : p.c, inputs, count, cancel, error);
     if (status == G16_OK) {
         prove_add_time(&p, G16_STAGE_WITNESS, start);
         status = thread_pool_run(pool, p.tasks, prove_list_tasks(&p), cancel);
@@ -142,39 +136,6 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
     os_random_wipe(&p.base, sizeof p.base);
     os_random_wipe(&p.blinding, sizeof p.blinding);
     os_random_wipe(blinding, sizeof blinding);
-    return status;
-}
-
-static g16_status groth16_quotient(const struct g16_key *key, thread_pool *pool, uint8_t *h, const uint8_t *inputs,
-                                   size_t count, const g16_cancel *cancel, g16_error *error) {
-    const uint32_t log2 = key->pk.domain_log2;
-    const size_t n = (size_t)1 << log2;
-    prove_state p;
-    memset(&p, 0, sizeof p);
-    p.key = key;
-    p.cancel = cancel;
-    fr *memory = malloc((key->cs.wires + 3 * n) * sizeof(fr));
-    if (!memory) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the quotient polynomial");
-    p.wires = memory;
-    p.a = memory + key->cs.wires;
-    p.b = p.a + n;
-    p.c = p.b + n;
-    g16_status status = prove_solve(&p, pool, inputs, count, error);
-    if (status == G16_OK) {
-        prove_plan_quotient(&p, thread_pool_threads(pool));
-        status = thread_pool_run(pool, p.tasks, (uint32_t)(prove_list_quotient(p.tasks, &p) - p.tasks), cancel);
-        if (status != G16_OK) g16_fail(error, status, 0, "the quotient was cancelled");
-    }
-    if (status == G16_OK) {
-        fr scale;
-        fr_from_u64(&scale, (uint64_t)2 << log2);
-        fr_inv(&scale, &scale);
-        for (size_t i = 0; i < n; i++) {
-            fr_mul(&p.b[i], &p.h[ntt_reverse_bits(i, log2)], &scale);
-            fr_to_bytes(h + 32 * i, &p.b[i]);
-        }
-    }
-    free(memory);
     return status;
 }
 

@@ -586,20 +586,20 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 
 static void *_cffi_types[] = {
 /*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 301), // g16_engine const *
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 292), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_status)
 /*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 7), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 307), // g16_point_format()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 298), // g16_point_format()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(char const *, uint32_t *, g16_error *)
-/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 289), // char const *
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 280), // char const *
 /* 13 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t *
-/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 302), // g16_error *
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 293), // g16_error *
 /* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device * *, char const *, uint32_t, uint64_t, g16_error *)
 /* 17 */ _CFFI_OP(_CFFI_OP_POINTER, 24), // g16_device * *
@@ -609,15 +609,15 @@ static void *_cffi_types[] = {
 /* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 22 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device *, g16_device_key * *, g16_key const *, int32_t const *, g16_error *)
-/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 297), // g16_device *
+/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 288), // g16_device *
 /* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 43), // g16_device_key * *
-/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 305), // g16_key const *
-/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 312), // int32_t const *
+/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 296), // g16_key const *
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 303), // int32_t const *
 /* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device const *, g16_device_info *, g16_error *)
-/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 297), // g16_device const *
-/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 298), // g16_device_info *
+/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 288), // g16_device const *
+/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 289), // g16_device_info *
 /* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
@@ -627,15 +627,15 @@ static void *_cffi_types[] = {
 /* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 40 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 301), // g16_engine *
-/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 299), // g16_device_key *
-/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 315), // uint8_t *
+/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 292), // g16_engine *
+/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 290), // g16_device_key *
+/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 306), // uint8_t *
 /* 45 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
-/* 46 */ _CFFI_OP(_CFFI_OP_POINTER, 315), // uint8_t const *
+/* 46 */ _CFFI_OP(_CFFI_OP_POINTER, 306), // uint8_t const *
 /* 47 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 48 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 49 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/* 50 */ _CFFI_OP(_CFFI_OP_POINTER, 318), // void *
+/* 50 */ _CFFI_OP(_CFFI_OP_POINTER, 309), // void *
 /* 51 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 52 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
@@ -668,7 +668,7 @@ static void *_cffi_types[] = {
 /* 80 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 81 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
 /* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 83 */ _CFFI_OP(_CFFI_OP_POINTER, 277), // g16_key * *
+/* 83 */ _CFFI_OP(_CFFI_OP_POINTER, 268), // g16_key * *
 /* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 85 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 86 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
@@ -721,189 +721,180 @@ static void *_cffi_types[] = {
 /* 133 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 134 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 135 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 136 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 136 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
 /* 137 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 138 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 140 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 141 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 142 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 143 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 144 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 145 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
-/* 146 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 147 */ _CFFI_OP(_CFFI_OP_POINTER, 284), // g16_setup * *
-/* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 149 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 150 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
-/* 151 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 152 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 153 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 154 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 155 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 156 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 157 */ _CFFI_OP(_CFFI_OP_POINTER, 309), // g16_setup const *
-/* 158 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 159 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 160 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 161 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 162 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 163 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 164 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 165 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
-/* 166 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 167 */ _CFFI_OP(_CFFI_OP_POINTER, 287), // g16_vk * *
-/* 168 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 169 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 170 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 171 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 172 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
-/* 173 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 174 */ _CFFI_OP(_CFFI_OP_POINTER, 311), // g16_vk const *
-/* 175 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 176 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 177 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 178 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 179 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 180 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, g16_fold_checkpoint const *, uint32_t *, int32_t const *, g16_error *)
-/* 181 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 182 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 183 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 184 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 185 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 186 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 187 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 188 */ _CFFI_OP(_CFFI_OP_POINTER, 303), // g16_fold_checkpoint const *
-/* 189 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 190 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 191 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 192 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 193 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
-/* 194 */ _CFFI_OP(_CFFI_OP_POINTER, 308), // g16_prepared_info *
-/* 195 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 196 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 197 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 198 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 199 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
-/* 200 */ _CFFI_OP(_CFFI_OP_NOOP, 174),
-/* 201 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 202 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 203 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
-/* 204 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 138 */ _CFFI_OP(_CFFI_OP_POINTER, 275), // g16_setup * *
+/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 140 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 141 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
+/* 142 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 143 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 144 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 145 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 146 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 147 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 148 */ _CFFI_OP(_CFFI_OP_POINTER, 300), // g16_setup const *
+/* 149 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 150 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 151 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 152 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 153 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 154 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 155 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 156 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
+/* 157 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 158 */ _CFFI_OP(_CFFI_OP_POINTER, 278), // g16_vk * *
+/* 159 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 160 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 161 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 162 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 163 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
+/* 164 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 165 */ _CFFI_OP(_CFFI_OP_POINTER, 302), // g16_vk const *
+/* 166 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 167 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 168 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 169 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 170 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 171 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, g16_fold_checkpoint const *, uint32_t *, int32_t const *, g16_error *)
+/* 172 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 173 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 174 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 175 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 176 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 177 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 178 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 179 */ _CFFI_OP(_CFFI_OP_POINTER, 294), // g16_fold_checkpoint const *
+/* 180 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 181 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 182 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 183 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 184 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
+/* 185 */ _CFFI_OP(_CFFI_OP_POINTER, 299), // g16_prepared_info *
+/* 186 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 187 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 188 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 189 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 190 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
+/* 191 */ _CFFI_OP(_CFFI_OP_NOOP, 165),
+/* 192 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 193 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 194 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
+/* 195 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 196 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 197 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 198 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 199 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 200 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 201 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 202 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 203 */ _CFFI_OP(_CFFI_OP_FUNCTION, 165), // g16_vk const *()(g16_key const *)
+/* 204 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
 /* 205 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 206 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 207 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 208 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 209 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 210 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 206 */ _CFFI_OP(_CFFI_OP_FUNCTION, 303), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
+/* 207 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 208 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 209 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 210 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 211 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 212 */ _CFFI_OP(_CFFI_OP_FUNCTION, 174), // g16_vk const *()(g16_key const *)
-/* 213 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 214 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 215 */ _CFFI_OP(_CFFI_OP_FUNCTION, 312), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
-/* 216 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 217 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 218 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 219 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 220 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 221 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_device const *, g16_key const *)
-/* 222 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
-/* 223 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 212 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_device const *, g16_key const *)
+/* 213 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
+/* 214 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 215 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 216 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_device_key const *)
+/* 217 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 218 */ _CFFI_OP(_CFFI_OP_POINTER, 290), // g16_device_key const *
+/* 219 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 220 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_device_key const *, size_t)
+/* 221 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 222 */ _CFFI_OP(_CFFI_OP_NOOP, 218),
+/* 223 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 224 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 225 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_device_key const *)
+/* 225 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_key const *)
 /* 226 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 227 */ _CFFI_OP(_CFFI_OP_POINTER, 299), // g16_device_key const *
+/* 227 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
 /* 228 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 229 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_device_key const *, size_t)
-/* 230 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 231 */ _CFFI_OP(_CFFI_OP_NOOP, 227),
-/* 232 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 233 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 234 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_key const *)
-/* 235 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 236 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 237 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 238 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *)
-/* 239 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 240 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 241 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *, uint64_t, int)
-/* 242 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 243 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 244 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 245 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 246 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_setup const *)
-/* 247 */ _CFFI_OP(_CFFI_OP_NOOP, 157),
-/* 248 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 249 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_vk const *, g16_encoding)
-/* 250 */ _CFFI_OP(_CFFI_OP_NOOP, 174),
-/* 251 */ _CFFI_OP(_CFFI_OP_NOOP, 203),
+/* 229 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *)
+/* 230 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 231 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 232 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *, uint64_t, int)
+/* 233 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 234 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 235 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 236 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 237 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_setup const *)
+/* 238 */ _CFFI_OP(_CFFI_OP_NOOP, 148),
+/* 239 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 240 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_vk const *, g16_encoding)
+/* 241 */ _CFFI_OP(_CFFI_OP_NOOP, 165),
+/* 242 */ _CFFI_OP(_CFFI_OP_NOOP, 194),
+/* 243 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 244 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
+/* 245 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 246 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 247 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
+/* 248 */ _CFFI_OP(_CFFI_OP_NOOP, 165),
+/* 249 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 250 */ _CFFI_OP(_CFFI_OP_FUNCTION, 309), // void()(g16_device *)
+/* 251 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
 /* 252 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 253 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
-/* 254 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 253 */ _CFFI_OP(_CFFI_OP_FUNCTION, 309), // void()(g16_device_key *)
+/* 254 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
 /* 255 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 256 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
-/* 257 */ _CFFI_OP(_CFFI_OP_NOOP, 174),
-/* 258 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 259 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_device *)
-/* 260 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 261 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 262 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_device_key *)
-/* 263 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
-/* 264 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 265 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_device_key const *, g16_device_witness *)
-/* 266 */ _CFFI_OP(_CFFI_OP_NOOP, 227),
-/* 267 */ _CFFI_OP(_CFFI_OP_POINTER, 300), // g16_device_witness *
-/* 268 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 269 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_engine *)
-/* 270 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 271 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 272 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_engine *, uint32_t)
-/* 273 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 274 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 275 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 276 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_key *)
-/* 277 */ _CFFI_OP(_CFFI_OP_POINTER, 305), // g16_key *
-/* 278 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 279 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_key const *, g16_key_info *)
-/* 280 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 281 */ _CFFI_OP(_CFFI_OP_POINTER, 306), // g16_key_info *
-/* 282 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 283 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_setup *)
-/* 284 */ _CFFI_OP(_CFFI_OP_POINTER, 309), // g16_setup *
-/* 285 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 286 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_vk *)
-/* 287 */ _CFFI_OP(_CFFI_OP_POINTER, 311), // g16_vk *
-/* 288 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 289 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 290 */ _CFFI_OP(_CFFI_OP_ARRAY, 289), // char[160]
-/* 291 */ (_cffi_opcode_t)(160),
-/* 292 */ _CFFI_OP(_CFFI_OP_ARRAY, 289), // char[256]
-/* 293 */ (_cffi_opcode_t)(256),
-/* 294 */ _CFFI_OP(_CFFI_OP_ARRAY, 289), // char[_cffi_array_len(((g16_device_info *)0)->name)]
-/* 295 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
-/* 296 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
-/* 297 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
-/* 298 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
-/* 299 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
-/* 300 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_witness
-/* 301 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_engine
-/* 302 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_error
-/* 303 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_fold_checkpoint
-/* 304 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
-/* 305 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_key
-/* 306 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key_info
-/* 307 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_format
-/* 308 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_prepared_info
-/* 309 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_setup
-/* 310 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
-/* 311 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_vk
-/* 312 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 313 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
-/* 314 */ (_cffi_opcode_t)(4),
-/* 315 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 316 */ _CFFI_OP(_CFFI_OP_ARRAY, 315), // uint8_t[32]
-/* 317 */ (_cffi_opcode_t)(32),
-/* 318 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 256 */ _CFFI_OP(_CFFI_OP_FUNCTION, 309), // void()(g16_device_key const *, g16_device_witness *)
+/* 257 */ _CFFI_OP(_CFFI_OP_NOOP, 218),
+/* 258 */ _CFFI_OP(_CFFI_OP_POINTER, 291), // g16_device_witness *
+/* 259 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 260 */ _CFFI_OP(_CFFI_OP_FUNCTION, 309), // void()(g16_engine *)
+/* 261 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 262 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 263 */ _CFFI_OP(_CFFI_OP_FUNCTION, 309), // void()(g16_engine *, uint32_t)
+/* 264 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 265 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 266 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 267 */ _CFFI_OP(_CFFI_OP_FUNCTION, 309), // void()(g16_key *)
+/* 268 */ _CFFI_OP(_CFFI_OP_POINTER, 296), // g16_key *
+/* 269 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 270 */ _CFFI_OP(_CFFI_OP_FUNCTION, 309), // void()(g16_key const *, g16_key_info *)
+/* 271 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 272 */ _CFFI_OP(_CFFI_OP_POINTER, 297), // g16_key_info *
+/* 273 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 274 */ _CFFI_OP(_CFFI_OP_FUNCTION, 309), // void()(g16_setup *)
+/* 275 */ _CFFI_OP(_CFFI_OP_POINTER, 300), // g16_setup *
+/* 276 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 277 */ _CFFI_OP(_CFFI_OP_FUNCTION, 309), // void()(g16_vk *)
+/* 278 */ _CFFI_OP(_CFFI_OP_POINTER, 302), // g16_vk *
+/* 279 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 280 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 281 */ _CFFI_OP(_CFFI_OP_ARRAY, 280), // char[160]
+/* 282 */ (_cffi_opcode_t)(160),
+/* 283 */ _CFFI_OP(_CFFI_OP_ARRAY, 280), // char[256]
+/* 284 */ (_cffi_opcode_t)(256),
+/* 285 */ _CFFI_OP(_CFFI_OP_ARRAY, 280), // char[_cffi_array_len(((g16_device_info *)0)->name)]
+/* 286 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
+/* 287 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
+/* 288 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
+/* 289 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
+/* 290 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
+/* 291 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_witness
+/* 292 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_engine
+/* 293 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_error
+/* 294 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_fold_checkpoint
+/* 295 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
+/* 296 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_key
+/* 297 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key_info
+/* 298 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_format
+/* 299 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_prepared_info
+/* 300 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_setup
+/* 301 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
+/* 302 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_vk
+/* 303 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 304 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
+/* 305 */ (_cffi_opcode_t)(4),
+/* 306 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 307 */ _CFFI_OP(_CFFI_OP_ARRAY, 306), // uint8_t[32]
+/* 308 */ (_cffi_opcode_t)(32),
+/* 309 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -1644,19 +1635,19 @@ _cffi_f_g16_device_key_witness(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(227), arg0, (char **)&x0);
+      _cffi_type(218), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(227), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(218), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(267), arg1, (char **)&x1);
+      _cffi_type(258), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_witness *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(267), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(258), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2116,10 +2107,10 @@ _cffi_f_g16_device_prove_many_scratch_bytes(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(227), arg1, (char **)&x1);
+      _cffi_type(218), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(227), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(218), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2173,10 +2164,10 @@ _cffi_f_g16_device_prove_scratch_bytes(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(227), arg1, (char **)&x1);
+      _cffi_type(218), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(227), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(218), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2511,7 +2502,7 @@ _cffi_f_g16_engine_point_format(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(307));
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(298));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -2739,10 +2730,10 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(281), arg1, (char **)&x1);
+      _cffi_type(272), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(281), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(272), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2775,10 +2766,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(277), arg0, (char **)&x0);
+      _cffi_type(268), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(277), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(268), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2920,7 +2911,7 @@ _cffi_f_g16_key_verifying_key(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(174));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(165));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -3007,10 +2998,10 @@ _cffi_f_g16_prepared_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(194), arg0, (char **)&x0);
+      _cffi_type(185), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_prepared_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(194), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(185), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3307,10 +3298,10 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(188), arg7, (char **)&x7);
+      _cffi_type(179), arg7, (char **)&x7);
   if (datasize != 0) {
     x7 = ((size_t)datasize) <= 640 ? (g16_fold_checkpoint const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(188), arg7, (char **)&x7,
+    if (_cffi_convert_array_argument(_cffi_type(179), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3688,109 +3679,6 @@ _cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
 #  define _cffi_f_g16_prove_with_blinding _cffi_d_g16_prove_with_blinding
 #endif
 
-static g16_status _cffi_d_g16_quotient(g16_engine * x0, g16_key const * x1, uint8_t * x2, uint8_t const * x3, size_t x4, int32_t const * x5, g16_error * x6)
-{
-  return g16_quotient(x0, x1, x2, x3, x4, x5, x6);
-}
-#ifndef PYPY_VERSION
-static PyObject *
-_cffi_f_g16_quotient(PyObject *self, PyObject *args)
-{
-  g16_engine * x0;
-  g16_key const * x1;
-  uint8_t * x2;
-  uint8_t const * x3;
-  size_t x4;
-  int32_t const * x5;
-  g16_error * x6;
-  Py_ssize_t datasize;
-  struct _cffi_freeme_s *large_args_free = NULL;
-  g16_status result;
-  PyObject *pyresult;
-  PyObject *arg0;
-  PyObject *arg1;
-  PyObject *arg2;
-  PyObject *arg3;
-  PyObject *arg4;
-  PyObject *arg5;
-  PyObject *arg6;
-
-  if (!PyArg_UnpackTuple(args, "g16_quotient", 7, 7, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6))
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
-  if (datasize != 0) {
-    x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(26), arg1, (char **)&x1);
-  if (datasize != 0) {
-    x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(26), arg1, (char **)&x1,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg2, (char **)&x2);
-  if (datasize != 0) {
-    x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(46), arg3, (char **)&x3);
-  if (datasize != 0) {
-    x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(46), arg3, (char **)&x3,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  x4 = _cffi_to_c_int(arg4, size_t);
-  if (x4 == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg5, (char **)&x5);
-  if (datasize != 0) {
-    x5 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg5, (char **)&x5,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(14), arg6, (char **)&x6);
-  if (datasize != 0) {
-    x6 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(14), arg6, (char **)&x6,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  Py_BEGIN_ALLOW_THREADS
-  _cffi_restore_errno();
-  { result = g16_quotient(x0, x1, x2, x3, x4, x5, x6); }
-  _cffi_save_errno();
-  Py_END_ALLOW_THREADS
-
-  (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
-  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
-  return pyresult;
-}
-#else
-#  define _cffi_f_g16_quotient _cffi_d_g16_quotient
-#endif
-
 static g16_status _cffi_d_g16_setup_create(g16_engine * x0, g16_setup * * x1, uint8_t const * x2, size_t x3, uint32_t const * x4, uint32_t x5, int32_t const * x6, g16_error * x7)
 {
   return g16_setup_create(x0, x1, x2, x3, x4, x5, x6, x7);
@@ -3833,10 +3721,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(147), arg1, (char **)&x1);
+      _cffi_type(138), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(147), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(138), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3855,10 +3743,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(150), arg4, (char **)&x4);
+      _cffi_type(141), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(150), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(141), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3913,10 +3801,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(284), arg0, (char **)&x0);
+      _cffi_type(275), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(284), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(275), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3951,10 +3839,10 @@ _cffi_f_g16_setup_key_bytes(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(157), arg0, (char **)&x0);
+      _cffi_type(148), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(157), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(148), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4016,10 +3904,10 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(157), arg1, (char **)&x1);
+      _cffi_type(148), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(157), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(148), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4103,10 +3991,10 @@ _cffi_f_g16_setup_verifying_key_offset(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(157), arg0, (char **)&x0);
+      _cffi_type(148), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(157), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(148), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4329,10 +4217,10 @@ _cffi_f_g16_verify(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(174), arg1, (char **)&x1);
+      _cffi_type(165), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(174), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(165), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4430,15 +4318,15 @@ _cffi_f_g16_vk_bytes(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(174), arg0, (char **)&x0);
+      _cffi_type(165), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(174), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(165), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x1, _cffi_type(203), arg1) < 0)
+  if (_cffi_to_c((char *)&x1, _cffi_type(194), arg1) < 0)
     return NULL;
 
   Py_BEGIN_ALLOW_THREADS
@@ -4469,10 +4357,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(287), arg0, (char **)&x0);
+      _cffi_type(278), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(287), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(278), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4528,10 +4416,10 @@ _cffi_f_g16_vk_load(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(167), arg1, (char **)&x1);
+      _cffi_type(158), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(167), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(158), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4588,10 +4476,10 @@ _cffi_f_g16_vk_public_inputs(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(174), arg0, (char **)&x0);
+      _cffi_type(165), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(174), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(165), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4638,10 +4526,10 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(174), arg0, (char **)&x0);
+      _cffi_type(165), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(174), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(165), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4659,7 +4547,7 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
   if (x2 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(203), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(194), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -4844,62 +4732,61 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_THREADS_UNAVAILABLE", (void *)_cffi_const_G16_THREADS_UNAVAILABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSATISFIED_CONSTRAINT", (void *)_cffi_const_G16_UNSATISFIED_CONSTRAINT, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSUPPORTED_KEY", (void *)_cffi_const_G16_UNSUPPORTED_KEY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
-  { "g16_device_batch_limit", (void *)_cffi_f_g16_device_batch_limit, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 221), (void *)_cffi_d_g16_device_batch_limit },
-  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 259), (void *)_cffi_d_g16_device_close },
+  { "g16_device_batch_limit", (void *)_cffi_f_g16_device_batch_limit, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 212), (void *)_cffi_d_g16_device_batch_limit },
+  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 250), (void *)_cffi_d_g16_device_close },
   { "g16_device_count", (void *)_cffi_f_g16_device_count, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 11), (void *)_cffi_d_g16_device_count },
   { "g16_device_describe", (void *)_cffi_f_g16_device_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 30), (void *)_cffi_d_g16_device_describe },
-  { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 221), (void *)_cffi_d_g16_device_key_bytes },
-  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 262), (void *)_cffi_d_g16_device_key_destroy },
+  { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 212), (void *)_cffi_d_g16_device_key_bytes },
+  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 253), (void *)_cffi_d_g16_device_key_destroy },
   { "g16_device_key_load", (void *)_cffi_f_g16_device_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 23), (void *)_cffi_d_g16_device_key_load },
-  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 265), (void *)_cffi_d_g16_device_key_witness },
+  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 256), (void *)_cffi_d_g16_device_key_witness },
   { "g16_device_open", (void *)_cffi_f_g16_device_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 16), (void *)_cffi_d_g16_device_open },
-  { "g16_device_proof_bytes", (void *)_cffi_f_g16_device_proof_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 221), (void *)_cffi_d_g16_device_proof_bytes },
+  { "g16_device_proof_bytes", (void *)_cffi_f_g16_device_proof_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 212), (void *)_cffi_d_g16_device_proof_bytes },
   { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 69), (void *)_cffi_d_g16_device_prove },
   { "g16_device_prove_many", (void *)_cffi_f_g16_device_prove_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 55), (void *)_cffi_d_g16_device_prove_many },
-  { "g16_device_prove_many_scratch_bytes", (void *)_cffi_f_g16_device_prove_many_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 229), (void *)_cffi_d_g16_device_prove_many_scratch_bytes },
-  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 225), (void *)_cffi_d_g16_device_prove_scratch_bytes },
+  { "g16_device_prove_many_scratch_bytes", (void *)_cffi_f_g16_device_prove_many_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 220), (void *)_cffi_d_g16_device_prove_many_scratch_bytes },
+  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 216), (void *)_cffi_d_g16_device_prove_scratch_bytes },
   { "g16_device_prove_with_blinding", (void *)_cffi_f_g16_device_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 41), (void *)_cffi_d_g16_device_prove_with_blinding },
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
   { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 35), (void *)_cffi_d_g16_engine_create },
-  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 269), (void *)_cffi_d_g16_engine_destroy },
+  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 260), (void *)_cffi_d_g16_engine_destroy },
   { "g16_engine_point_format", (void *)_cffi_f_g16_engine_point_format, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_format },
-  { "g16_engine_set_active_threads", (void *)_cffi_f_g16_engine_set_active_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 272), (void *)_cffi_d_g16_engine_set_active_threads },
-  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 253), (void *)_cffi_d_g16_engine_threads },
-  { "g16_fold_checkpoint_bytes", (void *)_cffi_f_g16_fold_checkpoint_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 238), (void *)_cffi_d_g16_fold_checkpoint_bytes },
-  { "g16_fold_checkpoint_permille", (void *)_cffi_f_g16_fold_checkpoint_permille, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 215), (void *)_cffi_d_g16_fold_checkpoint_permille },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 279), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 276), (void *)_cffi_d_g16_key_destroy },
+  { "g16_engine_set_active_threads", (void *)_cffi_f_g16_engine_set_active_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 263), (void *)_cffi_d_g16_engine_set_active_threads },
+  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 244), (void *)_cffi_d_g16_engine_threads },
+  { "g16_fold_checkpoint_bytes", (void *)_cffi_f_g16_fold_checkpoint_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 229), (void *)_cffi_d_g16_fold_checkpoint_bytes },
+  { "g16_fold_checkpoint_permille", (void *)_cffi_f_g16_fold_checkpoint_permille, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 206), (void *)_cffi_d_g16_fold_checkpoint_permille },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 270), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 267), (void *)_cffi_d_g16_key_destroy },
   { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 90), (void *)_cffi_d_g16_key_load },
-  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 212), (void *)_cffi_d_g16_key_verifying_key },
-  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 241), (void *)_cffi_d_g16_prepared_bytes },
-  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 193), (void *)_cffi_d_g16_prepared_describe },
+  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 203), (void *)_cffi_d_g16_key_verifying_key },
+  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 232), (void *)_cffi_d_g16_prepared_bytes },
+  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 184), (void *)_cffi_d_g16_prepared_describe },
   { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 81), (void *)_cffi_d_g16_prepared_load },
-  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 206), (void *)_cffi_d_g16_prepared_verify },
-  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 180), (void *)_cffi_d_g16_prepared_write },
+  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 197), (void *)_cffi_d_g16_prepared_verify },
+  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 171), (void *)_cffi_d_g16_prepared_write },
   { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 112), (void *)_cffi_d_g16_prove },
-  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 234), (void *)_cffi_d_g16_prove_scratch_bytes },
+  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 225), (void *)_cffi_d_g16_prove_scratch_bytes },
   { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 98), (void *)_cffi_d_g16_prove_with_blinding },
-  { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 136), (void *)_cffi_d_g16_quotient },
-  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 145), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 283), (void *)_cffi_d_g16_setup_destroy },
-  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 246), (void *)_cffi_d_g16_setup_key_bytes },
-  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 155), (void *)_cffi_d_g16_setup_run },
-  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 246), (void *)_cffi_d_g16_setup_verifying_key_offset },
+  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 136), (void *)_cffi_d_g16_setup_create },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 274), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 237), (void *)_cffi_d_g16_setup_key_bytes },
+  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 146), (void *)_cffi_d_g16_setup_run },
+  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 237), (void *)_cffi_d_g16_setup_verifying_key_offset },
   { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 124), (void *)_cffi_d_g16_solve },
   { "g16_status_name", (void *)_cffi_f_g16_status_name, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 3), (void *)_cffi_d_g16_status_name },
-  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 172), (void *)_cffi_d_g16_verify },
+  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 163), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
-  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 249), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 286), (void *)_cffi_d_g16_vk_destroy },
-  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 165), (void *)_cffi_d_g16_vk_load },
-  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 256), (void *)_cffi_d_g16_vk_public_inputs },
-  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 199), (void *)_cffi_d_g16_vk_write },
+  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 240), (void *)_cffi_d_g16_vk_bytes },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 277), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 156), (void *)_cffi_d_g16_vk_load },
+  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 247), (void *)_cffi_d_g16_vk_public_inputs },
+  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 190), (void *)_cffi_d_g16_vk_write },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(g16_device_info, name),
             sizeof(((g16_device_info *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 294) },
+            _CFFI_OP(_CFFI_OP_NOOP, 285) },
   { "index", offsetof(g16_device_info, index),
              sizeof(((g16_device_info *)0)->index),
              _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4959,10 +4846,10 @@ static const struct _cffi_field_s _cffi_fields[] = {
                  _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "reason", offsetof(g16_device_witness, reason),
               sizeof(((g16_device_witness *)0)->reason),
-              _CFFI_OP(_CFFI_OP_NOOP, 290) },
+              _CFFI_OP(_CFFI_OP_NOOP, 281) },
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 292) },
+               _CFFI_OP(_CFFI_OP_NOOP, 283) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
               _CFFI_OP(_CFFI_OP_NOOP, 20) },
@@ -4989,7 +4876,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 313) },
+              _CFFI_OP(_CFFI_OP_NOOP, 304) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
                     _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -5076,33 +4963,33 @@ static const struct _cffi_field_s _cffi_fields[] = {
                     _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "source_sha256", offsetof(g16_prepared_info, source_sha256),
                      sizeof(((g16_prepared_info *)0)->source_sha256),
-                     _CFFI_OP(_CFFI_OP_NOOP, 316) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 307) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "$g16_device_info", 298, 0,
+  { "$g16_device_info", 289, 0,
     sizeof(g16_device_info), offsetof(struct _cffi_align_typedef_g16_device_info, y), 0, 11 },
-  { "g16_device", 297, _CFFI_F_OPAQUE,
+  { "g16_device", 288, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_key", 299, _CFFI_F_OPAQUE,
+  { "g16_device_key", 290, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_witness", 300, _CFFI_F_CHECK_FIELDS,
+  { "g16_device_witness", 291, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_device_witness), offsetof(struct _cffi_align__g16_device_witness, y), 11, 10 },
-  { "g16_engine", 301, _CFFI_F_OPAQUE,
+  { "g16_engine", 292, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 302, _CFFI_F_CHECK_FIELDS,
+  { "g16_error", 293, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 21, 3 },
-  { "g16_fold_checkpoint", 303, _CFFI_F_CHECK_FIELDS,
+  { "g16_fold_checkpoint", 294, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_fold_checkpoint), offsetof(struct _cffi_align__g16_fold_checkpoint, y), 24, 3 },
-  { "g16_key", 305, _CFFI_F_OPAQUE,
+  { "g16_key", 296, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 306, _CFFI_F_CHECK_FIELDS,
+  { "g16_key_info", 297, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 27, 27 },
-  { "g16_prepared_info", 308, _CFFI_F_CHECK_FIELDS,
+  { "g16_prepared_info", 299, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 54, 6 },
-  { "g16_setup", 309, _CFFI_F_OPAQUE,
+  { "g16_setup", 300, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 311, _CFFI_F_OPAQUE,
+  { "g16_vk", 302, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
@@ -5112,16 +4999,16 @@ static const struct _cffi_enum_s _cffi_enums[] = {
     "G16_BACKEND_AARCH64" },
   { "$g16_blinding", 45, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
     "G16_BLINDING_CLASSICAL,G16_BLINDING_RERANDOMISED" },
-  { "$g16_circuit_kind", 296, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 287, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
-  { "$g16_encoding", 203, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
+  { "$g16_encoding", 194, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_generation", 304, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
+  { "$g16_generation", 295, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
     "G16_GENERATION_0_8,G16_GENERATION_0_14" },
-  { "$g16_point_format", 307, _cffi_prim_int(sizeof(g16_point_format), ((g16_point_format)-1) <= 0),
+  { "$g16_point_format", 298, _cffi_prim_int(sizeof(g16_point_format), ((g16_point_format)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
-  { "$g16_stage", 310, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_stage", 301, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
@@ -5133,25 +5020,25 @@ static const struct _cffi_enum_s _cffi_enums[] = {
 static const struct _cffi_typename_s _cffi_typenames[] = {
   { "g16_backend_choice", 38 },
   { "g16_blinding", 45 },
-  { "g16_cancel", 312 },
-  { "g16_circuit_kind", 296 },
-  { "g16_device", 297 },
-  { "g16_device_info", 298 },
-  { "g16_device_key", 299 },
-  { "g16_device_witness", 300 },
-  { "g16_encoding", 203 },
-  { "g16_engine", 301 },
-  { "g16_error", 302 },
-  { "g16_fold_checkpoint", 303 },
-  { "g16_generation", 304 },
-  { "g16_key", 305 },
-  { "g16_key_info", 306 },
-  { "g16_point_format", 307 },
-  { "g16_prepared_info", 308 },
-  { "g16_setup", 309 },
-  { "g16_stage", 310 },
+  { "g16_cancel", 303 },
+  { "g16_circuit_kind", 287 },
+  { "g16_device", 288 },
+  { "g16_device_info", 289 },
+  { "g16_device_key", 290 },
+  { "g16_device_witness", 291 },
+  { "g16_encoding", 194 },
+  { "g16_engine", 292 },
+  { "g16_error", 293 },
+  { "g16_fold_checkpoint", 294 },
+  { "g16_generation", 295 },
+  { "g16_key", 296 },
+  { "g16_key_info", 297 },
+  { "g16_point_format", 298 },
+  { "g16_prepared_info", 299 },
+  { "g16_setup", 300 },
+  { "g16_stage", 301 },
   { "g16_status", 4 },
-  { "g16_vk", 311 },
+  { "g16_vk", 302 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -5161,12 +5048,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  97,  /* num_globals */
+  96,  /* num_globals */
   12,  /* num_struct_unions */
   8,  /* num_enums */
   21,  /* num_typenames */
   NULL,  /* no includes */
-  319,  /* num_types */
+  310,  /* num_types */
   0,  /* flags */
 };
 

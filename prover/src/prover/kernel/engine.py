@@ -335,13 +335,6 @@ class LoadedKey(Owner):
             call(lib.g16_solve, engine, key, wires, a, b, c, inputs, _count(inputs), cell_of(cancel))
         return Witness(*(bytes(ffi.buffer(column)) for column in (wires, a, b, c)))
 
-    def quotient(self, inputs: bytes, cancel: CancelFlag | None = None) -> bytes:
-        """Return the coefficients of the quotient polynomial, lowest first."""
-        out = ffi.new("uint8_t[]", self.info.domain_size * SCALAR_BYTES)
-        with self._engine.use() as engine, self._handle.use() as key:
-            call(lib.g16_quotient, engine, key, out, inputs, _count(inputs), cell_of(cancel))
-        return bytes(ffi.buffer(out))
-
     def release_pages(self) -> None:
         """Unmap the pages of a mapped file from this process's memory; they stay in the page cache of the system.
 

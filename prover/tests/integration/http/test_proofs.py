@@ -170,5 +170,3 @@ def test_proof__with_the_golden_blinding__is_the_golden_proof(name: str, publish
         task.assignment.inputs, blinding=(blinding[0].to_bytes(32, "big"), blinding[1].to_bytes(32, "big"))
     )
     assert proof.points == read_proof(json.dumps(golden["proof"]).encode())
-    quotient = key.quotient(task.assignment.inputs)
-    assert hashlib.sha256(quotient).hexdigest() == golden["h"]["sha256_natural_order"]

@@ -37,7 +37,6 @@ def test_kernel__short_of_memory_anywhere__reports_it_and_continues(tmp_path: Pa
         "verify",
         "verifying key",
         "solve",
-        "quotient",
     }
     assert found["engine"][0] >= 4
     assert found["load 0_8"][0] >= 20

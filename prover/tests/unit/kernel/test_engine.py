@@ -7,10 +7,12 @@ import threading
 import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from golden_vectors import load
+from quotients import quotient_coefficients
 
 from prover.errors import (
     Cancelled,
@@ -115,8 +117,10 @@ def test_solve__golden_case__gives_wires_and_sides(key: LoadedKey) -> None:
     assert (witness.a, witness.b, witness.c) == tuple(scalars(Z6[side]) for side in ("a", "b", "c"))
 
 
-def test_quotient__golden_case__gives_its_coefficients(key: LoadedKey) -> None:
-    assert key.quotient(inputs(Z0)) == scalars(Z0["h_coefficients"])
+def test_quotient__golden_case__gives_its_coefficients(key: LoadedKey, testing_library: Path) -> None:
+    witness = key.solve(inputs(Z0))
+    found = quotient_coefficients(testing_library, "portable", (witness.a, witness.b, witness.c))
+    assert found == scalars(Z0["h_coefficients"])
 
 
 def test_prove__unsatisfied__says_the_row(key: LoadedKey) -> None:
@@ -170,7 +174,7 @@ def test_calls__with_wrong_sizes__break_the_contract(key: LoadedKey) -> None:
 def test_calls__with_a_raised_flag__are_cancelled(engine: Engine, key: LoadedKey) -> None:
     cancel = CancelFlag()
     cancel.raise_flag()
-    for call in (key.prove, key.solve, key.quotient):
+    for call in (key.prove, key.solve):
         with pytest.raises(Cancelled):
             call(inputs(Z6), cancel)
     with pytest.raises(Cancelled):

@@ -200,7 +200,6 @@ def test_prove__prepared__equals_the_proof_of_the_source(
             assert proofs[0] == proofs[1]
             mapped.verifying_key.verify(proofs[1], scalars(case["public"]))
             assert mapped.solve(inputs(case)) == plain.solve(inputs(case))
-            assert mapped.quotient(inputs(case)) == plain.quotient(inputs(case))
 
 
 def test_write__of_a_prepared_key__gives_the_same_file(engine: Engine, files: dict[str, bytes]) -> None:
