@@ -35,11 +35,9 @@ typedef struct g16_backend {
 
     /* key/points_impl.h: reads the proving key from the domain block up to the verifying key. Fills key->pk, whose arrays it
      * allocates, and key->info. key->info.generation must be set. */
-    g16_status (*read_proving_key)(struct g16_key *key, struct byte_reader *reader, thread_pool *pool,
-                                   const g16_cancel *cancel, g16_error *error);
+    g16_status (*read_proving_key)(struct g16_key *key, struct byte_reader *reader);
     /* Reads the verifying key. vk->generation 0 (a separate file) means: detect the format version. */
-    g16_status (*read_verifying_key)(struct g16_vk *vk, struct byte_reader *reader, thread_pool *pool,
-                                     const g16_cancel *cancel, g16_error *error);
+    g16_status (*read_verifying_key)(struct g16_vk *vk, struct byte_reader *reader);
     /* Returns 1 when in[0 .. 40) is the beginning of a domain block: n, a power of two up to 2^28, then 1/n. */
     int (*is_domain)(const uint8_t *in);
     /* Computes what verification needs from the points of a verifying key; read_verifying_key does it, too. */

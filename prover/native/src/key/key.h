@@ -11,11 +11,15 @@
 #include "r1cs/constraint_system.h"
 #include "key/wire_groups.h"
 
-/* A forward-only view of a key file. */
+/* A forward-only view of a key file, and what reading it takes. */
 typedef struct byte_reader {
     const uint8_t *data;
     size_t size;   /* of the whole file */
     size_t offset; /* next byte */
+    thread_pool *pool;
+    const g16_cancel *cancel;
+    g16_error *error;
+    g16_status status; /* G16_OK until an error occurs */
 } byte_reader;
 
 struct g16_engine {

@@ -189,15 +189,15 @@ void g16_key_fill_info(g16_key *key, uint64_t file_bytes) {
 
 static g16_status load_sections(g16_key *key, thread_pool *pool, const uint8_t *data, size_t size,
                                 const g16_cancel *cancel, g16_error *error) {
-    byte_reader reader = {data, size, 0};
+    byte_reader reader = {.data = data, .size = size, .pool = pool, .cancel = cancel, .error = error, .status = G16_OK};
     g16_status status = read_wrapper(key, &reader, error);
-    if (status == G16_OK) status = key->backend->read_proving_key(key, &reader, pool, cancel, error);
+    if (status == G16_OK) status = key->backend->read_proving_key(key, &reader);
     if (status != G16_OK) return status;
 
     key->info.verifying_key_offset = reader.offset;
     key->vk.backend = key->backend;
     key->vk.generation = (g16_generation)key->info.generation;
-    status = key->backend->read_verifying_key(&key->vk, &reader, pool, cancel, error);
+    status = key->backend->read_verifying_key(&key->vk, &reader);
     if (status == G16_OK) status = check_copies(key, error);
     if (status != G16_OK) return status;
 
@@ -271,9 +271,9 @@ g16_status g16_vk_load(g16_engine *engine, g16_vk **vk, const uint8_t *data, siz
     *vk = NULL;
     g16_vk *loaded = calloc(1, sizeof *loaded);
     if (!loaded) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for a verifying key");
-    byte_reader reader = {data, size, 0};
+    byte_reader reader = {.data = data, .size = size, .pool = engine->pool, .error = error, .status = G16_OK};
     loaded->backend = engine->backend;
-    g16_status status = loaded->backend->read_verifying_key(loaded, &reader, engine->pool, NULL, error);
+    g16_status status = loaded->backend->read_verifying_key(loaded, &reader);
     if (status != G16_OK) {
         g16_vk_destroy(loaded);
         return status;
