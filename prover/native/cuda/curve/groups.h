@@ -29,11 +29,6 @@ typedef struct g2_xyzz {
 #define XYZZ g1_xyzz
 #define C(name) g1_##name
 #include "curve/group_shared.h"
-#undef FE
-#undef F
-#undef AFFINE
-#undef XYZZ
-#undef C
 
 #define FE fp2
 #define F(operation) fp2_##operation
@@ -41,11 +36,6 @@ typedef struct g2_xyzz {
 #define XYZZ g2_xyzz
 #define C(name) g2_##name
 #include "curve/group_shared.h"
-#undef FE
-#undef F
-#undef AFFINE
-#undef XYZZ
-#undef C
 
 /* Additions in G2 whose code is small, because products in Fp2 are calls. */
 DEVICE_COLD fp2 fp2_product(fp2 a, fp2 b) {
@@ -73,11 +63,6 @@ DEVICE void fp2_small_mul(fp2 *r, const fp2 *a, const fp2 *b) { *r = fp2_product
 #define XYZZ g2_xyzz
 #define C(name) g2_small_##name
 #include "curve/group_shared.h"
-#undef FE
-#undef F
-#undef AFFINE
-#undef XYZZ
-#undef C
 
 #undef HOT
 #undef COLD

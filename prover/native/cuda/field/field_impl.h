@@ -1,7 +1,7 @@
 /* cuda/field/field_impl.h - a prime field on the device; included once per field.
  *
  * The including header defines FIELD (prefix and type), the limbs FIELD_MODULUS, FIELD_ONE and FIELD_R2, four words
- * FIELD_MINUS_TWO (modulus - 2), and FIELD_INVERSE (-1/modulus mod 2^32), and undefines them afterwards.
+ * FIELD_MINUS_TWO (modulus - 2), and FIELD_INVERSE (-1/modulus mod 2^32), which are undefined here.
  *
  * Representation and contract equal those of field/fp.h and field/fr.h: Montgomery form, R = 2^256, below the modulus.
  */
@@ -104,3 +104,9 @@ DEVICE_COLD void G(inv)(FIELD *r, const FIELD *a) {
 }
 
 #undef G
+#undef FIELD
+#undef FIELD_MODULUS
+#undef FIELD_MINUS_TWO
+#undef FIELD_ONE
+#undef FIELD_R2
+#undef FIELD_INVERSE

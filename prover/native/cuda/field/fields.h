@@ -27,12 +27,6 @@
     {0x538afa89, 0xf32cfc5b, 0xd44501fb, 0xb5e71911, 0x0a417ff6, 0x47ab1eff, 0xcab8351f, 0x06d89f71}
 #define FIELD_INVERSE FP_INVERSE
 #include "cuda/field/field_impl.h"
-#undef FIELD
-#undef FIELD_MODULUS
-#undef FIELD_MINUS_TWO
-#undef FIELD_ONE
-#undef FIELD_R2
-#undef FIELD_INVERSE
 
 #define FIELD fr
 #define FIELD_MODULUS \
@@ -45,12 +39,6 @@
     {0xae216da7, 0x1bb8e645, 0xe35c59e3, 0x53fe3ab1, 0x53bb8085, 0x8c49833d, 0x7f4e44a5, 0x0216d0b1}
 #define FIELD_INVERSE 0xefffffffu
 #include "cuda/field/field_impl.h"
-#undef FIELD
-#undef FIELD_MODULUS
-#undef FIELD_MINUS_TWO
-#undef FIELD_ONE
-#undef FIELD_R2
-#undef FIELD_INVERSE
 
 /* Fp2 = Fp[u] / (u^2 + 1), c0 + c1*u. */
 typedef struct fp2 {

@@ -1,7 +1,7 @@
 /* cuda/msm/group_impl.h - the sums of a multi-scalar multiplication in one group; included once per group by cuda/msm/sums.h,
  * which defines AFFINE, XYZZ, C(name) and, for MSM_THREADS threads with the registers that the loops need, MSM_BLOCKS_PER_SM and
- * MSM_REDUCE_BLOCKS_PER_SM, and undefines them afterwards; and in G2, where the plan can choose other kernels, MSM_ADD_OUT_OF_LINE, an
- * addition with products out of line.
+ * MSM_REDUCE_BLOCKS_PER_SM; and in G2, where the plan can choose other kernels, MSM_ADD_OUT_OF_LINE, an addition with products out of
+ * line. All are undefined here.
  *
  * One thread sums a piece of a bucket, with the sum in registers, and loads the next base in advance. One block adds the pieces
  * of a long bucket. Then the sum of (b + 1) * bucket b is computed level by level. A node over `width` children of `size` buckets
@@ -346,3 +346,10 @@ static inline void C(msm_table_run)(device_queue *queue, AFFINE *table, const de
 }
 
 #undef MSM_JOIN_PHASES
+#undef AFFINE
+#undef XYZZ
+#undef C
+#undef MSM_BLOCKS_PER_SM
+#undef MSM_REDUCE_BLOCKS_PER_SM
+#undef MSM_ADD_OUT_OF_LINE
+#undef MSM_HALVES_BLOCKS_PER_SM

@@ -18,11 +18,6 @@
 #define MSM_BLOCKS_PER_SM 4
 #define MSM_REDUCE_BLOCKS_PER_SM 3
 #include "cuda/msm/group_impl.h"
-#undef AFFINE
-#undef XYZZ
-#undef C
-#undef MSM_BLOCKS_PER_SM
-#undef MSM_REDUCE_BLOCKS_PER_SM
 
 #define AFFINE g2_affine
 #define XYZZ g2_xyzz
@@ -32,12 +27,5 @@
 #define MSM_ADD_OUT_OF_LINE g2_small_xyzz_add_affine
 #define MSM_HALVES_BLOCKS_PER_SM 4
 #include "cuda/msm/group_impl.h"
-#undef MSM_ADD_OUT_OF_LINE
-#undef MSM_HALVES_BLOCKS_PER_SM
-#undef AFFINE
-#undef XYZZ
-#undef C
-#undef MSM_BLOCKS_PER_SM
-#undef MSM_REDUCE_BLOCKS_PER_SM
 
 #endif
