@@ -165,6 +165,7 @@ static size_t bench_most_digits(uint32_t max_log2) {
 }
 
 #define BENCH_FEW 64
+#define BENCH_MAX_SETS (MSM_MAX_WINDOWS > MSM_TABLE_MAX_SETS ? MSM_MAX_WINDOWS : MSM_TABLE_MAX_SETS)
 
 /* Of one group: bases whose sums do not meet by accident, nor those of their tables ((2^i - 1) G: a table of 2^i G would have other
  * bases, whose equal summands take the long way), additions to XYZZ coordinates one at a time, additions of buckets of eight points
@@ -234,43 +235,51 @@ static size_t bench_most_digits(uint32_t max_log2) {
         printf("{\"name\": \"" #group "_badd\", \"ns\": %.1f, \"of_bound\": %.3f}\n", best, bound / best);                     \
     }                                                                                                                          \
                                                                                                                                \
-    static void bench_msm_##group(const bench_##group *b, uint32_t log2, double bound) {                                       \
+    /* A sum over the first 2^log2 bases, or over the table of the plan that `bases` is; `variant` ends its name. */           \
+    static void bench_sum_##group(const msm_plan *plan, msm_bases bases, uint32_t log2, fr *scalars, void *digits,             \
+                                  void *memory, void *sorted_memory, const char *variant, double bound) {                      \
         static const uint64_t unit[4] = {1, 0, 0, 0};                                                                          \
         const uint32_t count = (uint32_t)1 << log2;                                                                            \
-        const msm_plan plan = msm_plan_for(count);                                                                             \
-        const uint32_t parts = msm_cut_least(&plan, count, 1).parts;                                                           \
-        group##_xyzz windows[MSM_MAX_WINDOWS * MSM_MAX_PARTS], sum;                                                            \
-        arena room = arena_over(b->sorted_memory);                                                                             \
+        const uint32_t parts = msm_cut_least(plan, (uint64_t)msm_plan_shifts(plan) * count, 1).parts;                          \
+        group##_xyzz sums[BENCH_MAX_SETS * MSM_MAX_PARTS], sum;                                                                \
+        arena room = arena_over(sorted_memory);                                                                                \
         msm_sorted sorted;                                                                                                     \
-        msm_lay_out_sorted(&sorted, &room, &plan, 1, count, 1);                                                                \
+        msm_lay_out_sorted(&sorted, &room, plan, 1, count, 1);                                                                 \
         group##_msm_scratch s;                                                                                                 \
-        for (uint32_t i = 0; i < count; i++) bench_random_fr(&b->scalars[i]);                                                  \
-        group##_msm_scratch_lay_out(&s, arena_over(b->memory), &plan, 0);                                                      \
+        for (uint32_t i = 0; i < count; i++) bench_random_fr(&scalars[i]);                                                     \
+        group##_msm_scratch_lay_out(&s, arena_over(memory), plan, 0);                                                          \
         bench_additions = 0;                                                                                                   \
         const double start = bench_now_ns();                                                                                   \
-        msm_recode(b->digits, &plan, b->scalars, unit, count, 0, count);                                                       \
-        for (uint32_t w = 0; w < plan.windows; w++) {                                                                          \
-            const uint32_t buckets = msm_set_buckets(&plan, w);                                                                \
+        msm_recode(digits, plan, scalars, unit, count, 0, count);                                                              \
+        for (uint32_t set = 0; set < plan->sets; set++) {                                                                      \
+            const uint32_t buckets = msm_set_buckets(plan, set);                                                               \
             for (uint32_t half = 0; half < 2; half++) {                                                                        \
-                msm_sort_digits in = msm_half_digits(b->digits, &plan, count, 2 * w + half);                                   \
+                msm_sort_digits in = msm_half_digits(digits, plan, count, 2 * set + half);                                     \
                 in.ends = &count;                                                                                              \
                 in.groups = 1;                                                                                                 \
                 msm_sort_entries(&sorted, half, buckets, &in);                                                                 \
             }                                                                                                                  \
             for (uint32_t part = 0; part < parts; part++) {                                                                    \
                 msm_halves halves = {.count = 1};                                                                              \
-                for (uint32_t half = 0; half < 2; half++)                                                                      \
-                    halves.runs[half][0] = msm_run_of((msm_bases){b->bases, 0}, &sorted, count, half,                          \
-                                                          buckets / parts * part, 0, 1, NULL, 0);                              \
-                group##_msm_part(&windows[w * parts + part], &s, buckets, part, parts, &halves, NULL);                         \
+                for (uint32_t half = 0; half < 2; half++) {                                                                    \
+                    halves.runs[half][0] =                                                                                     \
+                        msm_run_of(bases, &sorted, count, half, buckets / parts * part, 0, 1, NULL, 0);                        \
+                }                                                                                                              \
+                group##_msm_part(&sums[set * parts + part], &s, buckets, part, parts, &halves, NULL);                          \
             }                                                                                                                  \
         }                                                                                                                      \
-        group##_msm_join_sets(&sum, windows, parts, &plan);                                                                    \
+        group##_msm_join_sets(&sum, sums, parts, plan);                                                                        \
         const double all = bench_now_ns() - start;                                                                             \
-        printf("{\"name\": \"msm_" #group "_%" PRIu32 "\", \"ms\": %.3f, \"ns_per_point\": %.0f, \"additions\": %" PRIu64      \
+        printf("{\"name\": \"msm_" #group "_%" PRIu32 "%s\", \"ms\": %.3f, \"ns_per_point\": %.0f, \"additions\": %" PRIu64    \
                ", \"ns_per_addition\": %.1f, \"of_bound\": %.3f}\n",                                                           \
-               log2, all / 1e6, all / count, bench_additions, all / (double)bench_additions,                                   \
+               log2, variant, all / 1e6, all / count, bench_additions, all / (double)bench_additions,                          \
                bound * (double)bench_additions / all);                                                                         \
+    }                                                                                                                          \
+                                                                                                                               \
+    static void bench_msm_##group(const bench_##group *b, uint32_t log2, double bound) {                                       \
+        const msm_plan plan = msm_plan_for((uint64_t)1 << log2);                                                               \
+        bench_sum_##group(&plan, (msm_bases){b->bases, 0}, log2, b->scalars, b->digits, b->memory, b->sorted_memory, "",       \
+                          bound);                                                                                              \
     }                                                                                                                          \
                                                                                                                                \
     static void bench_round_##group(const bench_##group *b, uint32_t max_log2, double bound, double madd_bound) {              \

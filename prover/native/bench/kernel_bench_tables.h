@@ -9,7 +9,7 @@
 #define BENCH_TABLES(group, COUNTS)                                                                                            \
     typedef struct bench_tables_##group {                                                                                      \
         msm_plan plan; /* windows is 0 where none is wanted */                                                                 \
-        uint32_t log2, parts;                                                                                                  \
+        uint32_t log2;                                                                                                         \
         group##_affine *table;                                                                                                 \
         void *digits;                                                                                                          \
         void *memory, *sorted_memory;                                                                                          \
@@ -26,7 +26,6 @@
             fprintf(stderr, "no table has a factor of %" PRIu32 "\n", factor);                                                 \
             exit(2);                                                                                                           \
         }                                                                                                                      \
-        t->parts = msm_cut_least(&t->plan, msm_plan_shifts(&t->plan) * count, 1).parts;                                        \
         t->table = aligned_alloc(64, msm_plan_shifts(&t->plan) * count * sizeof *t->table);                                    \
         t->digits = malloc(msm_digits_bytes(&t->plan, count));                                                                 \
         arena room = arena_measure();                                                                                          \
@@ -45,42 +44,11 @@
     }                                                                                                                          \
                                                                                                                                \
     static void bench_sum_tables_##group(const bench_tables_##group *t, const bench_##group *b, double bound) {                \
-        const uint64_t unit[4] = {1, 0, 0, 0};                                                                                 \
-        const uint32_t count = (uint32_t)1 << t->log2, parts = t->parts;                                                       \
-        const msm_plan *plan = &t->plan;                                                                                       \
-        group##_xyzz sums[MSM_TABLE_MAX_SETS * MSM_MAX_PARTS], sum;                                                            \
-        group##_msm_scratch s;                                                                                                 \
-        msm_sorted sorted;                                                                                                     \
-        if (plan->windows == 0) return;                                                                                        \
-        arena room = arena_over(t->sorted_memory);                                                                             \
-        msm_lay_out_sorted(&sorted, &room, plan, 1, count, 1);                                                                 \
-        for (uint32_t i = 0; i < count; i++) bench_random_fr(&b->scalars[i]);                                                  \
-        group##_msm_scratch_lay_out(&s, arena_over(t->memory), plan, 0);                                                       \
-        bench_additions = 0;                                                                                                   \
-        const double start = bench_now_ns();                                                                                   \
-        msm_recode(t->digits, plan, b->scalars, unit, count, 0, count);                                                        \
-        for (uint32_t set = 0; set < plan->sets; set++) {                                                                      \
-            const uint32_t buckets = msm_set_buckets(plan, set);                                                               \
-            for (uint32_t half = 0; half < 2; half++) {                                                                        \
-                msm_sort_digits in = msm_half_digits(t->digits, plan, count, 2 * set + half);                                  \
-                in.ends = &count;                                                                                              \
-                in.groups = 1;                                                                                                 \
-                msm_sort_entries(&sorted, half, buckets, &in);                                                                 \
-            }                                                                                                                  \
-            for (uint32_t part = 0; part < parts; part++) {                                                                    \
-                msm_halves halves = {.count = 1};                                                                              \
-                for (uint32_t half = 0; half < 2; half++)                                                                      \
-                    halves.runs[half][0] = msm_run_of((msm_bases){t->table, count}, &sorted, count, half,                      \
-                                                      buckets / parts * part, 0, 1, NULL, 0);                                  \
-                group##_msm_part(&sums[set * parts + part], &s, buckets, part, parts, &halves, NULL);                          \
-            }                                                                                                                  \
-        }                                                                                                                      \
-        group##_msm_join_sets(&sum, sums, parts, plan);                                                                        \
-        const double all = bench_now_ns() - start;                                                                             \
-        printf("{\"name\": \"msm_" #group "_%" PRIu32 "_f%" PRIu32 "\", \"ms\": %.3f, \"ns_per_point\": %.0f"                  \
-               ", \"additions\": %" PRIu64 ", \"ns_per_addition\": %.1f, \"of_bound\": %.3f}\n",                               \
-               t->log2, msm_plan_shifts(plan), all / 1e6, all / count, bench_additions, all / (double)bench_additions,         \
-               bound * (double)bench_additions / all);                                                                         \
+        const msm_bases bases = {t->table, (size_t)1 << t->log2};                                                              \
+        char variant[16];                                                                                                      \
+        if (t->plan.windows == 0) return;                                                                                      \
+        snprintf(variant, sizeof variant, "_f%" PRIu32, msm_plan_shifts(&t->plan));                                            \
+        bench_sum_##group(&t->plan, bases, t->log2, b->scalars, t->digits, t->memory, t->sorted_memory, variant, bound);       \
     }
 
 #define BENCH_COUNTS_G1(count) {count, 0, 0, count}
