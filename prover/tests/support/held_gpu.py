@@ -48,8 +48,10 @@ class HeldGpu:
         self.device = devices[0]
         self.gpu = gpus.make(maximum_proofs=maximum_proofs)
         self._pool = pool
+        self._lock = threading.Lock()
         self.may_end = threading.Semaphore(0)
         self._requests = 0
+        self._granted = 0
         self.device.on_launch = self._hold
 
     def _hold(self) -> None:
@@ -68,6 +70,8 @@ class HeldGpu:
             self.gpu.lease(key, cancel, wait=True) as copy,
             self.admission.permit(KIND, cancel, self.gpu.launches.demand(copy, inputs)) as permit,
         ):
+            with self._lock:
+                self._granted += 1
             return self.gpu.launches.prove(permit)
 
     def submit_by(self, devices: Devices, key: LoadedKey) -> Future[Proof]:
@@ -85,10 +89,10 @@ class HeldGpu:
         return [self.submit(key) for _ in range(LAUNCHES_AT_ONCE)]
 
     def end_one(self) -> None:
-        """Let one call return, of those in progress or later ones; and wait for the call that follows."""
+        """Let one call return, of those in progress or later ones; wait for the next call and its requests."""
         calls = len(self.device.launches)
         self.may_end.release()
-        until(lambda: len(self.device.launches) > calls)
+        until(lambda: len(self.device.launches) > calls and self._granted >= sum(self.sizes()))
 
     def end_all(self) -> None:
         """Let all calls return, from now on."""

@@ -130,6 +130,7 @@ class TreeDispatcher:
             await self._wait()
             return
         schedule = await self._schedule(live)
+        slot = parts.clock.slot()  # slots passed while the schedule was made
         window = schedule.next_window(slot)
         if window is None:
             await self._wait(until_slot=live.phases.active.last + 1)
