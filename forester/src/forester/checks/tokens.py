@@ -2,25 +2,18 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from solders.pubkey import Pubkey
 
 from forester.checks.result import CheckFailed
 from forester.indexer.client import IndexerClient
-from forester.indexer.types import Hash32, TokenAccount, TokenBalance
+from forester.indexer.types import Hash32, Page, TokenAccount, TokenBalance
 
 PAGES = 100
 """Maximum pages that are read; an owner with more is not checked."""
 
-Item_co = TypeVar("Item_co", covariant=True)
-
-
-class _Page(Protocol[Item_co]):
-    @property
-    def items(self) -> tuple[Item_co, ...]: ...
-    @property
-    def cursor(self) -> str | None: ...
+Item = TypeVar("Item")
 
 
 async def check_tokens(indexer: IndexerClient, owner: Pubkey) -> str:
@@ -38,8 +31,8 @@ async def check_tokens(indexer: IndexerClient, owner: Pubkey) -> str:
     return f"{len(accounts)} accounts of {len(stated)} mints of {owner}, balances agree"
 
 
-async def _all(page: Callable[[str | None], Awaitable[_Page[Item_co]]]) -> list[Item_co]:
-    found: list[Item_co] = []
+async def _all(page: Callable[[str | None], Awaitable[Page[Item]]]) -> list[Item]:
+    found: list[Item] = []
     cursor: str | None = None
     for _ in range(PAGES):
         answer = await page(cursor)

@@ -1,20 +1,12 @@
 """Decoding of the indexer's answers: the envelope, then the result of the method."""
 
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
 
 from forester.indexer.failures import AnswerWrong, IndexerRefused
-from forester.indexer.types import (
-    AccountProofs,
-    AddressProofs,
-    CompressedAccounts,
-    QueueElements,
-    TokenAccounts,
-    TokenBalances,
-    ValidityProof,
-    decode_base58,
-)
+from forester.indexer.types import decode_base58
 from forester.limits.answer_memory import AnswerMemory
 
 REQUEST_ID = "test-account"
@@ -39,13 +31,11 @@ class _Envelope(msgspec.Struct):
 
 
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
-_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind, dec_hook=decode_base58)
-    for kind in (
-        *(str, int, AccountProofs, AddressProofs, QueueElements),
-        *(CompressedAccounts, ValidityProof, TokenAccounts, TokenBalances),
-    )
-}
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, dec_hook=decode_base58)
 
 
 def read_answer(method: str, text: bytes, kind: type[_T]) -> _T:
@@ -61,7 +51,7 @@ def read_answer(method: str, text: bytes, kind: type[_T]) -> _T:
     if not bytes(envelope.result):
         raise AnswerWrong(method, "$", "neither `result` nor `error`")
     try:
-        result: _T = _DECODERS[kind].decode(envelope.result)
+        result: _T = _decoder(kind).decode(envelope.result)  # type: ignore[arg-type]  # types are hashable
     except ValueError as error:
         raise _wrong(method, "$.result", error) from error
     return result

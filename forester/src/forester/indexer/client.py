@@ -23,19 +23,15 @@ from forester.indexer.endpoints import SLOTS_APART, Endpoints
 from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused, shortened
 from forester.indexer.types import (
     AccountProof,
-    AccountProofs,
     AddressProof,
-    AddressProofs,
+    Answer,
     CompressedAccount,
-    CompressedAccounts,
     Hash32,
+    Page,
     QueueElements,
-    TokenAccountPage,
-    TokenAccounts,
-    TokenBalancePage,
-    TokenBalances,
+    TokenAccount,
+    TokenBalance,
     Validity,
-    ValidityProof,
 )
 from forester.limits.retry_after import RetryAfterGate
 from forester.urls import shown, under
@@ -209,7 +205,7 @@ class IndexerClient:
         """Return the paths of leaves of V1 state trees, in the order of ``hashes``."""
         method = "getMultipleCompressedAccountProofs"
         answer = await self._call(
-            *(method, [str(value) for value in hashes], AccountProofs),
+            *(method, [str(value) for value in hashes], Answer[tuple[AccountProof, ...]]),
             lambda given: validation.check_account_proofs(method, given.value, hashes),
         )
         return answer.value
@@ -219,7 +215,7 @@ class IndexerClient:
         method = "getMultipleNewAddressProofsV2"
         params = [{"address": str(address), "tree": str(tree)} for address, tree in addresses]
         answer = await self._call(
-            *(method, params, AddressProofs),
+            *(method, params, Answer[tuple[AddressProof, ...]]),
             lambda given: validation.check_address_proofs(method, given.value, addresses),
         )
         return answer.value
@@ -228,7 +224,7 @@ class IndexerClient:
         """Return the compressed accounts at addresses in this order, None for unknown ones."""
         method = "getMultipleCompressedAccountsV2"
         answer = await self._call(
-            *(method, {"addresses": [str(address) for address in addresses]}, CompressedAccounts),
+            *(method, {"addresses": [str(address) for address in addresses]}, Answer[Page[CompressedAccount | None]]),
             lambda given: validation.check_compressed_accounts(method, given.value.items, addresses),
         )
         return answer.value.items
@@ -237,20 +233,20 @@ class IndexerClient:
         """Return a proof that compressed accounts exist."""
         method = "getValidityProofV2"
         answer = await self._call(
-            *(method, {"hashes": [str(value) for value in hashes], "newAddressesWithTrees": []}, ValidityProof),
+            *(method, {"hashes": [str(value) for value in hashes], "newAddressesWithTrees": []}, Answer[Validity]),
             lambda given: validation.check_validity(method, given.value, hashes),
         )
         return answer.value
 
-    async def token_accounts(self, owner: Hash32, cursor: str | None = None) -> TokenAccountPage:
+    async def token_accounts(self, owner: Hash32, cursor: str | None = None) -> Page[TokenAccount]:
         """Return a page of the compressed token accounts of an owner."""
         params = {"owner": str(owner)} | ({"cursor": cursor} if cursor else {})
-        return (await self._call("getCompressedTokenAccountsByOwnerV2", params, TokenAccounts)).value
+        return (await self._call("getCompressedTokenAccountsByOwnerV2", params, Answer[Page[TokenAccount]])).value
 
-    async def token_balances(self, owner: Hash32, cursor: str | None = None) -> TokenBalancePage:
+    async def token_balances(self, owner: Hash32, cursor: str | None = None) -> Page[TokenBalance]:
         """Return a page of the balances of an owner, one for each mint."""
         params = {"owner": str(owner)} | ({"cursor": cursor} if cursor else {})
-        return (await self._call("getCompressedTokenBalancesByOwnerV2", params, TokenBalances)).value
+        return (await self._call("getCompressedTokenBalancesByOwnerV2", params, Answer[Page[TokenBalance]])).value
 
     async def _call(
         self,

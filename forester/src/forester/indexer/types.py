@@ -4,12 +4,13 @@ Unknown members are ignored, missing ones are errors: an indexer may be newer th
 addresses travel as base58 and are 32 bytes here.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 from solders.hash import Hash as _SoldersHash
 from solders.hash import ParseHashError
 
+_T = TypeVar("_T")
 U64 = Annotated[int, msgspec.Meta(ge=0)]
 Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
@@ -25,6 +26,19 @@ class Hash32(bytes):
 
 class _Wire(msgspec.Struct, rename="camel", frozen=True):
     """Base of all."""
+
+
+class Answer(_Wire, Generic[_T], frozen=True):
+    """Answer of a method that returns a ``value``."""
+
+    value: _T
+
+
+class Page(_Wire, Generic[_T], frozen=True):
+    """Some of an answer's items; ``cursor`` is the position of the next ones, None after the last."""
+
+    items: tuple[_T, ...]
+    cursor: str | None = None
 
 
 class Context(_Wire, frozen=True):
@@ -119,13 +133,6 @@ class AccountProof(_Wire, frozen=True):
     root_seq: U64
 
 
-class AccountProofs(_Wire, frozen=True):
-    """Answer of getMultipleCompressedAccountProofs, in the order of the request, all of one root."""
-
-    context: Context
-    value: tuple[AccountProof, ...]
-
-
 class AddressProof(_Wire, frozen=True):
     """Proof that an address is not in its tree: the low element, its successor, and its siblings."""
 
@@ -140,30 +147,11 @@ class AddressProof(_Wire, frozen=True):
     low_element_leaf_index: U64
 
 
-class AddressProofs(_Wire, frozen=True):
-    """Answer of getMultipleNewAddressProofsV2, in the order of the request."""
-
-    context: Context
-    value: tuple[AddressProof, ...]
-
-
 class CompressedAccount(_Wire, frozen=True):
     """A compressed account, by the hash that is its leaf."""
 
     hash: Hash32
     address: Hash32 | None = None
-
-
-class CompressedAccountItems(_Wire, frozen=True):
-    """Compressed accounts in the order of the request, None for unknown ones."""
-
-    items: tuple[CompressedAccount | None, ...]
-
-
-class CompressedAccounts(_Wire, frozen=True):
-    """Answer of getMultipleCompressedAccountsV2."""
-
-    value: CompressedAccountItems
 
 
 class ProofPoints(_Wire, frozen=True):
@@ -204,12 +192,6 @@ class Validity(_Wire, frozen=True):
     compressed_proof: ProofPoints | None = None
 
 
-class ValidityProof(_Wire, frozen=True):
-    """Answer of getValidityProofV2."""
-
-    value: Validity
-
-
 class TokenData(_Wire, frozen=True):
     """Balance of a compressed token account, in the smallest unit of its mint."""
 
@@ -223,37 +205,11 @@ class TokenAccount(_Wire, frozen=True):
     token_data: TokenData
 
 
-class TokenAccountPage(_Wire, frozen=True):
-    """Some token accounts of an owner; ``cursor`` is the position of the next ones."""
-
-    items: tuple[TokenAccount, ...]
-    cursor: str | None = None
-
-
-class TokenAccounts(_Wire, frozen=True):
-    """Answer of getCompressedTokenAccountsByOwnerV2."""
-
-    value: TokenAccountPage
-
-
 class TokenBalance(_Wire, frozen=True):
     """Total balance of an owner in a mint, over all accounts."""
 
     mint: Hash32
     balance: U64
-
-
-class TokenBalancePage(_Wire, frozen=True):
-    """Some balances of an owner; ``cursor`` is the position of the next ones."""
-
-    items: tuple[TokenBalance, ...]
-    cursor: str | None = None
-
-
-class TokenBalances(_Wire, frozen=True):
-    """Answer of getCompressedTokenBalancesByOwnerV2."""
-
-    value: TokenBalancePage
 
 
 def decode_base58(kind: type, value: Any) -> Any:
