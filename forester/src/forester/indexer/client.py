@@ -29,6 +29,7 @@ from forester.indexer.types import (
     Hash32,
     Page,
     QueueElements,
+    QueueQuery,
     TokenAccount,
     TokenBalance,
     Validity,
@@ -61,20 +62,6 @@ class IndexerTimes:
     lag_poll_s: float = 0.4
     attempts: int = 10
     backoff: Backoff = field(default_factory=Backoff)
-
-
-@dataclass(frozen=True)
-class QueueQuery:
-    """Request for elements of one queue: at most ``limit``, from ``start_index`` on or from the head."""
-
-    limit: int
-    zkp_batch_size: int
-    start_index: int | None = None
-
-    def params(self) -> dict[str, int]:
-        """Return the members of the request."""
-        given = {"limit": self.limit, "startIndex": self.start_index, "zkpBatchSize": self.zkp_batch_size}
-        return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True)

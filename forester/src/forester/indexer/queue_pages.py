@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from forester.indexer.client import IndexerClient, QueueQuery
+from forester.indexer.client import IndexerClient
 from forester.indexer.failures import AnswerWrong, IndexerRefused
-from forester.indexer.types import AddressQueue, Hash32, InputQueue, Node, OutputQueue, StateQueue
+from forester.indexer.types import AddressQueue, Hash32, InputQueue, Node, OutputQueue, QueueQuery, StateQueue
 from forester.indexer.validation import LEVEL_BITS
 
 _Q = TypeVar("_Q", OutputQueue, InputQueue, AddressQueue)

@@ -4,6 +4,7 @@ Unknown members are ignored, missing ones are errors: an indexer may be newer th
 addresses travel as base58 and are 32 bytes here.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -45,6 +46,20 @@ class Context(_Wire, frozen=True):
     """``slot`` is the highest slot indexed when the request began; the data can only be newer."""
 
     slot: U64
+
+
+@dataclass(frozen=True)
+class QueueQuery:
+    """Request for elements of one queue: at most ``limit``, from ``start_index`` on or from the head."""
+
+    limit: int
+    zkp_batch_size: int
+    start_index: int | None = None
+
+    def params(self) -> dict[str, int]:
+        """Return the members of the request."""
+        given = {"limit": self.limit, "startIndex": self.start_index, "zkpBatchSize": self.zkp_batch_size}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class Node(_Wire, frozen=True, kw_only=True):

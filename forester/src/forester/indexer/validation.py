@@ -6,7 +6,6 @@ Source: forester/docs/reference/indexer.md, "Queue elements" and "Checks of queu
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from forester.indexer.failures import AnswerWrong
 from forester.indexer.types import (
@@ -19,6 +18,7 @@ from forester.indexer.types import (
     Node,
     OutputQueue,
     QueueElements,
+    QueueQuery,
     StateQueue,
     Validity,
 )
@@ -29,22 +29,6 @@ LEVEL_BITS = 56
 V1_HEIGHT = 26
 _HEIGHTS = range(1, 41)
 _METHOD = "getQueueElements"
-
-
-class Query(Protocol):
-    """A request for elements of one queue."""
-
-    @property
-    def limit(self) -> int:
-        """Maximum number of elements."""
-
-    @property
-    def zkp_batch_size(self) -> int:
-        """Elements of a batch."""
-
-    @property
-    def start_index(self) -> int | None:
-        """First element, None for the head."""
 
 
 def check_health(answer: str) -> None:
@@ -60,7 +44,7 @@ def check_slot(answer: int) -> None:
 
 
 def check_queue_elements(
-    answer: QueueElements, output: Query | None, spent: Query | None, address: Query | None
+    answer: QueueElements, output: QueueQuery | None, spent: QueueQuery | None, address: QueueQuery | None
 ) -> None:
     """Raise AnswerWrong, naming the member, unless the answer can belong to these queries."""
     state = answer.state_queue
@@ -74,7 +58,7 @@ def check_queue_elements(
         _check_address(answer.address_queue, address)
 
 
-def _check_state(state: StateQueue, output: Query | None, spent: Query | None) -> None:
+def _check_state(state: StateQueue, output: QueueQuery | None, spent: QueueQuery | None) -> None:
     json_path = "$.result.stateQueue"
     _check_nodes(state.nodes, f"{json_path}.nodes")
     if output is not None:
@@ -87,7 +71,7 @@ def _check_state(state: StateQueue, output: Query | None, spent: Query | None) -
         _check_input(state.input_queue, spent, f"{json_path}.inputQueue")
 
 
-def _check_output(queue: OutputQueue, query: Query, json_path: str) -> None:
+def _check_output(queue: OutputQueue, query: QueueQuery, json_path: str) -> None:
     columns = {"accountHashes": queue.account_hashes, "leaves": queue.leaves}
     _check_columns(len(queue.leaf_indices), columns, json_path)
     _check_batches(len(queue.leaf_indices), queue.leaves_hash_chains, query, json_path)
@@ -100,7 +84,7 @@ def _check_output(queue: OutputQueue, query: Query, json_path: str) -> None:
                 raise AnswerWrong(_METHOD, f"{json_path}.{name}", reason)
 
 
-def _check_input(queue: InputQueue, query: Query, json_path: str) -> None:
+def _check_input(queue: InputQueue, query: QueueQuery, json_path: str) -> None:
     columns = {
         "accountHashes": queue.account_hashes,
         "leaves": queue.leaves,
@@ -113,7 +97,7 @@ def _check_input(queue: InputQueue, query: Query, json_path: str) -> None:
         _check_start(queue.first_queue_index, query, f"{json_path}.firstQueueIndex")
 
 
-def _check_address(queue: AddressQueue, query: Query) -> None:
+def _check_address(queue: AddressQueue, query: QueueQuery) -> None:
     json_path = "$.result.addressQueue"
     columns = {
         "queueIndices": queue.queue_indices,
@@ -209,20 +193,20 @@ def _check_columns(length: int, columns: Mapping[str, tuple[object, ...]], json_
             raise AnswerWrong(_METHOD, f"{json_path}.{name}", f"{len(column)} items for {length} elements")
 
 
-def _check_batches(length: int, chains: Sequence[Hash32], query: Query, json_path: str) -> None:
+def _check_batches(length: int, chains: Sequence[Hash32], query: QueueQuery, json_path: str) -> None:
     if length % query.zkp_batch_size:
         raise AnswerWrong(_METHOD, json_path, f"{length} elements are not whole batches of {query.zkp_batch_size}")
     _check_limits(length, chains, query, json_path)
 
 
-def _check_limits(length: int, chains: Sequence[Hash32], query: Query, json_path: str) -> None:
+def _check_limits(length: int, chains: Sequence[Hash32], query: QueueQuery, json_path: str) -> None:
     if length > query.limit:
         raise AnswerWrong(_METHOD, json_path, f"{length} elements where at most {query.limit} were requested")
     if len(chains) > length // query.zkp_batch_size:
         raise AnswerWrong(_METHOD, f"{json_path}.leavesHashChains", f"{len(chains)} chains for {length} elements")
 
 
-def _check_start(first: int, query: Query, json_path: str) -> None:
+def _check_start(first: int, query: QueueQuery, json_path: str) -> None:
     if query.start_index is not None and first != query.start_index:
         raise AnswerWrong(_METHOD, json_path, f"begins at {first} where {query.start_index} was requested")
 

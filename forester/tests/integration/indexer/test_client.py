@@ -19,9 +19,9 @@ from shared_vectors import shared_vectors
 
 from forester import redaction
 from forester.errors import EndpointTimedOut, EndpointUnreachable, RateLimited
-from forester.indexer.client import IndexerClient, IndexerTimes, QueueQuery
+from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused
-from forester.indexer.types import Hash32
+from forester.indexer.types import Hash32, QueueQuery
 from shared.retries import Backoff
 
 QUICK = IndexerTimes(lag_poll_s=0.001, backoff=Backoff(0.001, 0.002))

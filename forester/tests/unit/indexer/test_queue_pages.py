@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from forester.indexer.client import IndexerClient, QueueQuery
+from forester.indexer.client import IndexerClient
 from forester.indexer.failures import AnswerWrong, IndexerRefused
 from forester.indexer.queue_pages import MAXIMUM_ELEMENTS, read_address_queue, read_state_queue
 from forester.indexer.types import (
@@ -22,6 +22,7 @@ from forester.indexer.types import (
     Node,
     OutputQueue,
     QueueElements,
+    QueueQuery,
     StateQueue,
 )
 from forester.indexer.validation import check_queue_elements
