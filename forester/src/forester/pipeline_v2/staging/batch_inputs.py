@@ -6,46 +6,27 @@ forester/docs/reference/behaviour.md, "Root comparison".
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from typing import Generic, TypeVar
 
 from forester.indexer.types import AddressQueue, InputQueue, OutputQueue
 from forester.pipeline_v2.failures import ElementUnusable, HashChainDiffers, QueueMisaligned
 from forester.pipeline_v2.staging.tree_head import TreeHead
 from shared.witness_inputs import SpentAccount, chain
 
-
-@dataclass(frozen=True)
-class AppendBatch:
-    """New leaves of a state tree from leaf ``start_index`` on."""
-
-    start_index: int
-    leaves: tuple[bytes, ...]
-    hash_chain: bytes
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class NullifyBatch:
-    """Spent accounts of a state tree from queue index ``start_index`` on."""
+class InputBatch(Generic[_T]):
+    """A batch of queued elements from ``start_index`` on.
+
+    That is the leaf index of new leaves and addresses, the queue index of spent accounts.
+    """
 
     start_index: int
-    spent: tuple[SpentAccount, ...]
-    hash_chain: bytes
-
-    @property
-    def greatest_leaf_index(self) -> int:
-        """The last leaf that the batch writes."""
-        return max(account.leaf_index for account in self.spent)
-
-
-@dataclass(frozen=True)
-class AddressBatch:
-    """New values of an address tree from leaf ``start_index`` on."""
-
-    start_index: int
-    values: tuple[bytes, ...]
-    hash_chain: bytes
+    elements: Sequence[_T]
 
 
 class Alignment(enum.Enum):
@@ -70,69 +51,47 @@ def align_batch(next_index: int, data_start: int, offset: int) -> Alignment:
     return Alignment.SKIP if start < next_index else Alignment.GAP
 
 
-def append_batches(queue: OutputQueue | None, head: TreeHead, maximum: int) -> list[AppendBatch]:
+def append_batches(queue: OutputQueue | None, head: TreeHead, maximum: int) -> list[InputBatch[bytes]]:
     """Return up to ``maximum`` batches of the output queue, beginning with the next one of the tree.
 
     Raises QueueMisaligned, HashChainDiffers and ElementUnusable, as the functions below.
     """
     if queue is None or not queue.leaf_indices:
         return []
-    batches: list[AppendBatch] = []
-    first, count = queue.leaf_indices[0], len(queue.leaf_indices)
-    for number, batch in _aligned("append", first, count, head.next_index, head)[:maximum]:
-        leaves = queue.account_hashes[batch]
-        hash_chain = _checked_chain(
-            *("append", number, leaves),
-            *(queue.leaves_hash_chains, batch.start // head.zkp_batch_size),
-            *(head.append_chains, len(batches)),
-        )
-        batches.append(AppendBatch(queue.leaf_indices[batch.start], leaves, hash_chain))
-    return batches
+    aligned = _aligned("append", queue.leaf_indices[0], len(queue.leaf_indices), head.next_index, head)[:maximum]
+    chains = queue.leaves_hash_chains, head.append_chains
+    return _checked("append", aligned, queue.account_hashes, chains, lambda _, elements: elements)
 
 
-def nullify_batches(queue: InputQueue | None, head: TreeHead, maximum: int) -> list[NullifyBatch]:
+def nullify_batches(queue: InputQueue | None, head: TreeHead, maximum: int) -> list[InputBatch[SpentAccount]]:
     """Return up to ``maximum`` batches of the input queue of a state tree; nullifiers are computed, not trusted."""
     if queue is None or not queue.leaf_indices:
         return []
-    batches: list[NullifyBatch] = []
     count, first = len(queue.leaf_indices), queue.first_queue_index
-    for number, batch in _aligned("nullify", first, count, head.nullifier_next_index, head)[:maximum]:
-        columns = zip(
-            queue.account_hashes[batch], queue.leaf_indices[batch], queue.tx_hashes[batch], strict=True
-        )  # fmt: skip
-        spent = tuple(SpentAccount(*row) for row in columns)
-        nullifiers = _nullifiers(spent, number)
-        for offset, (stated, computed) in enumerate(zip(queue.nullifiers[batch], nullifiers, strict=True)):
-            if stated != computed:
-                element = first + batch.start + offset
+    spent = [SpentAccount(*row) for row in zip(queue.account_hashes, queue.leaf_indices, queue.tx_hashes, strict=True)]
+
+    def nullifiers(start: int, elements: Sequence[SpentAccount]) -> list[bytes]:
+        computed = [account.nullifier for account in elements]
+        for element, nullifier in enumerate(computed, start):
+            if queue.nullifiers[element - first] != nullifier:
                 raise ElementUnusable(f"nullifier {element} of the queue is not the one of its account and transaction")
-        hash_chain = _checked_chain(
-            *("nullify", number, nullifiers),
-            *(queue.leaves_hash_chains, batch.start // head.zkp_batch_size),
-            *(head.input_chains, len(batches)),
-        )
-        batches.append(NullifyBatch(first + batch.start, spent, hash_chain))
-    return batches
+        return computed
+
+    aligned = _aligned("nullify", first, count, head.nullifier_next_index, head)[:maximum]
+    return _checked("nullify", aligned, spent, (queue.leaves_hash_chains, head.input_chains), nullifiers)
 
 
-def address_batches(queue: AddressQueue, head: TreeHead, maximum: int) -> list[AddressBatch]:
+def address_batches(queue: AddressQueue, head: TreeHead, maximum: int) -> list[InputBatch[bytes]]:
     """Return up to ``maximum`` whole batches of the queue of an address tree."""
-    batches: list[AddressBatch] = []
     # A queue index is one smaller than the leaf index that its address gets.
     first = queue.queue_indices[0] + 1 if queue.queue_indices else head.next_index
-    for number, batch in _aligned("address", first, len(queue.addresses), head.next_index, head)[:maximum]:
-        values = queue.addresses[batch]
-        hash_chain = _checked_chain(
-            *("address", number, values),
-            *(queue.leaves_hash_chains, batch.start // head.zkp_batch_size),
-            *(head.input_chains, len(batches)),
-        )
-        batches.append(AddressBatch(first + batch.start, values, hash_chain))
-    return batches
+    aligned = _aligned("address", first, len(queue.addresses), head.next_index, head)[:maximum]
+    chains = queue.leaves_hash_chains, head.input_chains
+    return _checked("address", aligned, queue.addresses, chains, lambda _, elements: elements)
 
 
-def _aligned(kind: str, data_start: int, count: int, next_index: int, head: TreeHead) -> list[tuple[int, slice]]:
-    """Return the whole batches that are not in the tree yet, with their number in the data and their slices."""
+def _aligned(kind: str, data_start: int, count: int, next_index: int, head: TreeHead) -> list[tuple[int, int, slice]]:
+    """Return the whole batches that are not in the tree yet: number in the data, start index, slice of the data."""
     size = head.zkp_batch_size
     batches = []
     expected = next_index
@@ -140,7 +99,7 @@ def _aligned(kind: str, data_start: int, count: int, next_index: int, head: Tree
         offset = number * size
         match align_batch(expected, data_start, offset):
             case Alignment.PROCESS:
-                batches.append((number, slice(offset, offset + size)))
+                batches.append((number, expected, slice(offset, offset + size)))
                 expected += size
             case Alignment.SKIP:
                 continue
@@ -154,29 +113,26 @@ def _aligned(kind: str, data_start: int, count: int, next_index: int, head: Tree
     return batches
 
 
-def _checked_chain(
+def _checked(
     kind: str,
-    number: int,
-    elements: Sequence[bytes],
-    indexer_chains: Sequence[bytes],
-    indexer_position: int,
-    chain_chains: Sequence[bytes],
-    chain_position: int,
-) -> bytes:
-    try:
-        computed = chain(elements)
-    except ValueError as error:
-        raise ElementUnusable(f"{kind} batch {number}: {error}") from error
-    sources = (("the indexer", indexer_chains, indexer_position), ("the account", chain_chains, chain_position))
-    for source, stated, position in sources:
-        for expected in islice(stated, position, position + 1):
-            if expected != computed:
-                raise HashChainDiffers(kind, number, source, expected, computed)
-    return computed
+    aligned: Sequence[tuple[int, int, slice]],
+    elements: Sequence[_T],
+    chains: tuple[Sequence[bytes], Sequence[bytes]],
+    hashed: Callable[[int, Sequence[_T]], Sequence[bytes]],
+) -> list[InputBatch[_T]]:
+    """Return batches whose hash chains are those of the indexer, and of the account as far as it has them.
 
-
-def _nullifiers(spent: Sequence[SpentAccount], number: int) -> list[bytes]:
-    try:
-        return [account.nullifier for account in spent]
-    except ValueError as error:
-        raise ElementUnusable(f"nullify batch {number}: {error}") from error
+    ``hashed`` returns what is hashed for elements from a start index on.
+    """
+    batches = []
+    for position, (number, start, part) in enumerate(aligned):
+        batch = InputBatch(start, elements[part])
+        try:
+            computed = chain(hashed(start, batch.elements))
+        except ValueError as error:
+            raise ElementUnusable(f"{kind} batch {number}: {error}") from error
+        for source, stated, at in (("the indexer", chains[0], number), ("the account", chains[1], position)):
+            if at < len(stated) and stated[at] != computed:
+                raise HashChainDiffers(kind, number, source, stated[at], computed)
+        batches.append(batch)
+    return batches

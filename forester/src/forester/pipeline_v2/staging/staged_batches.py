@@ -8,18 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from forester.indexer.types import AddressQueue, Node, StateQueue
 from forester.indexer.validation import LEVEL_BITS
 from forester.pipeline_v2.failures import ElementUnusable, SnapshotContradicts
-from forester.pipeline_v2.staging.batch_inputs import (
-    AddressBatch,
-    AppendBatch,
-    NullifyBatch,
-    address_batches,
-    append_batches,
-    nullify_batches,
-)
+from forester.pipeline_v2.staging.batch_inputs import InputBatch, address_batches, append_batches, nullify_batches
 from forester.pipeline_v2.staging.batch_plan import plan_order
 from forester.pipeline_v2.staging.tree_head import TreeHead
 from shared.circuit_id import CircuitKind
@@ -27,6 +21,9 @@ from shared.indexed_merkle_tree import Element, IndexedMerkleTree, LowElementUnk
 from shared.merkle_tree import MerkleTree, NodeUnknown, ProofWrong, zero_hash
 from shared.proof_wire import BatchRequest
 from shared.witness_inputs import batch_address_append_request, batch_append_request, batch_update_request
+
+_T = TypeVar("_T")
+_Tree = TypeVar("_Tree", MerkleTree, IndexedMerkleTree)
 
 
 @dataclass(frozen=True)
@@ -120,14 +117,14 @@ def stage_state(
                 raise SnapshotContradicts(f"the snapshot has two values for leaf {index}")
     _teach(lambda: tree.learn_many(leaves, _siblings(queue.nodes)))
     order = plan_order(
-        *(first, len(appends), [batch.greatest_leaf_index for batch in nullifies]),
+        *(first, len(appends), [max(account.leaf_index for account in batch.elements) for batch in nullifies]),
         next_index=head.next_index,
         zkp_batch_size=head.zkp_batch_size,
         maximum=max_batches,
     )
     sources = {
-        CircuitKind.BATCH_APPEND: iter([_planned_append(tree, batch) for batch in appends]),
-        CircuitKind.BATCH_UPDATE: iter([_planned_nullify(tree, batch) for batch in nullifies]),
+        CircuitKind.BATCH_APPEND: iter(_planned(CircuitKind.BATCH_APPEND, batch_append_request, tree, appends)),
+        CircuitKind.BATCH_UPDATE: iter(_planned(CircuitKind.BATCH_UPDATE, batch_update_request, tree, nullifies)),
     }
     return Staging(tree, head.sequence, [next(sources[kind]) for kind in order])
 
@@ -155,22 +152,22 @@ def stage_addresses(queue: AddressQueue, head: TreeHead, max_batches: int) -> St
     )
     lows = {row[0]: Element(*row) for row in rows}
     _teach(lambda: tree.learn_many(lows.values(), _siblings(queue.nodes)))
-    return Staging(tree, head.sequence, [_planned_insertion(tree, batch) for batch in batches])
+    return Staging(
+        tree, head.sequence, _planned(CircuitKind.BATCH_ADDRESS_APPEND, batch_address_append_request, tree, batches)
+    )
 
 
-def _planned_append(tree: MerkleTree, batch: AppendBatch) -> PlannedBatch:
-    build = partial(batch_append_request, tree, batch.leaves)
-    return PlannedBatch(CircuitKind.BATCH_APPEND, batch.start_index, len(batch.leaves), build)
-
-
-def _planned_nullify(tree: MerkleTree, batch: NullifyBatch) -> PlannedBatch:
-    build = partial(batch_update_request, tree, batch.spent)
-    return PlannedBatch(CircuitKind.BATCH_UPDATE, batch.start_index, len(batch.spent), build)
-
-
-def _planned_insertion(tree: IndexedMerkleTree, batch: AddressBatch) -> PlannedBatch:
-    build = partial(batch_address_append_request, tree, batch.values)
-    return PlannedBatch(CircuitKind.BATCH_ADDRESS_APPEND, batch.start_index, len(batch.values), build)
+def _planned(
+    kind: CircuitKind,
+    make: Callable[[_Tree, Sequence[_T]], BatchRequest],
+    tree: _Tree,
+    batches: Sequence[InputBatch[_T]],
+) -> list[PlannedBatch]:
+    """Return the batches; ``make`` writes the elements of one to the tree and returns its request."""
+    return [
+        PlannedBatch(kind, batch.start_index, len(batch.elements), partial(make, tree, batch.elements))
+        for batch in batches
+    ]
 
 
 def _require_root(snapshot_root: bytes, head: TreeHead) -> None:
