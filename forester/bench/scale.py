@@ -35,7 +35,7 @@ from forester.indexer.types import Hash32
 from forester.journal.database import Journal
 from forester.journal.proofs import ProofStore
 from forester.pipeline_v2.proof_ledger import stored_proof
-from forester.pipeline_v2.staging.tree_kinds import strategy_of
+from forester.pipeline_v2.staging.snapshots import read_snapshot, staging_of
 from forester.prover_client.client import FinishedProof, encode_body
 from shared.proof_compression import CompressedProof
 
@@ -75,15 +75,15 @@ async def one_round(load: Load, world: World, store: ProofStore) -> dict[str, fl
 
     app = web.Application()
     app.router.add_post("/{path:.*}", answer)
-    strategy, written = strategy_of(load.kind), 0
+    written = 0
     async with TestServer(app) as server, aiohttp.ClientSession() as session:
         indexer = IndexerClient(session, str(server.make_url("/")))
         wall, began = time.perf_counter(), time.process_time()
-        snapshot = await strategy.read(indexer, TREE, world.head, ROUND)
+        snapshot = await read_snapshot(indexer, load.kind, TREE, world.head, ROUND)
         read_at = time.process_time()
         if snapshot is None:
             raise SystemExit(f"{load.name}: the scripted indexer gave no batch")
-        staging = await asyncio.to_thread(strategy.stage, snapshot, world.head, ROUND)
+        staging = await asyncio.to_thread(staging_of, snapshot, world.head, ROUND)
         if staging is None or staging.waiting != ROUND:
             raise SystemExit(f"{load.name}: {staging and staging.waiting} batches are staged, not {ROUND}")
         batches = []

@@ -21,8 +21,8 @@ from forester.observability.metrics import Metrics
 from forester.pipeline_v2.proof_ledger import ProofLedger
 from forester.pipeline_v2.proof_requests import ProofRequests
 from forester.pipeline_v2.services import ProofPermits, V2Services
+from forester.pipeline_v2.staging.snapshots import read_snapshot, staging_of
 from forester.pipeline_v2.staging.tree_head import TreeHead
-from forester.pipeline_v2.staging.tree_kinds import strategy_of
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from shared.proof_wire import BatchRequest
@@ -68,13 +68,12 @@ async def run_pipeline(prover_url: str, store: ProofStore) -> tuple[list[Finishe
     """Read, stage, prove and store the two batches of the recorded answer; return proofs and the last failure."""
     app = web.Application()
     app.router.add_post("/{method}", _recorded_answer)
-    strategy = strategy_of(TreeKind.STATE_V2)
-    assert strategy.provable(head()) == 2
+    assert head().provable == 2
     async with TestServer(app) as server, aiohttp.ClientSession() as session:
         indexer = IndexerClient(session, str(server.make_url("/")))
-        snapshot = await strategy.read(indexer, TREE, head(), 4)
+        snapshot = await read_snapshot(indexer, TreeKind.STATE_V2, TREE, head(), 4)
         assert snapshot is not None
-        staging = await asyncio.to_thread(strategy.stage, snapshot, head(), 4)
+        staging = await asyncio.to_thread(staging_of, snapshot, head(), 4)
         assert staging is not None
         times = ProverTimes(polling_interval_s=0.05)
         prover = RecordingProver(ProverClient(session, ProverEndpoints(prover_url), times=times))

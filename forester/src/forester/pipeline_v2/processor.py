@@ -297,7 +297,7 @@ class V2Processor:
             self._staging_s = self._clock() - began
             self._ledger.require_no_older(staged.head.sequence)
             current.root, current.sequence = staged.head.root, staged.head.sequence
-            current.provable = self._stager.provable(staged.head)
+            current.provable = staged.head.provable
             while staged.staging is not None and self._may_begin(current.eligibility, staged=True):
                 batch = await asyncio.to_thread(staged.staging.next)
                 if batch is None:

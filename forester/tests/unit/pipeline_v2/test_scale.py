@@ -10,22 +10,21 @@ import msgspec
 import pytest
 from sparse_worlds import World, address_world, state_world
 
-from forester.chain.tree_metadata import TreeKind
 from forester.indexer.types import QueueElements, decode_base58
-from forester.pipeline_v2.staging.tree_kinds import strategy_of
+from forester.pipeline_v2.staging.snapshots import staging_of
 from shared.circuit_id import CircuitKind
 
 SMALL, LARGE = 2_000, 10**8
 
 
-def staged(kind: TreeKind, world: World) -> tuple[list[CircuitKind], int]:
+def staged(world: World) -> tuple[list[CircuitKind], int]:
     """Return the staged batches, and the peak of memory."""
     result = json.dumps(json.loads(world.answer)["result"])
     answer = msgspec.json.decode(result, type=QueueElements, dec_hook=decode_base58)
     snapshot = answer.state_queue or answer.address_queue
     assert snapshot is not None
     tracemalloc.start()
-    staging = strategy_of(kind).stage(snapshot, world.head, 4)
+    staging = staging_of(snapshot, world.head, 4)
     assert staging is not None
     batches = []
     while (batch := staging.next()) is not None:
@@ -40,15 +39,13 @@ def staged(kind: TreeKind, world: World) -> tuple[list[CircuitKind], int]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "make", "kinds"),
+    ("make", "kinds"),
     [
         (
-            TreeKind.STATE_V2,
             lambda leaf_index: state_world(1, leaf_index, 500, 1, 1),
             [CircuitKind.BATCH_APPEND, CircuitKind.BATCH_UPDATE],
         ),
         (
-            TreeKind.ADDRESS_V2,
             lambda leaf_index: address_world(1, leaf_index, 250, 1),
             [CircuitKind.BATCH_ADDRESS_APPEND],
         ),
@@ -56,11 +53,11 @@ def staged(kind: TreeKind, world: World) -> tuple[list[CircuitKind], int]:
     ids=["state", "address"],
 )
 def test_staging__a_hundred_million_leaves__takes_memory_by_elements_not_by_leaves(
-    kind: TreeKind, make: Callable[[int], World], kinds: list[CircuitKind]
+    make: Callable[[int], World], kinds: list[CircuitKind]
 ) -> None:
-    made, small = staged(kind, make(SMALL))
+    made, small = staged(make(SMALL))
     assert made == kinds
-    made, large = staged(kind, make(LARGE))
+    made, large = staged(make(LARGE))
     assert made == kinds
     # In a larger tree the ways up meet later and have more nodes of their own, until each has all to itself.
     assert large < 2 * small

@@ -12,9 +12,9 @@ from forester.indexer.types import AddressQueue, Hash32
 from forester.observability.metrics import Metrics
 from forester.pipeline_v2.failures import SnapshotOutdated
 from forester.pipeline_v2.staging.head_reader import HeadReader
+from forester.pipeline_v2.staging.snapshots import Snapshot, read_snapshot, staging_of
 from forester.pipeline_v2.staging.staged_batches import Staging
 from forester.pipeline_v2.staging.tree_head import TreeHead
-from forester.pipeline_v2.staging.tree_kinds import Snapshot, strategy_of
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
 
@@ -37,16 +37,13 @@ class Stager:
     """Stager of the batches of one tree."""
 
     def __init__(self, tree: TreeMetadata, heads: HeadReader, indexer: IndexerClient, metrics: Metrics) -> None:
+        if not tree.kind.is_batched:
+            raise ValueError(f"{tree.kind.label} trees are not batched")
         self._tree = tree
         self._key = Hash32(bytes(tree.address))
-        self._strategy = strategy_of(tree.kind)
         self._heads = heads
         self._indexer = indexer
         self._metrics = metrics
-
-    def provable(self, head: TreeHead) -> int:
-        """Return the number of zkp batches that can be inserted now, one after another."""
-        return self._strategy.provable(head)
 
     async def stage(self, max_batches: int, first: Callable[[TreeHead], Sequence[CircuitKind]]) -> Staged:
         """Prepare at most ``max_batches`` batches; ``first`` gives the kinds with which their order begins.
@@ -58,7 +55,7 @@ class Stager:
         if snapshot is None:
             return Staged(head, None)
         read_s = time.monotonic() - began
-        staging = await asyncio.to_thread(self._strategy.stage, snapshot, head, max_batches, first(head))
+        staging = await asyncio.to_thread(staging_of, snapshot, head, max_batches, first(head))
         _log.info(
             "v2_snapshot_read",
             tree=str(self._tree.address),
@@ -77,7 +74,7 @@ class Stager:
         """
         for look in itertools.count(1):
             head = await self._heads.head()
-            snapshot = await self._snapshot(head, max_batches) if self._strategy.provable(head) else None
+            snapshot = await self._snapshot(head, max_batches) if head.provable else None
             if snapshot is None or snapshot.initial_root == head.root:
                 return head, snapshot
             if look == _LOOKS:
@@ -89,9 +86,9 @@ class Stager:
 
     async def _snapshot(self, head: TreeHead, max_batches: int) -> Snapshot | None:
         await self._indexer.wait_for_slot(await self._heads.slot(), INDEXER_WAIT_S)
-        kind, wanted = self._tree.kind.label, min(self._strategy.provable(head), max_batches) * head.zkp_batch_size
+        kind, wanted = self._tree.kind.label, min(head.provable, max_batches) * head.zkp_batch_size
         with self._metrics.indexer_seconds.labels("getQueueElements", kind).time():
-            snapshot = await self._strategy.read(self._indexer, self._key, head, max_batches)
+            snapshot = await read_snapshot(self._indexer, self._tree.kind, self._key, head, max_batches)
         for metric, count in (("requested", wanted), ("received", _elements(snapshot))):
             self._metrics.indexer_proofs.labels(kind, str(self._tree.address), metric).inc(count)
         return snapshot

@@ -64,6 +64,11 @@ class TreeHead:
     input_chains: tuple[bytes, ...]
     append_chains: tuple[bytes, ...] = ()
 
+    @property
+    def provable(self) -> int:
+        """Number of zkp batches that can be inserted one after another, those of all queues together."""
+        return len(self.append_chains) + len(self.input_chains)
+
     @classmethod
     def read(cls, tree_data: bytes, queue_data: bytes | None = None) -> Self:
         """Decode the whole accounts of a tree and, for a state tree, of its output queue; MalformedAccount."""
