@@ -231,6 +231,11 @@ class QueueSettings(Group, frozen=True):
     timeout_s: Time = 5
     """Time for Redis to accept a connection or to answer."""
 
+    def depth_limit_of(self, network: str | None) -> int:
+        """Return the maximum waiting jobs in each queue of a network; None for the queues without one."""
+        own = {"mainnet": self.max_pending_mainnet, "devnet": self.max_pending_devnet}.get(network or "")
+        return min(own or self.depth_limit, self.depth_limit)
+
     def slots_of(self, total_memory_gib: float) -> int:
         """Return the jobs of each queue proved at once, with 0 resolved by the reference's rule; 0 GiB is unknown."""
         return self.slots or min(100, max(1, int((total_memory_gib - 20) // 15 // 3)))

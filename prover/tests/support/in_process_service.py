@@ -26,7 +26,6 @@ from prover.observability.metrics import Metrics
 from prover.proving.proof_making import prove_with_key
 from prover.proving.request import read_envelope, read_task
 from prover.queue.connection import RedisConnection
-from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
 from prover.settings import QueueSettings
 from prover.worker.instance import QueueInstance
@@ -84,7 +83,7 @@ def open_store(directory: Path, engine: Engine, prepared_keys: PreparedKeys | No
 
 
 @contextlib.asynccontextmanager
-async def queue_on(url: str, limits: QueueLimits | None = None) -> AsyncIterator[tuple[RedisConnection, JobStore]]:
+async def queue_on(url: str, limits: QueueSettings | None = None) -> AsyncIterator[tuple[RedisConnection, JobStore]]:
     """The queue on a Redis, with connections of its own."""
     connection = RedisConnection.open(url, timeout_s=2)
     store = JobStore(connection, limits)

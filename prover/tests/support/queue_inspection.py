@@ -11,8 +11,8 @@ from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
 from prover.queue.jobs import Claim, EventKind, JobEvent, JobState
 from prover.queue.keys import Keys
-from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
+from prover.settings import QueueSettings
 
 KEYS = Keys()
 
@@ -155,7 +155,7 @@ class Inspection:
 class Queue(JobStore):
     """A store with its events, and access to its data in Redis."""
 
-    def __init__(self, database: Database, limits: QueueLimits) -> None:
+    def __init__(self, database: Database, limits: QueueSettings) -> None:
         self.events: list[JobEvent] = []
         self.connection = database.connection(timeout_s=60)
         self.client: Any = database.blocking()

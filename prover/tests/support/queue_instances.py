@@ -12,7 +12,6 @@ from typing import Any
 from golden_vectors import vector_named
 from prometheus_client import CollectorRegistry
 
-from prover.cli.serving.queue_part import limits_of
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.observability.metrics import Metrics
@@ -87,7 +86,7 @@ class Node:
         self.settings = QueueSettings(url=Secret(url), **BRISK | settings)
         self.metrics = Metrics(CollectorRegistry())
         self.connection = RedisConnection.open(url)
-        self.store = JobStore(self.connection, limits_of(self.settings), lambda event: count_event(self.metrics, event))
+        self.store = JobStore(self.connection, self.settings, lambda event: count_event(self.metrics, event))
         self.service = ScriptedService(prove)
         self.instance = QueueInstance(self.connection, self.store, self.settings, self.metrics)
 

@@ -24,11 +24,11 @@ from queue_inspection import Database, Inspection
 
 from prover.queue.circuit_queues import CircuitQueue, Network
 from prover.queue.jobs import Claim, JobState, LeaseState, Submission, SweepKind
-from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
+from prover.settings import QueueSettings
 
 SEQUENCES_OF_THE_TWIN = 8
-LIMITS = QueueLimits(lease_s=3600, max_wait_s=3600, attempts=3, jobs_per_queue=50)
+LIMITS = QueueSettings(lease_s=3600, wait_limit_s=3600, attempts=3, depth_limit=50)
 CIRCUITS = ("", "a", "ab", "b")
 TREES = ("", "t1", "t2", "-")
 INDICES = (-1, 0, 1, 2, 10)
@@ -279,7 +279,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def grow_overdue(self, data: st.DataObject) -> None:
         if (job := self.choose(data, JobState.QUEUED)) and not job.overdue:
-            self.look.age(job.job_id, LIMITS.max_wait_s + 1)
+            self.look.age(job.job_id, LIMITS.wait_limit_s + 1)
             job.overdue = True
 
     @rule(kind=st.sampled_from((SweepKind.STUCK, SweepKind.OLD_REQUESTS)))

@@ -25,7 +25,6 @@ from prover.queue.jobs import (
     SubmissionResult,
     SweepKind,
 )
-from prover.queue.limits import QueueLimits
 from prover.queue.scripts import (
     Answer,
     ClaimReply,
@@ -40,6 +39,7 @@ from prover.queue.scripts import (
     command,
 )
 from prover.queue.watch import Watch
+from prover.settings import QueueSettings
 from shared.logs import get_logger
 
 FULL_RETRY_S: Final = 10
@@ -48,6 +48,8 @@ NETWORK_FULL_RETRY_S: Final = 5
 LONGEST_ID: Final = 64
 _LONGEST_BODY: Final = 2**24
 """Bytes; no instance stores a longer body, and a job with a longer one is treated as a job without a body."""
+_STUCK_MS: Final = 120_000
+"""Running jobs older than this count as stuck in statistics, as in the reference."""
 STATUS_POLL_S: Final = 2.0
 """Period at which ``wait`` reads the status without a message; messages get lost when Redis restarts."""
 
@@ -69,17 +71,20 @@ class JobStore:
     def __init__(
         self,
         connection: RedisConnection,
-        limits: QueueLimits | None = None,
+        settings: QueueSettings | None = None,
         observe: Callable[[JobEvent], None] = _ignore,
     ) -> None:
-        """``observe`` is called for each effect that calls of this object had on jobs; it must not raise."""
+        """Use the bounds and times of ``settings``, which are equal for all processes on one Redis.
+
+        ``observe`` is called for each effect that calls of this object had on jobs; it must not raise.
+        """
         self.keys = connection.keys
-        self.limits = limits or QueueLimits()
+        self._settings = settings or QueueSettings()
         self._redis = connection.redis
         self._scripts = Scripts(connection.redis, connection.keys.prefix)
         self._watch = Watch(connection.redis, connection.keys.events)
         self._observe = observe
-        self._times = self.limits.milliseconds()
+        self._times = _times_of(self._settings)
 
     async def close(self) -> None:
         """End the subscription of ``wait``; the connection stays open."""
@@ -100,8 +105,8 @@ class JobStore:
             "id": job_id_of(nonce, submission.statement),
             "nonce": nonce.hex(),
             "inputs": submission.public_inputs.hex(),
-            "jobs_per_queue": self.limits.jobs_in(queue),
-            "bytes_per_queue": self.limits.bytes_per_queue,
+            "jobs_per_queue": self._settings.depth_limit_of(queue.network),
+            "bytes_per_queue": self._settings.memory_limit_bytes,
             **records.placement(submission),
         }
         reply = await self._run("submit", SubmitReply, arguments, submission.body)
@@ -264,6 +269,19 @@ class JobStore:
                     waited_s,
                 )
             )
+
+
+def _times_of(settings: QueueSettings) -> dict[str, int]:
+    """Return the times in milliseconds and the numbers that the scripts expect."""
+    seconds = {
+        "max_wait_ms": settings.wait_limit_s,
+        "lease_ms": settings.lease_s,
+        "result_ms": settings.result_age_s,
+        "failure_ms": settings.failure_age_s,
+        "request_ms": settings.request_age_s,
+    }
+    numbers = {"stuck_ms": _STUCK_MS, "attempts": settings.attempts, "kept_failures": settings.failure_limit}
+    return {name: max(1, round(value * 1000)) for name, value in seconds.items()} | numbers
 
 
 def _full(queue: CircuitQueue) -> QueueFull:

@@ -12,9 +12,9 @@ from rendered_chart import rendered, require_tools
 
 from prover.queue.circuit_queues import CircuitQueue, Network
 from prover.queue.jobs import Submission
-from prover.queue.limits import QueueLimits
+from prover.settings import QueueSettings
 
-PATIENT = QueueLimits(lease_s=600)
+PATIENT = QueueSettings(lease_s=600)
 
 
 @pytest.fixture(scope="module", autouse=True)

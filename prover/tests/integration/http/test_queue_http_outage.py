@@ -11,7 +11,7 @@ from redis_server import StartRedis
 
 from prover.http.routes.probes import probes
 from prover.keys.store.key_store import KeyStore
-from prover.queue.limits import QueueLimits
+from prover.settings import QueueSettings
 
 MERKLE = vector_named("prover/v2_inclusion_32_1")
 UPDATE = vector_named("prover/batch_update_32_10")
@@ -83,7 +83,7 @@ async def test_redis__unreachable__leaves_answers_that_need_none(
 async def test_queue__full__is_refused_for_a_while(
     serve: Serve, published_keys: KeyStore, redis_start: StartRedis
 ) -> None:
-    async with queue_on(redis_start().url, QueueLimits(jobs_per_queue=2)) as (_, store):
+    async with queue_on(redis_start().url, QueueSettings(depth_limit=2)) as (_, store):
         client = await serve(published_keys, store)
         for blanks in (0, 1):
             assert (await client.post("/prove", data=UPDATE.body + b" " * blanks)).status == 202

@@ -12,8 +12,8 @@ from redis_server import StartRedis
 
 from prover.keys.store.key_store import KeyStore
 from prover.queue.circuit_queues import CircuitQueue, Network
-from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
+from prover.settings import QueueSettings
 
 MERKLE = vector_named("prover/v2_inclusion_32_1").body
 UPDATE = vector_named("prover/batch_update_32_10").body
@@ -82,7 +82,7 @@ async def test_network__required_and_missing__is_refused(
 async def test_queue_of_a_network__full__is_429_and_leaves_room_for_others(
     serve: Serve, published_keys: KeyStore, redis_start: StartRedis
 ) -> None:
-    limits = QueueLimits(jobs_per_network_queue={Network.DEVNET: 2})
+    limits = QueueSettings(max_pending_devnet=2)
     async with queue_on(redis_start().url, limits) as (_, store):
         client = await serve(published_keys, store)
         for blanks in range(4):

@@ -16,7 +16,7 @@ from redis_server import StartRedis, free_port
 from prover.queue import wake_ups
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Submission, SweepKind
-from prover.queue.limits import QueueLimits
+from prover.settings import QueueSettings
 
 SLOTS = 16384
 
@@ -36,7 +36,7 @@ async def cluster(redis_start: StartRedis) -> AsyncIterator[Queue]:
         client.execute_command("CLUSTER ADDSLOTSRANGE", 0, SLOTS - 1)  # type: ignore[no-untyped-call]
         while client.execute_command("CLUSTER INFO")["cluster_state"] != "ok":  # type: ignore[no-untyped-call]
             assert time.monotonic() < deadline
-    queue = Queue(server, QueueLimits(lease_s=600))
+    queue = Queue(server, QueueSettings(lease_s=600))
     yield queue
     await queue.end()
 

@@ -11,7 +11,7 @@ from redis_server import RedisServer
 from prover.queue import records, scripts
 from prover.queue.circuit_queues import CircuitQueue, Network
 from prover.queue.jobs import JobState, JobStatus, LeaseState, Submission, SweepKind
-from prover.queue.limits import QueueLimits
+from prover.settings import QueueSettings
 
 QUEUE = CircuitQueue.APPEND_MAINNET
 
@@ -44,7 +44,7 @@ class EarlierScripts(scripts.Scripts):
 class EarlierRelease(Queue):
     """A store of the release before: its scripts, and records without a member that it does not know."""
 
-    def __init__(self, database: RedisServer, limits: QueueLimits) -> None:
+    def __init__(self, database: RedisServer, limits: QueueSettings) -> None:
         super().__init__(database, limits)
         self._scripts = EarlierScripts(self.connection.redis, self.keys.prefix)
 
@@ -57,7 +57,7 @@ class EarlierRelease(Queue):
 async def test_jobs_of_networks__with_an_earlier_release_next_to_this_one__end_as_if_it_were_not_there(
     redis_database: RedisServer,
 ) -> None:
-    limits = QueueLimits(lease_s=600, max_wait_s=600)
+    limits = QueueSettings(lease_s=600, wait_limit_s=600)
     now, before = Queue(redis_database, limits), EarlierRelease(redis_database, limits)
     jobs = [(await now.submit(request(number))).job_id for number in range(4)]
     shared = (await before.submit(request(0, None))).job_id
@@ -106,7 +106,7 @@ async def test_waiting_job_of_a_network__cancelled_by_an_earlier_release__ends_a
     redis_database: RedisServer, others: int
 ) -> None:
     """It corrects the sums of the queue of the circuit; this release finds that out."""
-    limits = QueueLimits(lease_s=600, max_wait_s=600)
+    limits = QueueSettings(lease_s=600, wait_limit_s=600)
     now, before = Queue(redis_database, limits), EarlierRelease(redis_database, limits)
     job_id = (await now.submit(request(0))).job_id
     kept = [(await now.submit(request(number, None))).job_id for number in range(1, others + 1)]

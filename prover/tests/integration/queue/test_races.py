@@ -11,12 +11,12 @@ from redis_server import RedisServer
 
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Submission
-from prover.queue.limits import QueueLimits
+from prover.settings import QueueSettings
 
 
 async def test_jobs__of_racing_workers_that_fail_and_vanish__each_end_once(redis_database: RedisServer) -> None:
     chance = random.Random(20)
-    queues = [Queue(redis_database, QueueLimits(lease_s=600, attempts=100)) for _ in range(6)]
+    queues = [Queue(redis_database, QueueSettings(lease_s=600, attempts=100)) for _ in range(6)]
     jobs = [
         (await queues[0].submit(Submission("update", "", f"{number}".encode(), f"{number % 7}", number))).job_id
         for number in range(150)

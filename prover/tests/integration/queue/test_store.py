@@ -14,7 +14,7 @@ from redis_server import RedisServer, StartRedis
 from prover.errors import QueueFull, QueueUnavailable
 from prover.queue.circuit_queues import CircuitQueue, Network
 from prover.queue.jobs import EventKind, JobState, JobStatus, LeaseState, Submission, SweepKind
-from prover.queue.limits import QueueLimits
+from prover.settings import QueueSettings
 
 REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
 WORKER = "worker"
@@ -22,7 +22,7 @@ WORKER = "worker"
 
 @pytest.fixture
 async def queue(redis_database: RedisServer) -> AsyncIterator[Queue]:
-    queue = Queue(redis_database, QueueLimits(jobs_per_queue=5, bytes_per_queue=2000, lease_s=600))
+    queue = Queue(redis_database, QueueSettings(depth_limit=5, memory_limit_bytes=2000, lease_s=600))
     yield queue
     await queue.end()
 
@@ -61,7 +61,7 @@ async def test_status__of_an_unknown_job__is_none(queue: Queue) -> None:
 
 
 async def test_submit__of_equal_bodies_at_once__makes_one_job(redis_database: RedisServer) -> None:
-    servers = [Queue(redis_database, QueueLimits()) for _ in range(4)]
+    servers = [Queue(redis_database, QueueSettings()) for _ in range(4)]
     answers = await asyncio.gather(*(server.submit(REQUEST) for server in servers for _ in range(25)))
     assert len({answer.job_id for answer in answers}) == 1
     assert Counter(answer.duplicate for answer in answers) == {False: 1, True: 99}
@@ -162,7 +162,7 @@ async def waiters(queue: Queue, job_id: str, number: int) -> list[asyncio.Task[J
 async def test_wait__for_a_job__returns_when_another_process_changes_it(
     queue: Queue, redis_database: RedisServer
 ) -> None:
-    other = Queue(redis_database, QueueLimits())
+    other = Queue(redis_database, QueueSettings())
     submitted = await queue.submit(REQUEST)
     waiting = await waiters(queue, submitted.job_id, 64)
     claim = await other.claimed()
@@ -192,7 +192,7 @@ async def test_status__of_a_job_with_a_large_body__reads_a_small_hash_once(queue
 
 
 async def test_redis__whose_memory_is_full__refuses_jobs_and_ends_running_ones(redis_start: StartRedis) -> None:
-    queue = Queue(redis_start("--maxmemory-policy", "noeviction"), QueueLimits(lease_s=600))
+    queue = Queue(redis_start("--maxmemory-policy", "noeviction"), QueueSettings(lease_s=600))
     await queue.submit(REQUEST)
     claim = await queue.claimed()
     queue.client.config_set("maxmemory", "1mb")
@@ -209,7 +209,7 @@ async def test_redis__whose_memory_is_full__refuses_jobs_and_ends_running_ones(r
 async def test_redis__whose_memory_is_full__gets_room_by_sweeps_cancelling_and_jobs_handed_back(
     redis_start: StartRedis,
 ) -> None:
-    queue = Queue(redis_start("--maxmemory-policy", "noeviction"), QueueLimits(lease_s=600))
+    queue = Queue(redis_start("--maxmemory-policy", "noeviction"), QueueSettings(lease_s=600))
     overdue, cancelled, running = [
         (await queue.submit(Submission("append", "", f"{number}".encode()))).job_id for number in range(3)
     ]
@@ -236,7 +236,7 @@ async def test_submit__with_a_circuit_that_no_catalogue_names__is_a_bug(queue: Q
 
 async def test_wait__while_redis_is_killed__reports_it_and_finds_the_job_again(redis_start: StartRedis) -> None:
     server = redis_start(appendonly=True)
-    queue = Queue(server, QueueLimits(lease_s=600))
+    queue = Queue(server, QueueSettings(lease_s=600))
     submitted = await queue.submit(REQUEST)
     waiting = await waiters(queue, submitted.job_id, 2)
     server.kill()

@@ -11,7 +11,7 @@ from redis_server import RedisServer, StartRedis
 
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import JobState, LeaseState, Submission, SweepKind
-from prover.queue.limits import QueueLimits
+from prover.settings import QueueSettings
 
 REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
 WORKER = "worker"
@@ -19,7 +19,7 @@ WORKER = "worker"
 
 @pytest.fixture
 async def queue(redis_database: RedisServer) -> AsyncIterator[Queue]:
-    queue = Queue(redis_database, QueueLimits(jobs_per_queue=5, bytes_per_queue=2000, lease_s=600))
+    queue = Queue(redis_database, QueueSettings(depth_limit=5, memory_limit_bytes=2000, lease_s=600))
     yield queue
     await queue.end()
 
@@ -71,7 +71,7 @@ async def test_sweeps__remove_what_is_final_for_long_enough_and_nothing_else(que
 
 
 async def test_final_jobs__live_for_as_long_as_results_are_kept(redis_database: RedisServer) -> None:
-    queue = Queue(redis_database, QueueLimits(result_s=1000, failure_s=500))
+    queue = Queue(redis_database, QueueSettings(result_age_s=1000, failure_age_s=500))
     try:
         for number in range(2):
             await queue.submit(Submission("update", "", f"{number}".encode()))
@@ -165,7 +165,7 @@ async def test_body__that_was_evicted__fails_the_job_with_the_remedy(queue: Queu
 
 async def test_signs_of_life__of_an_idle_instance__are_not_written_to_the_disk(redis_start: StartRedis) -> None:
     server = redis_start(appendonly=True)
-    queue = Queue(server, QueueLimits(lease_s=600))
+    queue = Queue(server, QueueSettings(lease_s=600))
 
     async def upkeep() -> None:
         assert await queue.heartbeat([]) == []
@@ -186,7 +186,7 @@ async def test_replica__promoted_without_signs_of_life__continues_with_jobs_and_
 ) -> None:
     first = redis_start("--repl-diskless-sync-delay", "0")
     second = redis_start("--replicaof", "127.0.0.1", str(first.port))
-    limits = QueueLimits(lease_s=600)
+    limits = QueueSettings(lease_s=600)
     queue = Queue(first, limits)
     for number in range(2):
         await queue.submit(Submission("update", "", f"{number}".encode()))
@@ -213,7 +213,7 @@ async def test_redis__restarted_at_once__spares_no_lease_that_ended_while_others
     redis_start: StartRedis,
 ) -> None:
     server = redis_start(appendonly=True)
-    queue = Queue(server, QueueLimits(lease_s=600))
+    queue = Queue(server, QueueSettings(lease_s=600))
     for number in range(2):
         await queue.submit(Submission("update", "", f"{number}".encode()))
     dead, alive = await queue.claimed(), await queue.claimed()
@@ -229,7 +229,7 @@ async def test_redis__restarted_at_once__spares_no_lease_that_ended_while_others
 
 
 async def test_failures__beyond_their_number__push_out_the_oldest(redis_database: RedisServer) -> None:
-    queue = Queue(redis_database, QueueLimits(kept_failures=3))
+    queue = Queue(redis_database, QueueSettings(failure_limit=3))
     try:
         submitted = [await queue.submit(Submission("update", "", f"{number}".encode())) for number in range(6)]
         for number, job in enumerate(submitted[:5]):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from click.testing import CliRunner
 
 from prover.cli.main import cli
-from prover.cli.serving.queue_part import limits_of
 from prover.errors import SettingsInvalid
 from prover.keys.catalogue.circuits import circuits_named
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.queue.circuit_queues import CircuitQueue, Network
-from prover.queue.limits import QueueLimits
 from prover.settings import QueueSettings, Settings, load_settings
 from prover.variables import Secret
 from prover.worker.instance import claimable, queues_of
@@ -121,20 +117,13 @@ def test_settings__of_the_queue__have_the_periods_of_the_specification_and_hide_
     )  # fmt: skip
     assert periods == (10, 600, 1800, 1800)
     assert "secret" not in repr(settings)
-    assert limits_of(settings) == QueueLimits()
 
 
-def test_limits__given_by_variables__reach_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, Any] = {
-        "DEPTH_LIMIT": 5, "MEMORY_LIMIT_BYTES": 6, "WAIT_LIMIT_S": 7, "LEASE_S": 8, "ATTEMPTS": 9,
-        "RESULT_AGE_S": 10, "FAILURE_AGE_S": 11, "FAILURE_LIMIT": 12, "REQUEST_AGE_S": 13,
-        "MAX_PENDING_MAINNET": 4, "MAX_PENDING_DEVNET": 3,
-    }  # fmt: skip
-    for name, value in given.items():
+def test_limits__given_by_variables__are_those_of_each_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"DEPTH_LIMIT": 5, "MAX_PENDING_MAINNET": 4, "MAX_PENDING_DEVNET": 6}.items():
         monkeypatch.setenv(f"PROVER_QUEUE__{name}", str(value))
-    assert limits_of(load_settings().queue) == QueueLimits(
-        5, {Network.MAINNET: 4, Network.DEVNET: 3}, 6, 7, 8, 9, 10, 11, 12, 13
-    )  # fmt: skip
+    queue = load_settings().queue
+    assert [queue.depth_limit_of(network) for network in (None, Network.MAINNET, Network.DEVNET)] == [5, 4, 5]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from redis_twin import RedisTwin
 
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import EventKind, JobState, LeaseState, Submission, SweepKind
-from prover.queue.limits import QueueLimits
+from prover.settings import QueueSettings
 
 REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
 WORKER = "worker"
@@ -20,7 +20,7 @@ WORKER = "worker"
 
 @pytest.fixture
 async def queue(twin: RedisTwin) -> AsyncIterator[Queue]:
-    queue = Queue(twin, QueueLimits(jobs_per_queue=5, bytes_per_queue=2000, lease_s=600))
+    queue = Queue(twin, QueueSettings(depth_limit=5, memory_limit_bytes=2000, lease_s=600))
     yield queue
     await queue.end()
 

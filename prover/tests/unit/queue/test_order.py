@@ -12,9 +12,9 @@ from redis_twin import RedisTwin
 
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Claim, Submission
-from prover.queue.limits import QueueLimits
+from prover.settings import QueueSettings
 
-PLENTY = QueueLimits(lease_s=600)
+PLENTY = QueueSettings(lease_s=600)
 Work = tuple[str, int]
 
 

@@ -15,7 +15,7 @@ from queue_machine import SEQUENCES_OF_THE_TWIN, run_machine
 from redis_twin import RedisTwin
 
 from prover.queue.jobs import JobState, Submission
-from prover.queue.limits import QueueLimits
+from prover.settings import QueueSettings
 
 TEXTS = st.text(max_size=40) | st.sampled_from(["x" * 31, "x" * 32, "x" * 255, "x" * 256, "x" * 65536])
 VALUES = st.recursive(
@@ -44,7 +44,7 @@ def test_messages__that_only_cmsgpack_writes_so__are_written_so(value: object, m
 
 
 async def test_wait__while_another_connection_ends_the_job__returns_its_end(twin: RedisTwin) -> None:
-    watching, ending = Queue(twin, QueueLimits()), Queue(twin, QueueLimits())
+    watching, ending = Queue(twin, QueueSettings()), Queue(twin, QueueSettings())
     submitted = await watching.submit(Submission("update", "", b"{}"))
     claim = await ending.claimed()
     waiting = asyncio.create_task(watching.wait(submitted.job_id, seconds=60))

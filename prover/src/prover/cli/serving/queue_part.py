@@ -8,11 +8,9 @@ from typing import Self
 from prover.http.server.metrics_server import MetricsServer
 from prover.http.state import ServerState
 from prover.observability.metrics import Metrics
-from prover.queue.circuit_queues import Network
 from prover.queue.connection import RedisConnection
-from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
-from prover.settings import QueueSettings, Settings
+from prover.settings import Settings
 from prover.worker.instance import QueueInstance
 from prover.worker.monitor import count_event
 from shared.logs import get_logger
@@ -35,7 +33,7 @@ class QueuePart:
         """Return the part for these settings, not yet connected. Raises SettingsInvalid for a malformed address."""
         queue = settings.queue
         connection = RedisConnection.open(url, max_connections=queue.connection_limit, timeout_s=queue.timeout_s)
-        store = JobStore(connection, limits_of(queue), partial(count_event, metrics))
+        store = JobStore(connection, queue, partial(count_event, metrics))
         return cls(connection, store, settings, metrics)
 
     def start(self, state: ServerState) -> None:
@@ -74,29 +72,6 @@ async def serve_queue_only(
     _log.info("listening", api=None, metrics=f"{host}:{port}", keys=len(state.keys.installed()))
     await shutdown.wait()
     await state.announce_stop()
-
-
-def limits_of(settings: QueueSettings) -> QueueLimits:
-    """Return the bounds and times of the queue."""
-    return QueueLimits(
-        jobs_per_queue=settings.depth_limit,
-        jobs_per_network_queue={
-            network: limit
-            for network, limit in (
-                (Network.MAINNET, settings.max_pending_mainnet),
-                (Network.DEVNET, settings.max_pending_devnet),
-            )
-            if limit
-        },
-        bytes_per_queue=settings.memory_limit_bytes,
-        max_wait_s=settings.wait_limit_s,
-        lease_s=settings.lease_s,
-        attempts=settings.attempts,
-        result_s=settings.result_age_s,
-        failure_s=settings.failure_age_s,
-        kept_failures=settings.failure_limit,
-        request_s=settings.request_age_s,
-    )
 
 
 async def together(serving: asyncio.Future[None], draining: asyncio.Future[None]) -> None:
