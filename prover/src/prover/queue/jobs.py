@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
+from prover.observability.metrics import CIRCUIT_TYPES
 from prover.proving.statement import Statement
 from prover.queue.circuit_queues import CircuitQueue, Network
+
+NUMBER: Final = re.compile(r"[0-9]{1,14}", re.ASCII)
+"""Fourteen digits of milliseconds end in the year 5138, which dates can still show."""
 
 
 class JobState(enum.StrEnum):
@@ -181,7 +187,6 @@ class CircuitQueueStats(Struct, frozen=True):
     waiting: int
     """All waiting jobs: ``waiting_without_tree + waiting_with_tree``."""
     waiting_without_tree: int
-    waiting_with_tree: int
     trees: int
     """Trees with waiting jobs."""
     processing: int
@@ -189,12 +194,23 @@ class CircuitQueueStats(Struct, frozen=True):
     """Running jobs that started more than two minutes ago."""
     oldest_waiting_s: float
     """Age of the longest-waiting job; 0 without one."""
-    waiting_by_type: Mapping[str, int]
-    """Waiting jobs by circuit type: the six known types, and ``unknown`` for all others; an absent type has 0."""
+    types: Sequence[str]
+    """Circuit types with the numbers of their waiting jobs, alternately, as Redis has them."""
     payload_bytes: int
     """Bodies of waiting and running jobs."""
     wake_ups: int
     """Entries of its arq queue."""
+
+    @property
+    def waiting_with_tree(self) -> int:
+        """Waiting jobs of trees."""
+        return self.waiting - self.waiting_without_tree
+
+    @property
+    def waiting_by_type(self) -> dict[str, int]:
+        """Waiting jobs by circuit type: the six known types, and ``unknown`` for all others; an absent type has 0."""
+        pairs = zip(self.types[::2], self.types[1::2], strict=False)
+        return {name: int(number) for name, number in pairs if name in CIRCUIT_TYPES and NUMBER.fullmatch(number)}
 
 
 class QueueStats(Struct, frozen=True):

@@ -11,15 +11,14 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from prover.observability.metrics import UNKNOWN_CIRCUIT
 from prover.proving.statement import Statement
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.job_ids import NONCE_BYTES, job_id_of
-from prover.queue.jobs import CircuitQueueStats, Claim, JobState, JobStatus, QueueStats, Submission
-from prover.queue.scripts import CircuitQueueCounts, ClaimReply, StatsReply, SubmitReply
+from prover.queue.jobs import NUMBER, Claim, JobState, JobStatus, Submission
+from prover.queue.scripts import ClaimReply, SubmitReply
 from shared.circuit_id import CircuitKind
 
-UNKNOWN_TYPE: Final = "unknown"
-_TYPES: Final = frozenset({*(kind.value for kind in CircuitKind), UNKNOWN_TYPE})
 LONGEST_TYPE: Final = 64
 LONGEST_TREE: Final = 128
 LONGEST_ERROR: Final = 4096
@@ -51,8 +50,6 @@ STATUS_FIELDS: Final = (
     "inputs",
 )
 
-_NUMBER: Final = re.compile(r"[0-9]{1,14}", re.ASCII)
-"""Fourteen digits of milliseconds end in the year 5138, which dates can still show."""
 _INDEX: Final = re.compile(r"-?[0-9]{1,40}", re.ASCII)
 _HEX: Final = re.compile(r"([0-9a-f]{2})*", re.ASCII)
 
@@ -75,7 +72,7 @@ def placement(submission: Submission) -> dict[str, Any]:
         "lane": queue.without_network.value,
         "digest": _digest(submission),
         "type": _cut(submission.circuit_type, LONGEST_TYPE),
-        "label": submission.circuit_type if known else UNKNOWN_TYPE,
+        "label": submission.circuit_type if known else UNKNOWN_CIRCUIT,
         "circuit": submission.circuit,
         "tree": _cut(tree, LONGEST_TREE),
         "index": str(index),
@@ -159,33 +156,6 @@ def claim(reply: ClaimReply, queue: CircuitQueue, body: bytes) -> Claim:
     )
 
 
-def stats(counts: StatsReply) -> QueueStats:
-    """Return the statistics from the counts of a script."""
-    return QueueStats(
-        queues={queue.queue: _queue_stats(queue) for queue in counts.queues},
-        failed=counts.failed,
-        results=counts.results,
-        timestamp=counts.now / 1000,
-        sweeper=counts.sweeper,
-    )
-
-
-def _queue_stats(counts: CircuitQueueCounts) -> CircuitQueueStats:
-    types = zip(counts.types[::2], counts.types[1::2], strict=False)
-    return CircuitQueueStats(
-        waiting=counts.waiting,
-        waiting_without_tree=counts.without_tree,
-        waiting_with_tree=counts.waiting - counts.without_tree,
-        trees=counts.trees,
-        processing=counts.processing,
-        stuck=counts.stuck,
-        oldest_waiting_s=counts.oldest / 1000,
-        waiting_by_type={name: int(number) for name, number in types if name in _TYPES and _NUMBER.fullmatch(number)},
-        payload_bytes=counts.bytes,
-        wake_ups=counts.wake_ups,
-    )
-
-
 def _cut(text: str, longest: int) -> str:
     text = text.encode(errors="replace").decode()
     return text if len(text) <= longest else text[: longest - 3] + "..."
@@ -196,7 +166,7 @@ def _seconds(milliseconds: str | None) -> float | None:
 
 
 def _number(text: str) -> int:
-    if not _NUMBER.fullmatch(text):
+    if not NUMBER.fullmatch(text):
         raise RecordMalformed("a number is malformed")
     return int(text)
 

@@ -11,8 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from prover.errors import QueueUnavailable
-from prover.queue.circuit_queues import CircuitQueue
-from prover.queue.jobs import EventKind, LeaseState
+from prover.queue.jobs import JobEvent, LeaseState, QueueStats
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -20,21 +19,10 @@ _log = get_logger(__name__)
 Answer = TypeVar("Answer", bound="Reply")
 
 
-class ScriptEvent(msgspec.Struct, frozen=True):
-    """An event of a job as scripts report it; ``waited`` is milliseconds, or -1."""
-
-    kind: EventKind
-    id: str
-    queue: CircuitQueue = msgspec.field(name="lane")
-    type: str
-    detail: str
-    waited: int
-
-
 class Reply(msgspec.Struct, frozen=True):
     """Members of every script's answer."""
 
-    events: list[ScriptEvent]
+    events: list[JobEvent]
 
 
 class SubmitReply(Reply, frozen=True):
@@ -79,29 +67,10 @@ class HeartbeatReply(Reply, frozen=True):
     beats: list[LeaseState]
 
 
-class CircuitQueueCounts(msgspec.Struct, frozen=True):
-    """Counts of one circuit queue; ``types`` alternates names and numbers, ``oldest`` is milliseconds."""
-
-    queue: CircuitQueue = msgspec.field(name="lane")
-    waiting: int
-    without_tree: int
-    trees: int
-    processing: int
-    stuck: int
-    oldest: int
-    types: list[str]
-    bytes: int
-    wake_ups: int
-
-
 class StatsReply(Reply, frozen=True):
     """Answer of stats."""
 
-    queues: list[CircuitQueueCounts] = msgspec.field(name="lanes")
-    failed: int
-    results: int
-    now: int
-    sweeper: str = ""
+    stats: QueueStats
 
 
 @cache

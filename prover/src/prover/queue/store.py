@@ -31,7 +31,6 @@ from prover.queue.scripts import (
     HeartbeatReply,
     OutcomeReply,
     Reply,
-    ScriptEvent,
     Scripts,
     StatsReply,
     SubmitReply,
@@ -226,7 +225,7 @@ class JobStore:
 
     async def stats(self) -> QueueStats:
         """Return exact counts, by reads that do not grow with the number of jobs."""
-        return records.stats(await self._run("stats", StatsReply, {}))
+        return (await self._run("stats", StatsReply, {})).stats
 
     async def sweep(self, kind: SweepKind, sweeper: str = "", hold_s: float = 0) -> int:
         """Run one kind of sweep and return the number of changed jobs; several instances may run it at once.
@@ -256,19 +255,9 @@ class JobStore:
     def _with_times(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {**self._times, "wake_up_function": wake_ups.FUNCTION, **arguments}
 
-    def _publish(self, events: Sequence[ScriptEvent]) -> None:
+    def _publish(self, events: Sequence[JobEvent]) -> None:
         for event in events:
-            waited_s = event.waited / 1000 if event.waited >= 0 else None
-            self._observe(
-                JobEvent(
-                    event.kind,
-                    event.id,
-                    event.queue,
-                    event.type,
-                    event.detail,
-                    waited_s,
-                )
-            )
+            self._observe(event)
 
 
 def _times_of(settings: QueueSettings) -> dict[str, int]:

@@ -377,7 +377,7 @@ async def test_counts__of_waiting_jobs__distinguish_those_of_trees(
 
 def test_verdict__weighs_failures_above_long_jobs() -> None:
     def counted(*, failed: int, stuck: int) -> QueueStats:
-        counts = CircuitQueueStats(0, 0, 0, 0, 0, stuck, 0, {}, 0, 0)
+        counts = CircuitQueueStats(0, 0, 0, 0, stuck, 0, (), 0, 0)
         return QueueStats({CircuitQueue.UPDATE: counts}, failed=failed, results=0, timestamp=0)
 
     assert verdict(counted(failed=50, stuck=0)) == "healthy"

@@ -37,7 +37,8 @@ local function sequence() return call('INCR', root .. 'sequence') end
 
 local function report(kind, id, job, detail, waited)
     events[#events + 1] = {
-        kind = kind, id = id, lane = job.queue, type = job.type, detail = detail or '', waited = waited or -1
+        kind = kind, job_id = id, queue = job.queue, circuit_type = job.type, detail = detail or '',
+        waited_s = waited and waited / 1000
     }
 end
 
