@@ -218,6 +218,21 @@ local function expire(id, job, limit)
     trim_wake_ups(job.queue, WAKE_UPS_TO_SPARE)
 end
 
+-- Ends the jobs that wait for longer than a limit, and removes entries without a waiting job; returns the number of jobs.
+local function expire_older(queue, limit)
+    local ended = 0
+    for _, id in ipairs(call('ZRANGEBYSCORE', queue_key(queue, 'waiting'), '-inf', now - limit, 'LIMIT', 0, 200)) do
+        local job = read(id)
+        if job and job.state == 'queued' then
+            expire(id, job, limit)
+            ended = ended + 1
+        else
+            call('ZREM', queue_key(queue, 'waiting'), id)
+        end
+    end
+    return ended
+end
+
 -- Running jobs.
 
 -- Returns the job of a claim twice if its lease holds; otherwise nil and the job as it is now.

@@ -55,19 +55,7 @@ if args.sweeper ~= '' then write_unreplicated('SET', root .. 'sweeper', args.swe
 tidy('timers')
 local changed = 0
 for _, queue in ipairs(QUEUES) do
-    changed = changed + reap(queue)
-    local overdue = call(
-        'ZRANGEBYSCORE', queue_key(queue, 'waiting'), '-inf', now - args.max_wait_ms, 'LIMIT', 0, 200
-    )
-    for _, id in ipairs(overdue) do
-        local job = read(id)
-        if job and job.state == 'queued' then
-            expire(id, job, args.max_wait_ms)
-            changed = changed + 1
-        else
-            call('ZREM', queue_key(queue, 'waiting'), id)
-        end
-    end
+    changed = changed + reap(queue) + expire_older(queue, args.max_wait_ms)
     -- Corrects sums after jobs that were removed by others: malformed ones, or those that a release without networks ended.
     if call('ZCARD', queue_key(queue, 'pending')) + call('ZCARD', queue_key(queue, 'leases')) == 0 then
         call('DEL', queue_key(queue, 'types'), queue_key(queue, 'bytes'))
