@@ -43,7 +43,7 @@ ACTIONS = {
 class SimulatedProver:
     """Proofs from the trapdoor, without a socket."""
 
-    async def prove(self, request: dict[str, Any]) -> Any:
+    async def __call__(self, request: dict[str, Any]) -> Any:
         return msgspec.json.decode(encode_proof(prove(msgspec.json.encode(request))))
 
 

@@ -38,7 +38,7 @@ class FakeProver:
         self.proof = proof
         self.requests: list[Recorded] = []
 
-    async def prove(self, request: Recorded) -> Any:
+    async def __call__(self, request: Recorded) -> Any:
         self.requests.append(request)
         if self.proof is None:
             raise internal("the prover cannot be reached")
@@ -53,14 +53,13 @@ class FakeNode:
         self.transactions: dict[str, Recorded] = {}
         self.accounts: dict[str, Recorded] = {}
 
-    async def transaction(self, signature: str) -> Recorded | None:
-        return self.transactions.get(signature)
-
-    async def account(self, key: str) -> Recorded | None:
-        return self.accounts.get(key)
-
-    async def slot(self) -> int:
-        return self.at
+    async def __call__(self, method: str, params: Any) -> Any:
+        if method == "getSlot":
+            return self.at
+        if method == "getAccountInfo":
+            return {"value": self.accounts.get(params[0])}
+        assert method == "getTransaction"
+        return self.transactions.get(params[0])
 
 
 class Indexer:

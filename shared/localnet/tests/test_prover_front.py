@@ -13,7 +13,7 @@ from aiohttp.test_utils import unused_port
 from yarl import URL
 
 from localnet import prover_front
-from localnet.indexer.api.upstream import HttpProver
+from localnet.indexer.api.upstream import prove
 from localnet.json_rpc import RpcError
 from localnet.prover_faults import ProverFaults
 from localnet.rpc.server import serving
@@ -108,17 +108,17 @@ async def test_faults__down__answers_503_until_it_ends(front: Front) -> None:
 async def test_faults__cut__is_an_unreachable_prover_to_the_indexer(front: Front) -> None:
     front.faults.cut = True
     with pytest.raises(RpcError, match="the prover cannot be reached"):
-        await HttpProver(front.http, front.url).prove({})
+        await prove(front.http, front.url, {})
     assert front.upstream.calls == []
     front.faults.cut = False
-    assert await HttpProver(front.http, front.url).prove({}) == {}
+    assert await prove(front.http, front.url, {}) == {}
 
 
 async def test_faults__delay__lets_calls_wait(front: Front) -> None:
     front.faults.delay_ms = 300
     clock = asyncio.get_running_loop()
     started = clock.time()
-    assert await HttpProver(front.http, front.url).prove({}) == {}
+    assert await prove(front.http, front.url, {}) == {}
     assert clock.time() - started >= 0.3
 
 

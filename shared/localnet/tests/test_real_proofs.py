@@ -111,7 +111,7 @@ KEYS = {
 class CommandProver:
     """Our prover behind the indexer."""
 
-    async def prove(self, request: dict[str, Any]) -> Any:
+    async def __call__(self, request: dict[str, Any]) -> Any:
         height = request.get("stateTreeHeight") or request["addressTreeHeight"]
         key = str(PUBLISHED / f"{KEYS[request['circuitType'], height]}.key")
         return json.loads(run_prover("prove", "--key", key, stdin=json.dumps(request).encode()))

@@ -37,6 +37,7 @@ from localnet.hosts import reachable
 from localnet.indexer.running import running_indexer
 from localnet.key_folder import KeyFolderUnusable, verifying_keys_of
 from localnet.prover_faults import ProverFaults
+from localnet.rpc.dispatch import calling
 from localnet.rpc.saved_states import SavedStates
 from localnet.rpc.server import METHODS, make_app, serving
 from localnet.traffic import Traffic
@@ -115,7 +116,7 @@ async def run(options: Options) -> None:
         indexer = await stack.enter_async_context(
             running_indexer(
                 network,
-                node_url=rpc_url,
+                node=calling(network, app[METHODS]),
                 prover_url=prover_url,
                 path=options.indexer_db,
                 host=options.host,

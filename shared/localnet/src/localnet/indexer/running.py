@@ -4,6 +4,7 @@ import contextlib
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -14,10 +15,11 @@ from localnet.chain.network import Network
 from localnet.hosts import reachable
 from localnet.indexer.api.server import make_app
 from localnet.indexer.api.service import Service
-from localnet.indexer.api.upstream import HttpNode, HttpProver
+from localnet.indexer.api.upstream import prove
 from localnet.indexer.database.store import Store
 from localnet.indexer.faults import Faults
 from localnet.indexer.following.follower import Follower
+from localnet.json_rpc import Call
 
 DEFAULT_PORT = 8784
 _SHUTDOWN_SECONDS = 1.0
@@ -37,14 +39,14 @@ class RunningIndexer:
 async def running_indexer(
     network: Network,
     *,
-    node_url: str,
+    node: Call,
     prover_url: str,
     path: Path | None = None,
     host: str = "127.0.0.1",
     port: int = DEFAULT_PORT,
     access: AccessRules = LOOPBACK_ONLY,
 ) -> AsyncIterator[RunningIndexer]:
-    """Index a chain and serve the index, which is up to date when the block begins.
+    """Index a chain and serve the index, which is up to date when the block begins; ``node`` calls methods of its node.
 
     ``path`` is the database, continued if it belongs to this chain; without it, a temporary one is used.
     ``port`` 0 uses any free one. Raise OSError if the port is in use.
@@ -58,8 +60,7 @@ async def running_indexer(
         session = await stack.enter_async_context(aiohttp.ClientSession())
         faults = Faults()
         follower = Follower(network, store, faults)
-        prover, node = HttpProver(session, prover_url), HttpNode(session, node_url)
-        service = Service(store, prover, node, lambda: follower.stopped, follower.settled)
+        service = Service(store, partial(prove, session, prover_url), node, lambda: follower.stopped, follower.settled)
         await stack.enter_async_context(follower.running())
         runner = web.AppRunner(make_app(service, faults, access), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()

@@ -269,7 +269,7 @@ async def test_lag__chain_moves_on__indexer_stays_behind(network: Network, store
 
 
 async def test_running_indexer__chain_moves__serves_the_new_state(network: Network) -> None:
-    async with running_indexer(network, node_url="http://127.0.0.1:1", prover_url="http://127.0.0.1:1", port=0) as it:
+    async with running_indexer(network, node=FakeNode(), prover_url="http://127.0.0.1:1", port=0) as it:
         network.slot_listeners.append(it.follower.wake)
         cycle(network)
         network.advance()

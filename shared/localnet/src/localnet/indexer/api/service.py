@@ -1,7 +1,6 @@
 """Answers of the methods: from the store, read in threads, and from prover and node."""
 
 import asyncio
-import logging
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -15,18 +14,17 @@ from localnet.indexer.api.methods import METHODS
 from localnet.indexer.api.proofs import require_sound
 from localnet.indexer.api.shapes import Json, Snapshot, account_v2
 from localnet.indexer.api.signatures import compression_info
-from localnet.indexer.api.upstream import Node, Prover
 from localnet.indexer.api.validity import Statement, answer_v1, answer_v2, state_v1, state_v2
 from localnet.indexer.database.store import Store
 from localnet.indexer.database.trees import all_trees
-from localnet.json_rpc import METHOD_NOT_FOUND, SERVER_ERROR, RpcError
-
-_log = logging.getLogger(__name__)
+from localnet.json_rpc import METHOD_NOT_FOUND, SERVER_ERROR, Call, RpcError
 
 HEALTHY_LAG = 20
 """Slots that a healthy indexer may be behind its node."""
 
 _MOST_INTERFACES = 100
+_CONFIRMED = {"encoding": "base64", "commitment": "confirmed"}
+_WHOLE = _CONFIRMED | {"maxSupportedTransactionVersion": 0}
 
 Answer = TypeVar("Answer")
 Special = Callable[[object], Awaitable[Any]]
@@ -35,19 +33,20 @@ Special = Callable[[object], Awaitable[Any]]
 class Service:
     """The methods over a store.
 
+    ``prove`` returns the prover's JSON for a request or raises RpcError, and ``node`` calls a method of the node.
     ``stopped`` returns why indexing stopped, None while it continues. ``settle`` is awaited before a call is answered.
     """
 
     def __init__(
         self,
         store: Store,
-        prover: Prover,
-        node: Node,
+        prove: Callable[[Json], Awaitable[Any]],
+        node: Call,
         stopped: Callable[[], str | None] = lambda: None,
         settle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
-        self._prover = prover
+        self._prove = prove
         self._node = node
         self._stopped = stopped
         self._settle = settle
@@ -99,7 +98,7 @@ class Service:
         if stopped is not None:
             raise internal("indexing has stopped")
         await self._read(_require_sound_trees)
-        behind = await self._node.slot() - await self._slot(given)
+        behind = await self._node("getSlot", [_CONFIRMED]) - await self._slot(given)
         if behind > HEALTHY_LAG:
             raise RpcError(SERVER_ERROR, f"Node is behind {behind} slots")
         return "ok"
@@ -120,11 +119,11 @@ class Service:
         wanted = params.decode_params(given, kind)
         statement = await self._read(lambda snapshot: state(snapshot, wanted))
         request = statement.request()
-        return answer(statement, None if request is None else await self._prover.prove(request))
+        return answer(statement, None if request is None else await self._prove(request))
 
     async def _transaction(self, given: object, *, newer: bool) -> Json:
         wanted = params.decode_params(given, params.TransactionName)
-        transaction = await self._node.transaction(encode(wanted.signature))
+        transaction = await self._node("getTransaction", [encode(wanted.signature), _WHOLE])
         if transaction is None:
             raise not_found("Transaction not found")
         info = await self._read(lambda snapshot: compression_info(snapshot, wanted.signature, newer=newer))
@@ -149,7 +148,7 @@ class Service:
         slot = await self._slot(None)
         values: list[Json | None] = []
         for address in addresses:
-            account = await self._node.account(encode(address))
+            account = (await self._node("getAccountInfo", [encode(address), _CONFIRMED]))["value"]
             if account is not None:
                 values.append(_hot(address, account))
             else:
