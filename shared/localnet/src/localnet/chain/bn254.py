@@ -31,7 +31,6 @@ _G2_B: Fp2 = (
 
 _LARGER, _SMALLER, _MASK = 0xC0, 0x80, 0xC0
 """Values of the two high bits of a compressed coordinate in gnark, which select one of the two roots as y."""
-_AT_INFINITY = "the multiple is the point at infinity"
 
 
 class PointInvalid(ValueError):
@@ -40,11 +39,6 @@ class PointInvalid(ValueError):
 
 def _fp2_mul(a: Fp2, b: Fp2) -> Fp2:
     return ((a[0] * b[0] - a[1] * b[1]) % P, (a[0] * b[1] + a[1] * b[0]) % P)
-
-
-def _fp2_inverse(a: Fp2) -> Fp2:
-    norm = pow(a[0] * a[0] + a[1] * a[1], -1, P)
-    return (a[0] * norm % P, -a[1] * norm % P)
 
 
 def g1_add(left: G1 | None, right: G1 | None) -> G1 | None:
@@ -59,24 +53,6 @@ def g1_add(left: G1 | None, right: G1 | None) -> G1 | None:
         slope = (right[1] - left[1]) * pow(right[0] - left[0], -1, P)
     x = (slope * slope - left[0] - right[0]) % P
     return x, (slope * (left[0] - x) - left[1]) % P
-
-
-def g2_add(left: G2 | None, right: G2 | None) -> G2 | None:
-    """Return the sum of two points."""
-    if left is None or right is None:
-        return right if left is None else left
-    (x1, y1), (x2, y2) = left, right
-    if x1 == x2:
-        if y1 != y2 or y1 == (0, 0):
-            return None
-        square = _fp2_mul(x1, x1)
-        slope = _fp2_mul((3 * square[0], 3 * square[1]), _fp2_inverse((2 * y1[0], 2 * y1[1])))
-    else:
-        slope = _fp2_mul((y2[0] - y1[0], y2[1] - y1[1]), _fp2_inverse((x2[0] - x1[0], x2[1] - x1[1])))
-    square = _fp2_mul(slope, slope)
-    x = ((square[0] - x1[0] - x2[0]) % P, (square[1] - x1[1] - x2[1]) % P)
-    rest = _fp2_mul(slope, (x1[0] - x[0], x1[1] - x[1]))
-    return x, ((rest[0] - y1[0]) % P, (rest[1] - y1[1]) % P)
 
 
 @lru_cache(maxsize=4)
@@ -98,7 +74,7 @@ def g1_mul(point: G1, scalar: int) -> G1:
     """
     scalar %= R
     if scalar == 0:
-        raise PointInvalid(_AT_INFINITY)
+        raise PointInvalid("the multiple is the point at infinity")
     chosen = [double for place, double in enumerate(_doublings(point)) if scalar >> place & 1]
     (x, y), z = chosen[0], 1
     for other_x, other_y in chosen[1:]:
@@ -113,21 +89,6 @@ def g1_mul(point: G1, scalar: int) -> G1:
     inverse = pow(z, -1, P)
     square = inverse * inverse % P
     return x * square % P, y * square * inverse % P
-
-
-def g2_mul(point: G2, scalar: int) -> G2:
-    """Return a multiple of a point; raise PointInvalid if it is the point at infinity."""
-    total: G2 | None = None
-    addend: G2 | None = point
-    scalar %= R
-    while scalar:
-        if scalar & 1:
-            total = g2_add(total, addend)
-        addend = g2_add(addend, addend)
-        scalar >>= 1
-    if total is None:
-        raise PointInvalid(_AT_INFINITY)
-    return total
 
 
 def _word(number: int) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from localnet.chain.artefacts import Artefacts
-from localnet.chain.bn254 import G1, G1_GENERATOR, G2, G2_GENERATOR, g1_bytes, g1_mul, g2_bytes, g2_mul
+from localnet.chain.bn254 import G1, G1_GENERATOR, G2_GENERATOR, g1_bytes, g1_mul, g2_bytes
 from localnet.chain.verifying_keys import VerifyingKey, keys_in_programs, with_verifying_keys
 from shared.field import SCALAR_MODULUS as R
 from shared.proof_wire import ProofJson
@@ -20,34 +20,22 @@ def _scalar(name: str) -> int:
 
 
 @cache
-def _fixed_points() -> tuple[G1, G2]:
-    return g1_mul(G1_GENERATOR, _scalar("a")), g2_mul(G2_GENERATOR, _scalar("b"))
-
-
-@cache
-def _main_block() -> bytes:
-    return g1_bytes(g1_mul(G1_GENERATOR, _scalar("alpha"))) + b"".join(
-        g2_bytes(g2_mul(G2_GENERATOR, _scalar(name))) for name in ("beta", "gamma", "delta")
-    )
-
-
-@cache
-def _ic_point(index: int) -> bytes:
-    return g1_bytes(g1_mul(G1_GENERATOR, _scalar(f"ic{index}")))
+def _multiple(name: str) -> G1:
+    return g1_mul(G1_GENERATOR, _scalar(name))
 
 
 def simulated_key(public_inputs: int) -> VerifyingKey:
     """Return the key under which ``simulate_proof`` proves statements with this number of public inputs."""
-    return VerifyingKey(_main_block(), b"".join(map(_ic_point, range(public_inputs + 1))))
+    main = g1_bytes(_multiple("alpha")) + 3 * g2_bytes(G2_GENERATOR)
+    return VerifyingKey(main, b"".join(g1_bytes(_multiple(f"ic{index}")) for index in range(public_inputs + 1)))
 
 
 def simulate_proof(public_inputs: Sequence[int]) -> ProofJson:
     """Return a proof that the simulated key of that size accepts for these public inputs, and for no others."""
     total = _scalar("ic0") + sum(value * _scalar(f"ic{index}") for index, value in enumerate(public_inputs, 1))
-    product = _scalar("a") * _scalar("b") - _scalar("alpha") * _scalar("beta") - total * _scalar("gamma")
-    a, ((x0, x1), (y0, y1)) = _fixed_points()
-    c = g1_mul(G1_GENERATOR, product * pow(_scalar("delta"), -1, R))
-    return ProofJson(_pair(*a), (_pair(x1, x0), _pair(y1, y0)), _pair(*c))
+    c = g1_mul(G1_GENERATOR, _scalar("a") - _scalar("alpha") - total)
+    (x0, x1), (y0, y1) = G2_GENERATOR
+    return ProofJson(_pair(*_multiple("a")), (_pair(x1, x0), _pair(y1, y0)), _pair(*c))
 
 
 def _pair(first: int, second: int) -> tuple[str, str]:
