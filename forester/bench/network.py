@@ -19,7 +19,7 @@ from solders.pubkey import Pubkey
 
 from forester.chain import batched_accounts, concurrent_accounts
 from forester.chain.programs.addresses import PROTOCOL_CONFIG
-from forester.chain.registry_accounts import decode_protocol_config
+from forester.chain.registry_accounts import read_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.chain.tree_metadata import TreeKind
@@ -121,8 +121,7 @@ async def running_network(*words: str, phases: Sequence[int] = ()) -> AsyncItera
                 lengths = b"".join(length.to_bytes(8, "little") for length in phases)
                 patch = {"offset": _PHASES_AT, "data": base64.b64encode(lengths).decode()}
                 net.call("localnet_patchAccount", str(PROTOCOL_CONFIG), patch)
-            config = await rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
-            yield Network(net, rpc, protocol_times(decode_protocol_config(config.data).config))
+            yield Network(net, rpc, protocol_times((await read_protocol_config(rpc)).config))
 
 
 def batch_of(tree: TreeState) -> int:

@@ -10,7 +10,9 @@ from typing import Any
 from solders.pubkey import Pubkey
 
 from forester.chain import bounds
+from forester.chain.programs.addresses import PROTOCOL_CONFIG
 from forester.chain.programs.coder import decode_account
+from forester.chain.rpc_client import RpcClient
 from forester.errors import MalformedAccount
 
 _EPOCH = "epoch account"
@@ -87,6 +89,12 @@ class RegisteredProgram:
     program: Pubkey
     group: Pubkey
     signer: Pubkey
+
+
+async def read_protocol_config(rpc: RpcClient) -> ProtocolConfigAccount:
+    """Read the protocol configuration. Raises EndpointError, AccountMissing and MalformedAccount."""
+    account = await rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
+    return decode_protocol_config(account.data)
 
 
 def decode_protocol_config(data: bytes) -> ProtocolConfigAccount:

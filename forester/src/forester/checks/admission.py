@@ -2,8 +2,8 @@
 
 from solders.pubkey import Pubkey
 
-from forester.chain.programs.addresses import PROTOCOL_CONFIG, forester_address
-from forester.chain.registry_accounts import decode_forester, decode_protocol_config
+from forester.chain.programs.addresses import forester_address
+from forester.chain.registry_accounts import decode_forester, read_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.checks.result import CheckFailed
 
@@ -16,8 +16,7 @@ async def check_admission(client: RpcClient, derivation: Pubkey, payer: Pubkey) 
     forester = decode_forester(account.data)
     if forester.authority != payer:
         raise CheckFailed(f"{forester.authority} signs for this forester, not the payer {payer}; correct PAYER")
-    config = await client.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
-    least = decode_protocol_config(config.data).config.min_weight
+    least = (await read_protocol_config(client)).config.min_weight
     if forester.active_weight < least:
         raise CheckFailed(f"the forester's weight of {forester.active_weight} is below the minimum of {least}")
     return f"admitted with weight {forester.active_weight}"

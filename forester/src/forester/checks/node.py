@@ -1,8 +1,7 @@
 """Checks of the RPC nodes and their cluster."""
 
 from forester.chain.clusters import CLUSTERS
-from forester.chain.programs.addresses import PROTOCOL_CONFIG
-from forester.chain.registry_accounts import decode_protocol_config
+from forester.chain.registry_accounts import read_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.checks.result import CheckFailed
 from forester.network_status.epochs import protocol_times
@@ -25,6 +24,5 @@ async def check_same_cluster(first: RpcClient, second: RpcClient) -> str:
 
 async def check_protocol(client: RpcClient) -> str:
     """Return the lengths of epochs; the registry must exist and be configured."""
-    account = await client.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
-    times = protocol_times(decode_protocol_config(account.data).config)
+    times = protocol_times((await read_protocol_config(client)).config)
     return f"active phases of {times.active_phase_length} slots, light slots of {times.slot_length}"

@@ -2,8 +2,8 @@
 
 from solders.pubkey import Pubkey
 
-from forester.chain.programs.addresses import PROTOCOL_CONFIG, forester_epoch_address
-from forester.chain.registry_accounts import decode_forester_epoch, decode_protocol_config
+from forester.chain.programs.addresses import forester_epoch_address
+from forester.chain.registry_accounts import decode_forester_epoch, read_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.checks.result import NOT_REGISTERED, CheckFailed, passed
 from forester.epoch.phases import BeforeGenesis
@@ -13,8 +13,7 @@ from forester.network_status.fitness import judge_registration
 
 async def check_registration(client: RpcClient, derivation: Pubkey) -> str:
     """Return epoch and weight; CheckFailed if there is no registration for the latest epoch."""
-    account = await client.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
-    times = protocol_times(decode_protocol_config(account.data).config)
+    times = protocol_times((await read_protocol_config(client)).config)
     try:
         epoch = times.registering_epoch(await client.slot())
     except BeforeGenesis as error:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from solders.pubkey import Pubkey
 
-from forester.chain.programs.addresses import PROTOCOL_CONFIG, forester_epoch_address
-from forester.chain.registry_accounts import ProtocolConfig, decode_protocol_config
+from forester.chain.programs.addresses import forester_epoch_address
+from forester.chain.registry_accounts import ProtocolConfig, read_protocol_config
 from forester.chain.rent import maximum_rent
 from forester.chain.rpc_client import RpcClient
 from forester.daemon.clock import SlotClock
@@ -245,9 +245,7 @@ class EpochKeeper:
 
     async def _refresh_config(self) -> None:
         """Read the protocol configuration; epochs for which we are not registered follow the new one."""
-        account = await self._parts.rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
-        config = decode_protocol_config(account.data).config
-        protocol_times(config)
+        config = (await read_protocol_config(self._parts.rpc)).config
         if self.config is not None and config != self.config:
             _log.warning("protocol_config_changed", active_phase_length=config.active_phase_length)
             for runner in self._runners.values():

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from forester.chain.programs.addresses import PROTOCOL_CONFIG
-from forester.chain.registry_accounts import decode_protocol_config
+from forester.chain.registry_accounts import read_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
 from forester.daemon.trees.discovery import TreeFilter, find_trees
@@ -65,8 +64,7 @@ class Plan:
 async def make_plan(rpc: RpcClient, settings: Settings, journal: str) -> Plan:
     """Read the chain and decide. Raises EndpointError, AccountMissing, MalformedAccount."""
     derivation = given(settings.derivation)
-    account = await rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
-    config = decode_protocol_config(account.data).config
+    config = (await read_protocol_config(rpc)).config
     slot = await rpc.slot()
     lived: list[tuple[EpochPhases, EpochOnChain]] = []
     for epoch in protocol_times(config).live_epochs(slot):

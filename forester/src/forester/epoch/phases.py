@@ -56,7 +56,7 @@ class SlotRange:
 class ProtocolTimes:
     """The part of the protocol configuration that sets times; all lengths in slots.
 
-    Raises ValueError, naming the field, for values with which no epoch could be computed.
+    The decoder of the configuration refuses values with which no epoch could be computed.
     """
 
     genesis_slot: int
@@ -64,14 +64,6 @@ class ProtocolTimes:
     registration_phase_length: int
     active_phase_length: int
     report_work_phase_length: int
-
-    def __post_init__(self) -> None:
-        for name in ("slot_length", "active_phase_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1 slot, not {getattr(self, name)}")
-        for name in ("genesis_slot", "registration_phase_length", "report_work_phase_length"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
 
     def registering_epoch(self, slot: int) -> int:
         """Return the latest epoch that has been opened for registration; BeforeGenesis if there is none."""

@@ -7,23 +7,13 @@ from operator import itemgetter
 
 from forester.chain.registry_accounts import ProtocolConfig
 from forester.epoch.phases import BeforeGenesis, EpochPhases, ProtocolTimes
-from forester.errors import MalformedAccount
 from forester.scheduling.tree_schedule import chosen_part
 from forester.units import SLOT_SECONDS
 
 
 def protocol_times(config: ProtocolConfig) -> ProtocolTimes:
-    """Return the times of the configuration; MalformedAccount if no epoch follows from it."""
-    try:
-        return ProtocolTimes(
-            config.genesis_slot,
-            config.slot_length,
-            config.registration_phase_length,
-            config.active_phase_length,
-            config.report_work_phase_length,
-        )
-    except ValueError as error:
-        raise MalformedAccount(f"the protocol configuration is unusable: {error}") from None
+    """Return the times of the configuration."""
+    return ProtocolTimes(**{name: getattr(config, name) for name in ProtocolTimes.__dataclass_fields__})
 
 
 @dataclass(frozen=True)

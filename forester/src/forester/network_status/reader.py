@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from solders.pubkey import Pubkey
 
 from forester.chain import batched_accounts, bounds, concurrent_accounts
-from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, PROTOCOL_CONFIG, REGISTRY, epoch_address
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTRY, epoch_address
 from forester.chain.programs.coder import account_discriminator
 from forester.chain.registry_accounts import (
     ForesterEpochAccount,
     decode_epoch,
     decode_forester_epoch,
-    decode_protocol_config,
+    read_protocol_config,
 )
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import (
@@ -45,12 +45,11 @@ async def read_network(
     queues are read. Raises EndpointError when a part cannot be read, AccountMissing and MalformedAccount: a partial
     state would look like a healthy one.
     """
-    protocol_account, slot, trees = await asyncio.gather(
-        client.existing_account(PROTOCOL_CONFIG, "the protocol configuration"),
+    protocol, slot, trees = await asyncio.gather(
+        read_protocol_config(client),
         client.slot(),
         _trees(client, counts or QueueCounts()),
     )
-    protocol = decode_protocol_config(protocol_account.data)
     view = EpochView.at(protocol_times(protocol.config), slot)
     epochs = sorted({view.registering, view.registering if view.active is None else view.active})
     registrations = await _registrations(client, None if all_epochs else epochs)

@@ -12,9 +12,8 @@ from dataclasses import astuple, replace
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
-from forester.chain.programs.addresses import PROTOCOL_CONFIG
 from forester.chain.programs.registry import Forester
-from forester.chain.registry_accounts import decode_protocol_config
+from forester.chain.registry_accounts import read_protocol_config
 from forester.chain.rent import ExcessiveRent
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_metadata
@@ -223,8 +222,8 @@ class Rollovers:
             known = self._sizes[tree.address] = await self._old_sizes(tree)
         if not has_cpi_context(tree.kind):
             return known
-        config = await self._rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
-        return replace(known, cpi_context=decode_protocol_config(config.data).config.cpi_context_size)
+        protocol = await read_protocol_config(self._rpc)
+        return replace(known, cpi_context=protocol.config.cpi_context_size)
 
     async def _old_sizes(self, tree: TreeMetadata) -> Sizes:
         account = await self._rpc.existing_account(tree.address, "a tree")

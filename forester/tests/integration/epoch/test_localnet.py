@@ -10,14 +10,14 @@ from localnet_process import Localnet, running_localnet
 from solders.compute_budget import set_compute_unit_limit
 from solders.transaction import Transaction
 
-from forester.chain.programs.addresses import PROTOCOL_CONFIG
-from forester.chain.registry_accounts import decode_protocol_config
+from forester.chain.registry_accounts import read_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.epoch.machine import DONE, Action, EpochState, Outcome, Progress, after, decide
 from forester.epoch.phases import ProtocolTimes
 from forester.epoch.registration import instruction_of, outcome_of, read_epoch
 from forester.errors import TransactionRefused
+from forester.network_status.epochs import protocol_times
 from forester.scheduling.tree_schedule import Share, TreeSchedule
 
 EPOCH = 2
@@ -56,9 +56,8 @@ async def warp(net: Localnet, rpc: RpcClient, slot: int) -> None:
 
 
 async def times_and_limit(rpc: RpcClient) -> tuple[ProtocolTimes, int]:
-    config = decode_protocol_config((await rpc.existing_account(PROTOCOL_CONFIG, "the config")).data).config
-    lengths = (config.registration_phase_length, config.active_phase_length, config.report_work_phase_length)
-    return ProtocolTimes(config.genesis_slot, config.slot_length, *lengths), config.finalize_counter_limit
+    config = (await read_protocol_config(rpc)).config
+    return protocol_times(config), config.finalize_counter_limit
 
 
 async def test_epoch__real_registry_and_a_restart_before_each_step__goes_from_registration_to_report(

@@ -12,6 +12,7 @@ from registry_rules import PHASES, TIMES, Chain
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
+from forester.chain import registry_accounts
 from forester.chain.programs.addresses import REGISTRY
 from forester.chain.registry_accounts import ProtocolConfig, ProtocolConfigAccount
 from forester.chain.rpc_client import Account, RpcClient
@@ -307,7 +308,7 @@ async def test_keeper__epochs_overlap__lives_them_side_by_side_and_takes_over_ne
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        epochs, "decode_protocol_config", lambda _: ProtocolConfigAccount(Pubkey.default(), world.config)
+        registry_accounts, "decode_protocol_config", lambda _: ProtocolConfigAccount(Pubkey.default(), world.config)
     )
     world.slot = 1250
     forester = Forester(world)

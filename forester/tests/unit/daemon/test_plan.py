@@ -10,6 +10,7 @@ from registry_rules import PHASES
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
+from forester.chain import registry_accounts
 from forester.chain.registry_accounts import ProtocolConfig, ProtocolConfigAccount
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
@@ -58,7 +59,7 @@ async def test_plan__epoch_in_some_state__reports_trees_windows_and_the_next_act
 
     monkeypatch.setattr(plan_module, "read_epoch", read_epoch)
     monkeypatch.setattr(plan_module, "find_trees", find_trees)
-    monkeypatch.setattr(plan_module, "decode_protocol_config", lambda _: ProtocolConfigAccount(GROUP, CONFIG))
+    monkeypatch.setattr(registry_accounts, "decode_protocol_config", lambda _: ProtocolConfigAccount(GROUP, CONFIG))
     settings = Settings(payer=SigningKey(PAYER), derivation=PAYER.pubkey())
     plan = await make_plan(cast(RpcClient, Node()), settings, "/somewhere/journal.sqlite")
     (tree,) = plan.trees

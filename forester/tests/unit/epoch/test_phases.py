@@ -118,19 +118,6 @@ def test_remaining__around_the_ends_of_a_range__counts_the_slots_after() -> None
     assert [slots.remaining(slot) for slot in (0, 9, 10, 18, 19, 25)] == [10, 10, 9, 1, 0, 0]
 
 
-@pytest.mark.parametrize(("field", "value"), [("slot_length", 0), ("active_phase_length", 0), ("genesis_slot", -1)])
-def test_times__impossible_value__names_the_field(field: str, value: int) -> None:
-    values = {
-        "genesis_slot": 0,
-        "slot_length": 1,
-        "registration_phase_length": 1,
-        "active_phase_length": 1,
-        "report_work_phase_length": 1,
-    }
-    with pytest.raises(ValueError, match=field):
-        ProtocolTimes(**values | {field: value})
-
-
 def test_budgets__published_remaining_slots__give_the_published_seconds() -> None:
     assert [v1_batch_seconds(slots) for slots in (10, 9, 8)] == [2.0, 1.6, None]
     assert [confirmation_seconds(slots) for slots in (4, 3)] == [1.6, None]
