@@ -104,12 +104,16 @@ class _Context(msgspec.Struct):
     slot: Slot
 
 
-class _ValueAt(msgspec.Struct, Generic[T]):
+class ValueAt(msgspec.Struct, Generic[T]):
+    """A value, and the slot that it is of."""
+
     context: _Context
     value: T
 
 
-class _Keyed(msgspec.Struct):
+class KeyedAccount(msgspec.Struct):
+    """An account of a program, with its address."""
+
     pubkey: str
     account: WireAccount
 
@@ -120,7 +124,7 @@ class _Named(msgspec.Struct):
 
 
 class _AccountPage(msgspec.Struct, rename="camel"):
-    accounts: list[_Keyed]
+    accounts: list[KeyedAccount]
     pagination_key: str | None = None
 
 
@@ -232,7 +236,7 @@ class RpcClient:
         answer = await self._pool.call(
             "getProgramAccounts",
             [str(program), self._options(start, length) | {"filters": filters}],
-            list[_Keyed],
+            list[KeyedAccount],
             timeout_s=_PROGRAM_ACCOUNTS_TIMEOUT_S,
         )
         if maximum is not None and len(answer) > maximum:
@@ -311,7 +315,7 @@ class RpcClient:
             answer = await self._pool.call(
                 "getSignatureStatuses",
                 [part, {"searchTransactionHistory": search_history}],
-                _ValueAt[list[SignatureStatus | None]],
+                ValueAt[list[SignatureStatus | None]],
             )
             if len(answer.value) != len(part):
                 raise MalformedAnswer(f"{len(answer.value)} statuses instead of {len(part)}")

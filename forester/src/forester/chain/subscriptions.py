@@ -16,7 +16,16 @@ import aiohttp
 import msgspec
 from solders.pubkey import Pubkey
 
-from forester.chain.rpc_client import Account, Slot, WireAccount, account_of, memcmp_filters, pubkey_of
+from forester.chain.rpc_client import (
+    Account,
+    KeyedAccount,
+    Slot,
+    ValueAt,
+    WireAccount,
+    account_of,
+    memcmp_filters,
+    pubkey_of,
+)
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RequestRefused
 from shared.logs import get_logger
 from shared.retries import Backoff
@@ -91,25 +100,6 @@ def program_accounts(
     if length is not None:
         options["dataSlice"] = {"offset": 0, "length": length}
     return Subscription("programSubscribe", (str(program), options))
-
-
-class _Context(msgspec.Struct):
-    slot: Slot
-
-
-class _AccountValue(msgspec.Struct):
-    context: _Context
-    value: WireAccount
-
-
-class _KeyedAccount(msgspec.Struct):
-    pubkey: str
-    account: WireAccount
-
-
-class _ProgramValue(msgspec.Struct):
-    context: _Context
-    value: _KeyedAccount
 
 
 class _Params(msgspec.Struct):
@@ -260,9 +250,9 @@ class _Node:
             if wanted.method == "slotSubscribe":
                 return msgspec.json.decode(raw, type=SlotSeen)
             if wanted.address is not None:
-                changed = msgspec.json.decode(raw, type=_AccountValue)
+                changed = msgspec.json.decode(raw, type=ValueAt[WireAccount])
                 return AccountChanged(changed.context.slot, account_of(wanted.address, changed.value))
-            found = msgspec.json.decode(raw, type=_ProgramValue)
+            found = msgspec.json.decode(raw, type=ValueAt[KeyedAccount])
             address = pubkey_of(found.value.pubkey)
             return AccountChanged(found.context.slot, account_of(address, found.value.account))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
