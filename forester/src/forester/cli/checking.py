@@ -66,8 +66,10 @@ limit_option = click.option(
 class Connections:
     """Connections of one command: each check has its own, and all share the limit of reads."""
 
-    def __init__(self, flags: Mapping[str, Any]) -> None:
+    def __init__(self, flags: Mapping[str, Any], settings: Settings | None = None) -> None:
+        """``settings`` are those of all checks; None lets each check read its own, with these ``flags``."""
         self._flags = flags
+        self._settings = settings
         self._limit: TokenBucket | None = None
 
     @asynccontextmanager
@@ -77,10 +79,14 @@ class Connections:
         Raises SettingsInvalid for settings that are invalid, or missing from ``needs``.
         """
         names = ("rpc_url", "fallback_rpc_url", "rpc_rate_limit", *needs, *optional)
-        settings: Settings = load_settings(self._flags, only=names).settings
+        settings = self.settings(*names)
         require(settings, "rpc_url", *needs)
         async with RpcPool.from_settings(settings, retry=RETRY, reads=self.limit(settings)) as pool:
             yield RpcClient(pool), settings
+
+    def settings(self, *names: str) -> Settings:
+        """Return the settings of one check. Raises SettingsInvalid for invalid ones."""
+        return self._settings or load_settings(self._flags, only=names).settings
 
     def limit(self, settings: Settings) -> TokenBucket | None:
         """Return the limit of reads that all checks share."""

@@ -6,10 +6,10 @@ from typing import Any
 import aiohttp
 import click
 
-from forester.checks.balance import check_balance
 from forester.checks.registration import check_registration
 from forester.checks.result import CheckResult
 from forester.cli.checking import Check, Connections, Push, limit_option, run_checks
+from forester.cli.network_checks import network_checks
 from forester.cli.options import BooleanWord, min_balance_option, output_option, setting_options
 from forester.errors import SettingsInvalid
 from forester.observability.metrics import CheckMetrics
@@ -60,15 +60,14 @@ def health(
     """Check the payer's balance and the registration for the latest epoch; both unless one is chosen."""
     connections = Connections(flags)
 
-    async def balance_check() -> str:
-        async with connections.open("payer") as (client, settings):
-            return await check_balance(client, given(settings.payer).pubkey, min_balance)
-
     async def registration_check() -> str:
         async with connections.open("derivation") as (client, settings):
             return await check_registration(client, given(settings.derivation))
 
-    checks: dict[str, Check] = {"balance": balance_check, "registration": registration_check}
+    checks: dict[str, Check] = {
+        "balance": network_checks(connections, min_balance)["balance"],
+        "registration": registration_check,
+    }
     chosen = {name for name, wanted in zip(_NAMES, (balance, registration), strict=True) if wanted} or set(_NAMES)
     run_checks(
         {name: check for name, check in checks.items() if name in chosen},
