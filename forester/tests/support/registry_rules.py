@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
-from forester.epoch.machine import DONE, Action, EpochOnChain, Outcome, Registration, RegistryCode
+from solders.pubkey import Pubkey
+
+from forester.chain.registry_accounts import ForesterEpochAccount, ProtocolConfig
+from forester.epoch.machine import DONE, Action, EpochOnChain, Outcome, RegistryCode
 from forester.epoch.phases import EpochPhases, ProtocolTimes
 
 TIMES = ProtocolTimes(
@@ -15,6 +18,28 @@ TIMES = ProtocolTimes(
     report_work_phase_length=100,
 )
 PHASES = TIMES.phases(1)
+CONFIG = ProtocolConfig(
+    **asdict(TIMES),
+    min_weight=1,
+    network_fee=1,
+    cpi_context_size=1,
+    finalize_counter_limit=100,
+    address_network_fee=1,
+)
+
+
+def registration(
+    index: int,
+    weight: int,
+    total: int | None,
+    finalized: int,
+    *,
+    reported: bool = False,
+    config: ProtocolConfig = CONFIG,
+) -> ForesterEpochAccount:
+    """Return our account of the epoch."""
+    nobody = Pubkey.default()
+    return ForesterEpochAccount(nobody, 0, 1, weight, 0, reported, index, 0, total, config, finalized)
 
 
 @dataclass
@@ -22,29 +47,28 @@ class Chain:
     """Accounts of one epoch; actions are accepted and refused as the program does."""
 
     enforce_registration_end: bool = True
-    limit: int = 100
+    config: ProtocolConfig = CONFIG
     weight: int = 0
-    accounts: dict[str, Registration] = field(default_factory=dict)
+    accounts: dict[str, ForesterEpochAccount] = field(default_factory=dict)
     phases: EpochPhases = PHASES
 
     def seen(self, who: str, slot: int) -> EpochOnChain:
-        return EpochOnChain(slot, self.accounts.get(who), self.weight if self.accounts else None, self.limit)
+        return EpochOnChain(slot, self.accounts.get(who), self.weight if self.accounts else None)
 
     def execute(self, who: str, action: Action, slot: int) -> Outcome:
         code = self._refusal(who, action, slot)
         if code is not None:
             return Outcome(done=False, code=code)
         if action is Action.REGISTER:
-            self.accounts[who] = Registration(self.weight, 1, None, 0, has_reported=False)
+            self.accounts[who] = registration(self.weight, 1, None, 0, config=self.config)
             self.weight += 1
             return DONE
         old = self.accounts[who]
-        self.accounts[who] = Registration(
-            old.index,
-            old.weight,
-            self.weight if action is Action.FINALIZE else old.total_weight,
-            old.finalize_count + (action is Action.FINALIZE),
-            has_reported=old.has_reported or action is Action.REPORT,
+        self.accounts[who] = replace(
+            old,
+            total_epoch_weight=self.weight if action is Action.FINALIZE else old.total_epoch_weight,
+            finalize_counter=old.finalize_counter + (action is Action.FINALIZE),
+            has_reported_work=old.has_reported_work or action is Action.REPORT,
         )
         return DONE
 
@@ -57,8 +81,8 @@ class Chain:
         if action is Action.FINALIZE:
             if slot not in self.phases.active:
                 return RegistryCode.INVALID_EPOCH
-            full = self.accounts[who].finalize_count >= self.limit
+            full = self.accounts[who].finalize_counter >= self.config.finalize_counter_limit
             return RegistryCode.FINALIZE_COUNTER_EXCEEDED if full else None
         if slot not in self.phases.report_work:
             return RegistryCode.NOT_IN_REPORT_WORK_PHASE
-        return RegistryCode.FORESTER_ALREADY_REPORTED_WORK if self.accounts[who].has_reported else None
+        return RegistryCode.FORESTER_ALREADY_REPORTED_WORK if self.accounts[who].has_reported_work else None

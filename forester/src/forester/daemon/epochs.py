@@ -131,12 +131,13 @@ class EpochRunner:
 
     async def _read(self) -> EpochOnChain:
         parts = self._parts
-        seen = await read_epoch(parts.rpc, parts.derivation, self.epoch, self._config.finalize_counter_limit)
+        seen = await read_epoch(parts.rpc, parts.derivation, self.epoch)
         # The node returns a confirmed slot, which lags: waiting for a slot and then rejecting it would never end.
         return replace(seen, slot=max(seen.slot, parts.clock.slot()))
 
     def _phases(self, seen: EpochOnChain) -> EpochPhases:
-        return protocol_times(seen.config or self._config).phases(self.epoch)
+        config = self._config if seen.registration is None else seen.registration.config
+        return protocol_times(config).phases(self.epoch)
 
     def _with_refusal(self, phases: EpochPhases, progress: Progress, slot: int) -> Progress:
         refused, self._refused = self._refused, None
@@ -155,8 +156,9 @@ class EpochRunner:
         registration = seen.registration
         self.registered = registration is not None
         live = None
-        if registration is not None and registration.total_weight and seen.slot in phases.active:
-            live = LiveEpoch(phases, Share(registration.index, registration.weight, registration.total_weight))
+        if registration is not None and registration.total_epoch_weight and seen.slot in phases.active:
+            share = Share(registration.forester_index, registration.weight, registration.total_epoch_weight)
+            live = LiveEpoch(phases, share)
         self._parts.shares.publish(self.epoch, live, self.refuse)
 
     async def _wait(self, decision: Decision) -> None:

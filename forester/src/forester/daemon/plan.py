@@ -68,8 +68,9 @@ async def make_plan(rpc: RpcClient, settings: Settings, journal: str) -> Plan:
     slot = await rpc.slot()
     lived: list[tuple[EpochPhases, EpochOnChain]] = []
     for epoch in protocol_times(config).live_epochs(slot):
-        seen = await read_epoch(rpc, derivation, epoch, config.finalize_counter_limit)
-        lived.append((protocol_times(seen.config or config).phases(epoch), seen))
+        seen = await read_epoch(rpc, derivation, epoch)
+        own = config if seen.registration is None else seen.registration.config
+        lived.append((protocol_times(own).phases(epoch), seen))
     trees = await find_trees(rpc, TreeFilter.from_settings(settings))
     return Plan(
         slot=slot,
@@ -103,8 +104,8 @@ def _share(seen: EpochOnChain) -> Share | None:
     registration = seen.registration
     if registration is None:
         return None
-    total = registration.total_weight or seen.registered_weight
-    return Share(registration.index, registration.weight, total) if total else None
+    total = registration.total_epoch_weight or seen.registered_weight
+    return Share(registration.forester_index, registration.weight, total) if total else None
 
 
 def _tree_plan(tree: TreeMetadata, lived: Sequence[tuple[EpochPhases, EpochOnChain]], slot: int) -> TreePlan:
@@ -114,7 +115,7 @@ def _tree_plan(tree: TreeMetadata, lived: Sequence[tuple[EpochPhases, EpochOnCha
         share = _share(seen)
         if share is None or slot > phases.active.last or len(windows) >= WINDOWS_SHOWN:
             continue
-        certain = certain and seen.registration is not None and seen.registration.total_weight is not None
+        certain = certain and seen.registration is not None and seen.registration.total_epoch_weight is not None
         schedule = TreeSchedule.make(phases, bytes(tree.eligibility_key), share, max(slot, phases.active.first))
         windows += schedule.windows[: WINDOWS_SHOWN - len(windows)]
     shown = tuple((window.first, window.last) for window in windows)

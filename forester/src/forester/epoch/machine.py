@@ -9,7 +9,7 @@ Source: forester/docs/reference/behaviour.md, "Epoch life" and "Weight changes".
 import enum
 from dataclasses import dataclass, replace
 
-from forester.chain.registry_accounts import ProtocolConfig
+from forester.chain.registry_accounts import ForesterEpochAccount
 from forester.epoch.phases import CONFIRMATION_SLOTS, EpochPhases, Phase
 
 PAGE_AFTER_ATTEMPTS = 5
@@ -83,30 +83,16 @@ class Action(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Registration:
-    """Our account of the epoch. ``total_weight`` is None until the registration was finalised."""
-
-    index: int
-    weight: int
-    total_weight: int | None
-    finalize_count: int
-    has_reported: bool
-
-
-@dataclass(frozen=True)
 class EpochOnChain:
     """State of an epoch on the chain, at about ``slot``.
 
-    ``registered_weight`` is that of the epoch's account, None if the account does not exist. ``finalize_limit`` is the
-    number of finalisations that the protocol allows.
+    ``registered_weight`` is that of the epoch's account, None if the account does not exist. The configuration that was
+    copied at our ``registration`` holds for the epoch, even if the protocol's has changed.
     """
 
     slot: int
-    registration: Registration | None
+    registration: ForesterEpochAccount | None
     registered_weight: int | None
-    finalize_limit: int
-    config: ProtocolConfig | None = None
-    """The configuration copied at our registration: it holds for the epoch, even if the protocol's has changed."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +135,7 @@ DONE = Outcome(done=True)
 def decide(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decision:
     """Choose the next action of an epoch."""
     registration = seen.registration
-    if registration is not None and registration.has_reported:
+    if registration is not None and registration.has_reported_work:
         return Decision(EpochState.DONE, Action.STOP)
     if seen.slot >= phases.post_first:
         reported = Action.REPORT in progress.closed
@@ -173,13 +159,18 @@ def _decide_registration(phases: EpochPhases, progress: Progress, seen: EpochOnC
     return _attempt(EpochState.REGISTERING, Action.REGISTER, progress, seen.slot, page)
 
 
-def _decide_active(phases: EpochPhases, progress: Progress, seen: EpochOnChain, registration: Registration) -> Decision:
+def _decide_active(
+    phases: EpochPhases, progress: Progress, seen: EpochOnChain, registration: ForesterEpochAccount
+) -> Decision:
     page = _page(progress)
     if phases.active.remaining(seen.slot) < CONFIRMATION_SLOTS:
         return Decision(EpochState.WAIT_REPORT, Action.WAIT, phases.report_work.first, page)
-    unfinalized = registration.total_weight is None
+    unfinalized = registration.total_epoch_weight is None
     if unfinalized or _weight_moved(progress, seen, registration):
-        exhausted = registration.finalize_count >= seen.finalize_limit or Action.FINALIZE in progress.closed
+        exhausted = (
+            registration.finalize_counter >= registration.config.finalize_counter_limit
+            or Action.FINALIZE in progress.closed
+        )
         if not exhausted:
             return _attempt(EpochState.FINALIZING, Action.FINALIZE, progress, seen.slot, page)
         page = page or "the protocol allows no further finalisation of the epoch"
@@ -188,16 +179,16 @@ def _decide_active(phases: EpochPhases, progress: Progress, seen: EpochOnChain, 
     return Decision(EpochState.ACTIVE, Action.WORK, phases.active.last, page)
 
 
-def _weight_moved(progress: Progress, seen: EpochOnChain, registration: Registration) -> bool:
-    if seen.registered_weight is None or seen.registered_weight == registration.total_weight:
+def _weight_moved(progress: Progress, seen: EpochOnChain, registration: ForesterEpochAccount) -> bool:
+    if seen.registered_weight is None or seen.registered_weight == registration.total_epoch_weight:
         return False
     rested = progress.finalized_slot is None or seen.slot >= progress.finalized_slot + REFINALIZE_SLOTS
     return rested or progress.share_refused
 
 
-def _decide_report(progress: Progress, seen: EpochOnChain, registration: Registration) -> Decision:
+def _decide_report(progress: Progress, seen: EpochOnChain, registration: ForesterEpochAccount) -> Decision:
     page = _page(progress)
-    if registration.total_weight is None:
+    if registration.total_epoch_weight is None:
         # Without a finalised share no work was accepted.
         return Decision(EpochState.MISSED, Action.STOP, page=page)
     if Action.REPORT in progress.closed:

@@ -5,42 +5,27 @@ from solders.pubkey import Pubkey
 
 from forester.chain.programs import addresses as known
 from forester.chain.programs import registry
-from forester.chain.registry_accounts import ForesterEpochAccount, decode_epoch, decode_forester_epoch
+from forester.chain.registry_accounts import decode_epoch, decode_forester_epoch
 from forester.chain.rpc_client import RpcClient
-from forester.epoch.machine import Action, EpochOnChain, Outcome, Registration, RegistryCode
+from forester.epoch.machine import Action, EpochOnChain, Outcome, RegistryCode
 from forester.errors import ForesterError, TransactionRefused
 
 _ALREADY_IN_USE = 0
 """Code of the system program for an account that exists."""
 
 
-async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int, finalize_limit: int) -> EpochOnChain:
+async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int) -> EpochOnChain:
     """Read our registration and the weight of all, in one call, and the slot before it.
 
-    ``finalize_limit`` is the protocol's, used until a registration has a copy of its own. Raises EndpointError and
-    MalformedAccount.
+    Raises EndpointError and MalformedAccount.
     """
     slot = await rpc.slot()
     addresses = [known.forester_epoch_address(derivation, epoch), known.epoch_address(epoch)]
     ours, everybodys = await rpc.accounts(addresses)
-    account = decode_forester_epoch(ours.data) if ours is not None else None
     return EpochOnChain(
         slot=slot,
-        registration=registration_of(account) if account is not None else None,
+        registration=decode_forester_epoch(ours.data) if ours is not None else None,
         registered_weight=decode_epoch(everybodys.data).registered_weight if everybodys is not None else None,
-        finalize_limit=account.config.finalize_counter_limit if account is not None else finalize_limit,
-        config=account.config if account is not None else None,
-    )
-
-
-def registration_of(account: ForesterEpochAccount) -> Registration:
-    """Return the part of our account of an epoch on which decisions depend."""
-    return Registration(
-        index=account.forester_index,
-        weight=account.weight,
-        total_weight=account.total_epoch_weight,
-        finalize_count=account.finalize_counter,
-        has_reported=account.has_reported_work,
     )
 
 

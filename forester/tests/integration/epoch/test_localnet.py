@@ -55,9 +55,8 @@ async def warp(net: Localnet, rpc: RpcClient, slot: int) -> None:
         await asyncio.to_thread(net.call, "localnet_advance", 1)
 
 
-async def times_and_limit(rpc: RpcClient) -> tuple[ProtocolTimes, int]:
-    config = (await read_protocol_config(rpc)).config
-    return protocol_times(config), config.finalize_counter_limit
+async def times_of(rpc: RpcClient) -> ProtocolTimes:
+    return protocol_times((await read_protocol_config(rpc)).config)
 
 
 async def test_epoch__real_registry_and_a_restart_before_each_step__goes_from_registration_to_report(
@@ -67,12 +66,12 @@ async def test_epoch__real_registry_and_a_restart_before_each_step__goes_from_re
     done: list[tuple[EpochState, Action]] = []
     async with RpcPool([net.url]) as pool:
         rpc = RpcClient(pool)
-        times, limit = await times_and_limit(rpc)
+        times = await times_of(rpc)
         phases = times.phases(EPOCH)
         assert EPOCH in times.live_epochs(await rpc.slot())
         for _ in range(20):
             progress = Progress()  # what a restart leaves
-            seen = await read_epoch(rpc, me, EPOCH, limit)
+            seen = await read_epoch(rpc, me, EPOCH)
             decision = decide(phases, progress, seen)
             done.append((decision.state, decision.action))
             if decision.action is Action.STOP:
@@ -84,7 +83,8 @@ async def test_epoch__real_registry_and_a_restart_before_each_step__goes_from_re
                 assert await attempt(net, rpc, decision.action, EPOCH) == DONE
             if decision.action is Action.WORK:
                 assert seen.registration is not None
-                share = Share(seen.registration.index, seen.registration.weight, seen.registration.total_weight or 0)
+                own = seen.registration
+                share = Share(own.forester_index, own.weight, own.total_epoch_weight or 0)
                 owned = TreeSchedule.make(phases, bytes(32), share, seen.slot).owned
                 assert owned[-1] == phases.light_slots - 1, "alone, we own all that is left"
     assert done == [
@@ -103,7 +103,7 @@ async def test_actions__at_the_wrong_time_or_twice__are_refused_with_codes_that_
     me = net.keys["forester"].pubkey()
     async with RpcPool([net.url]) as pool:
         rpc = RpcClient(pool)
-        times, limit = await times_and_limit(rpc)
+        times = await times_of(rpc)
         phases, progress = times.phases(EPOCH), Progress()
         assert await attempt(net, rpc, Action.REGISTER, EPOCH) == DONE
         # As a forester that has just been restarted on a node that lags.
@@ -120,5 +120,5 @@ async def test_actions__at_the_wrong_time_or_twice__are_refused_with_codes_that_
         assert await attempt(net, rpc, Action.REPORT, EPOCH) == DONE
         twice = await attempt(net, rpc, Action.REPORT, EPOCH)
         assert twice.code == 6012
-        seen = await read_epoch(rpc, me, EPOCH, limit)
+        seen = await read_epoch(rpc, me, EPOCH)
         assert decide(phases, progress, seen).state is EpochState.DONE

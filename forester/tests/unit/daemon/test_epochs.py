@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
-from registry_rules import PHASES, TIMES, Chain
+from registry_rules import CONFIG, PHASES, Chain
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
@@ -28,18 +28,6 @@ from forester.scheduling.tree_schedule import Share, TreeSchedule
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
 
-CONFIG = ProtocolConfig(
-    genesis_slot=TIMES.genesis_slot,
-    min_weight=1,
-    slot_length=TIMES.slot_length,
-    registration_phase_length=TIMES.registration_phase_length,
-    active_phase_length=TIMES.active_phase_length,
-    report_work_phase_length=TIMES.report_work_phase_length,
-    network_fee=1,
-    cpi_context_size=1,
-    finalize_counter_limit=100,
-    address_network_fee=1,
-)
 EPOCH = 1
 
 
@@ -61,15 +49,15 @@ class World:
     read: set[int] = field(default_factory=set)
     acted: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def seen(self, _: object, derivation: Pubkey, epoch: int, limit: int) -> EpochOnChain:
+    async def seen(self, _: object, derivation: Pubkey, epoch: int) -> EpochOnChain:
         self.read.add(epoch)
         if self.unreadable:
             self.unreadable -= 1
             raise EndpointUnreachable("the node is unreachable")
         if epoch != EPOCH:
-            return EpochOnChain(self.slot, None, None, limit)
+            return EpochOnChain(self.slot, None, None)
         who = bytes(derivation).decode().rstrip("-")
-        return replace(self.chain.seen(who, self.slot), finalize_limit=limit)
+        return self.chain.seen(who, self.slot)
 
     async def go(self, slot: int, step: int = 5) -> None:
         """Let the slots pass, and everybody act in each of them."""
@@ -332,7 +320,8 @@ async def test_keeper__epochs_overlap__lives_them_side_by_side_and_takes_over_ne
     await quiet()
     assert keeper.config == world.config
     assert world.read == {1, 2}
-    assert forester.live.phases.report_work.length == 50, "schedules are made again"
+    assert forester.live.phases.report_work.length == 100, "a registration has a copy of the rules"
+    assert keeper._runners[2]._config == world.config, "not registered yet"
     assert b"forester_epoch_reported 0.0" in parts.metrics.exposition()
     await world.go(2310)
     assert keeper.states[1] is EpochState.DONE

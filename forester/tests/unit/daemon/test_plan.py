@@ -6,21 +6,21 @@ from typing import Any, cast
 
 import pytest
 from chain_accounts import GROUP, TreeAccount
-from registry_rules import PHASES
+from registry_rules import CONFIG, PHASES
+from registry_rules import registration as registration_of
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 from forester.chain import registry_accounts
-from forester.chain.registry_accounts import ProtocolConfig, ProtocolConfigAccount
+from forester.chain.registry_accounts import ForesterEpochAccount, ProtocolConfigAccount
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
 from forester.daemon import plan as plan_module
 from forester.daemon.plan import make_plan, plan_text
-from forester.epoch.machine import EpochOnChain, Registration
+from forester.epoch.machine import EpochOnChain
 from forester.scheduling.tree_schedule import Share, TreeSchedule
 from forester.settings import Settings, SigningKey
 
-CONFIG = ProtocolConfig(200, 1, 10, 100, 1000, 100, 1, 1, 100, 1)
 PAYER = Keypair.from_seed(bytes([7]) * 32)
 TREE = TreeAccount(TreeKind.STATE_V2, 1)
 METADATA = decode_tree_metadata(TREE.address, TREE.accounts()[0].data)
@@ -40,19 +40,19 @@ class Node:
     ("registration", "total", "expected", "reported"),
     [
         (None, 1, None, "not registered; would register"),
-        (Registration(1, 1, None, 0, has_reported=False), 2, Share(1, 1, 2), "would finalize"),
-        (Registration(1, 1, 2, 1, has_reported=False), 2, Share(1, 1, 2), "would work until slot 2299"),
+        (registration_of(1, 1, None, 0), 2, Share(1, 1, 2), "would finalize"),
+        (registration_of(1, 1, 2, 1), 2, Share(1, 1, 2), "would work until slot 2299"),
     ],
 )
 async def test_plan__epoch_in_some_state__reports_trees_windows_and_the_next_action(
-    registration: Registration | None,
+    registration: ForesterEpochAccount | None,
     total: int,
     expected: Share | None,
     reported: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def read_epoch(_: object, __: object, epoch: int, limit: int) -> EpochOnChain:
-        return EpochOnChain(1305, registration if epoch == 1 else None, total, limit)
+    async def read_epoch(_: object, __: object, epoch: int) -> EpochOnChain:
+        return EpochOnChain(1305, registration if epoch == 1 else None, total)
 
     async def find_trees(*_: object) -> dict[Pubkey, Any]:
         return {METADATA.address: METADATA}
@@ -68,7 +68,7 @@ async def test_plan__epoch_in_some_state__reports_trees_windows_and_the_next_act
     else:
         windows = TreeSchedule.make(PHASES, bytes(METADATA.eligibility_key), expected, 1305).windows[:3]
         assert tree.windows == tuple((window.first, window.last) for window in windows)
-    assert tree.certain == (registration is not None and registration.total_weight is not None)
+    assert tree.certain == (registration is not None and registration.total_epoch_weight is not None)
     text = "\n".join(plan_text(plan))
     assert reported in text
     assert "\n1 tree\n" in text

@@ -1,8 +1,11 @@
 """The life of an epoch: driven by a chain in memory that accepts and refuses as the registry program does."""
 
-import pytest
-from registry_rules import PHASES, Chain
+from dataclasses import replace
 
+import pytest
+from registry_rules import CONFIG, PHASES, Chain, registration
+
+from forester.chain.registry_accounts import ForesterEpochAccount
 from forester.epoch.machine import (
     DONE,
     MAXIMUM_BACKOFF_SLOTS,
@@ -13,18 +16,17 @@ from forester.epoch.machine import (
     EpochState,
     Outcome,
     Progress,
-    Registration,
     RegistryCode,
     after,
     decide,
 )
 
-REGISTERED = Registration(index=0, weight=1, total_weight=None, finalize_count=0, has_reported=False)
-FINALIZED = Registration(index=0, weight=1, total_weight=1, finalize_count=1, has_reported=False)
+REGISTERED = registration(0, 1, None, 0)
+FINALIZED = registration(0, 1, 1, 1)
 
 
-def seen(slot: int, registration: Registration | None = None, weight: int | None = 1, limit: int = 100) -> EpochOnChain:
-    return EpochOnChain(slot, registration, weight, limit)
+def seen(slot: int, registration: ForesterEpochAccount | None = None, weight: int | None = 1) -> EpochOnChain:
+    return EpochOnChain(slot, registration, weight)
 
 
 def live(chain: Chain, who: str, first: int, last: int) -> tuple[list[Action], Decision]:
@@ -101,9 +103,9 @@ def test_epoch__three_foresters_one_after_another__end_up_with_the_same_total_we
             if decision.action not in (Action.WAIT, Action.WORK):
                 outcome = chain.execute(who, decision.action, slot)
                 progress[who] = after(PHASES, progress[who], decision.action, outcome, slot)
-    assert {account.total_weight for account in chain.accounts.values()} == {3}
-    assert [chain.accounts[who].index for who in "abc"] == [0, 1, 2]
-    assert [chain.accounts[who].finalize_count for who in "abc"] == [2, 2, 1], "no needless finalisation"
+    assert {account.total_epoch_weight for account in chain.accounts.values()} == {3}
+    assert [chain.accounts[who].forester_index for who in "abc"] == [0, 1, 2]
+    assert [chain.accounts[who].finalize_counter for who in "abc"] == [2, 2, 1], "no needless finalisation"
 
 
 def test_weight__changed_soon_after_a_finalisation__waits_unless_work_was_refused() -> None:
@@ -124,7 +126,8 @@ def test_weight__finalised_by_a_racing_call__is_not_finalised_again() -> None:
 
 
 def test_finalise__counter_used_up__works_on_with_the_old_weight_and_pages() -> None:
-    decision = decide(PHASES, Progress(), seen(1400, FINALIZED, weight=2, limit=1))
+    exhausted = registration(0, 1, 1, 1, config=replace(CONFIG, finalize_counter_limit=1))
+    decision = decide(PHASES, Progress(), seen(1400, exhausted, weight=2))
     assert decision.action is Action.WORK
     assert "no further finalisation" in decision.page
     refused = after(
