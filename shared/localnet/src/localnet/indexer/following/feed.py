@@ -1,14 +1,15 @@
 """Conversion of this process's chain to the indexer's input."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from solders.pubkey import Pubkey
 
 from localnet.borsh import MalformedData
 from localnet.chain.blocks import Block as ChainBlock
-from localnet.chain.blocks import ExecutedInstruction, JsonError, RecordedTransaction
+from localnet.chain.blocks import ExecutedInstruction, RecordedTransaction
 from localnet.chain.network import Network
+from localnet.chain.transaction_errors import describe
 from localnet.indexer.accounts.queue_accounts import QueueAccount, decode_output_queue, decode_tree_queue
 from localnet.indexer.accounts.tree_accounts import TreeAccount, decode_tree_account
 from localnet.indexer.accounts.v1_queue_accounts import decode_v1_queue
@@ -33,24 +34,11 @@ def _transaction(done: RecordedTransaction) -> Transaction:
         (_instruction(outer), *map(_instruction, inner))
         for outer, inner in zip(done.instructions, done.inner_instructions, strict=True)
     )
-    return Transaction(bytes(done.signature), groups, None if done.err is None else error_text(done.err))
+    return Transaction(bytes(done.signature), groups, None if done.err is None else describe(done.err))
 
 
 def _instruction(done: ExecutedInstruction) -> Instruction:
     return Instruction(bytes(done.program), tuple(map(bytes, done.accounts)), done.data, done.stack_height)
-
-
-def error_text(error: JsonError) -> str:
-    """Return the error of a transaction as nodes print it; only the name for rare ones."""
-    if isinstance(error, str):
-        return error
-    name, detail = next(iter(error.items()))
-    if name != "InstructionError" or not isinstance(detail, list):
-        return f"{name}: {detail}"
-    number, cause = detail
-    if isinstance(cause, Mapping) and "Custom" in cause:
-        cause = f"custom program error: {cause['Custom']:#x}"
-    return f"Error processing Instruction {number}: {cause}"
 
 
 def may_make_trees(block: Block) -> bool:

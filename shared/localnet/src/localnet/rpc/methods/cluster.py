@@ -12,10 +12,11 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from localnet.chain.network import FAUCET, SLOTS_PER_EPOCH, Network
+from localnet.chain.transaction_errors import describe
 from localnet.json_rpc import INTERNAL_ERROR, RpcError
 from localnet.rpc.commitment import context, slot_at
 from localnet.rpc.encoding import Json
-from localnet.rpc.errors import NO_SNAPSHOT, describe, invalid
+from localnet.rpc.errors import NO_SNAPSHOT, invalid
 from localnet.rpc.params import Config, Params, pubkey, whole_number
 
 VERSION = {"solana-core": "2.2.0", "feature-set": 3294202862}

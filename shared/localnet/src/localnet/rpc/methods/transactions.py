@@ -10,6 +10,7 @@ from localnet.chain.blocks import JsonError
 from localnet.chain.execution import TransactionRefused
 from localnet.chain.network import Network, Simulation, decode_transaction
 from localnet.chain.slots import BLOCKHASH_WINDOW
+from localnet.chain.transaction_errors import describe
 from localnet.json_rpc import RpcError
 from localnet.rpc.commitment import context, reached, require_confirmed, require_slot, status_of
 from localnet.rpc.encoding import (
@@ -22,7 +23,7 @@ from localnet.rpc.encoding import (
     encode_return_data,
     status_member,
 )
-from localnet.rpc.errors import PREFLIGHT_FAILURE, SIGNATURE_VERIFICATION_FAILURE, describe, invalid
+from localnet.rpc.errors import PREFLIGHT_FAILURE, SIGNATURE_VERIFICATION_FAILURE, invalid
 from localnet.rpc.params import Config, Params, pubkey, signature
 
 WIRE_ENCODINGS = ("base58", "base64")
