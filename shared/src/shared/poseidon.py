@@ -62,12 +62,6 @@ def hash_chain(elements: bytes | memoryview) -> bytes:
     return bytes(ffi.buffer(out))
 
 
-def backend_name() -> str:
-    """Return the name of the arithmetic in use."""
-    name = ffi.string(_FASTEST.name)
-    return name.decode() if isinstance(name, bytes) else name
-
-
 def _refuse(place: int) -> None:
     """Raise an error for the result of C: 0, or 1 plus the index of an invalid element."""
     if place:
