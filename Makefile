@@ -84,13 +84,13 @@ image-cuda: ## Build the image of the prover for GPUs (Docker; gigabytes of comp
 	@shared/scripts/build-image zkc-prover-cuda prover/Dockerfile.cuda
 
 regenerate: native ## Rewrite generated files
-	@$(PYTHON_BIN) prover/scripts/regenerate_glue.py
+	@PYTHONPATH=shared/scripts $(PYTHON_BIN) prover/scripts/regenerate_glue.py
 	@PYTHONPATH=shared/scripts $(PYTHON_BIN) prover/scripts/regenerate_reference.py
 	@PYTHONPATH=shared/scripts $(PYTHON_BIN) forester/scripts/regenerate_reference.py
 	@$(PYTHON_BIN) shared/native/tools/generate_poseidon_constants.py
 
 regenerate-check: native ## Fail when a generated file differs from its inputs
-	@$(PYTHON_BIN) prover/scripts/regenerate_glue.py --check
+	@PYTHONPATH=shared/scripts $(PYTHON_BIN) prover/scripts/regenerate_glue.py --check
 	@PYTHONPATH=shared/scripts $(PYTHON_BIN) prover/scripts/regenerate_reference.py --check
 	@PYTHONPATH=shared/scripts $(PYTHON_BIN) forester/scripts/regenerate_reference.py --check
 

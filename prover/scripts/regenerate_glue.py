@@ -8,13 +8,12 @@ which requirements.lock pins, and not on the interpreter.
 
 from __future__ import annotations
 
-import argparse
-import difflib
 import sys
 import tempfile
 from pathlib import Path
 
 import cffi
+from reference_pages import write_or_check
 
 PROVER = Path(__file__).resolve().parent.parent
 WORKSPACE = PROVER.parent
@@ -36,33 +35,6 @@ def generate(module: str, stem: Path) -> str:
         return HEADING.format(stem=stem.name) + target.read_text()
 
 
-def main() -> int:
-    """Regenerate or check every extension whose inputs exist; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail when a committed file differs")
-    arguments = parser.parse_args()
-    stale = 0
-    for module, stem in GLUE.items():
-        if not stem.with_name(stem.name + ".cdef.txt").exists():
-            continue
-        target = stem.with_name(stem.name + ".c")
-        fresh = generate(module, stem)
-        committed = target.read_text() if target.exists() else ""
-        shown = target.relative_to(WORKSPACE)
-        if fresh == committed:
-            print(f"{shown}: up to date", file=sys.stderr)
-        elif arguments.check:
-            stale += 1
-            difference = difflib.unified_diff(
-                committed.splitlines(), fresh.splitlines(), str(shown), "regenerated", lineterm="", n=1
-            )
-            print("\n".join(list(difference)[:40]), file=sys.stderr)
-            print(f"{shown}: differs from its inputs; run `make regenerate`", file=sys.stderr)
-        else:
-            target.write_text(fresh)
-            print(f"{shown}: written", file=sys.stderr)
-    return 1 if stale else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    glue = {stem.with_name(f"{stem.name}.c"): generate(module, stem) for module, stem in GLUE.items()}
+    sys.exit(write_or_check(glue, "prover/scripts/regenerate_glue.py", __doc__))

@@ -6,7 +6,6 @@ With --check nothing is written and a difference ends with status 1.
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import json
@@ -14,6 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from reference_pages import write_or_check
 
 from prover.kernel.engine import Engine
 from prover.keys.catalogue import published_verifying_keys
@@ -83,18 +84,5 @@ def text() -> str:
     return json.dumps({"origin": ORIGIN, "keys": keys}, indent=1) + "\n"
 
 
-def main() -> int:
-    """Write or check the file; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only compare")
-    if not parser.parse_args().check:
-        TARGET.write_text(text())
-        return 0
-    if TARGET.read_text() == text():
-        return 0
-    print(f"{TARGET.name} differs from the programs; run prover/scripts/regenerate_verifying_keys.py")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check({TARGET: text()}, "prover/scripts/regenerate_verifying_keys.py", __doc__))

@@ -87,15 +87,15 @@ def pages_of(program: str, group: click.Group, settings_page: str, metrics_page:
 
 
 def write_or_check(pages: Mapping[Path, str], script: str, description: str | None) -> int:
-    """Write pages, or with --check compare them with the files; return the exit status."""
+    """Write pages, or other generated files, or with --check compare them; return the exit status."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when a page differs")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a file differs")
     check = parser.parse_args().check
     status = 0
     for path, text in pages.items():
         if not check:
             path.write_text(text)
         elif not path.is_file() or path.read_text() != text:
-            print(f"{path.name}: differs from the program; run {script}", file=sys.stderr)
+            print(f"{path}: differs from its inputs; run {script}", file=sys.stderr)
             status = 1
     return status
