@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import struct
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-LOCALNET = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(LOCALNET / "tests"))
-from virtual_machine_program import elf  # noqa: E402
+from virtual_machine_program import elf
 
-SOURCE = LOCALNET / "tests" / "compressible_program.c"
-OUTPUT = LOCALNET.parents[1] / "forester" / "tests" / "vectors" / "compressible_program.hex"
+SOURCE = Path(__file__).with_name("compressible_program.c")
+OUTPUT = Path(__file__).resolve().parents[3] / "forester" / "tests" / "vectors" / "compressible_program.hex"
 # Without the jumps of v2 gcc 12 compiles an unsigned "less" into "less or equal"; those of v3 the machine lacks.
 FLAGS = (
     "-Os -mcpu=v2 -mframe-limit=4000 -Wall -Wextra -Werror "
