@@ -14,14 +14,13 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import reference_fixtures
-from reference_fixtures import ReferenceUnavailable, say
+from reference_fixtures import ReferenceUnavailable, say, telling
 
 
 @dataclass(frozen=True)
@@ -84,20 +83,9 @@ def _run_setup(key: BatchKey, setup: list[str], folder: Path) -> None:
     key_path, vkey_path = scratch / f"{key.stem}.key", scratch / f"{key.stem}.vkey"
     command = [*setup, f"--output={key_path}", f"--output-vkey={vkey_path}"]
     started = time.monotonic()
-    done = threading.Event()
-
-    def report() -> None:
-        while not done.wait(10):
-            say(f"  {key.stem}: {time.monotonic() - started:.0f} s")
-
     say(f"Making {key.stem}.key: {' '.join(setup)}")
-    reporter = threading.Thread(target=report, name="setup-progress", daemon=True)
-    reporter.start()
-    try:
+    with telling(10, lambda: f"{key.stem}: {time.monotonic() - started:.0f} s"):
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    finally:
-        done.set()
-        reporter.join()
     if answer.returncode != 0 or not _is_whole(key, key_path):
         last = (answer.stderr.strip() or answer.stdout.strip()).splitlines()[-1:]
         shutil.rmtree(scratch)

@@ -14,7 +14,6 @@ If nothing is missing, a run takes milliseconds; an interrupted run resumes.
 
 from __future__ import annotations
 
-import argparse
 import base64
 import contextlib
 import fcntl
@@ -31,7 +30,7 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -111,6 +110,24 @@ def sha256_of(path: Path) -> str:
 
 
 @contextlib.contextmanager
+def telling(every_s: float, progress: Callable[[], str]) -> Iterator[None]:
+    """Print a line of progress periodically during the block."""
+    done = threading.Event()
+
+    def report() -> None:
+        while not done.wait(every_s):
+            say(f"  {progress()}")
+
+    reporter = threading.Thread(target=report, name="progress", daemon=True)
+    reporter.start()
+    try:
+        yield
+    finally:
+        done.set()
+        reporter.join()
+
+
+@contextlib.contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
     """Lock the cache against other processes; print a line while waiting for one."""
     try:
@@ -183,24 +200,6 @@ def _folder_bytes(folder: Path) -> int:
     return total
 
 
-@contextlib.contextmanager
-def _download_progress(what: str, folder: Path) -> Iterator[None]:
-    """Print every five seconds how much npm has downloaded into `folder`."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(5):
-            say(f"  {what}: {_folder_bytes(folder) / 1e6:.0f} MB")
-
-    watcher = threading.Thread(target=watch, name="download-progress", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
-
-
 def _integrity_of(path: Path) -> str:
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha512").digest()
@@ -220,7 +219,7 @@ def _download(package: PinnedPackage, folder: Path) -> Path:
             "--cache", str(npm_cache), "--fetch-retries=2", "--fetch-retry-mintimeout=1000",
             "--fetch-retry-maxtimeout=5000", "--update-notifier=false",
         ]  # fmt: skip
-        with _download_progress(package.spec, npm_cache):
+        with telling(5, lambda: f"{package.spec}: {_folder_bytes(npm_cache) / 1e6:.0f} MB"):
             answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if answer.returncode != 0:
             reason = " / ".join(answer.stderr.strip().splitlines()[:3]) or f"status {answer.returncode}"
@@ -309,24 +308,9 @@ def prover_binary() -> Path:
     return fetch(KEYS_VERSION) / prover_name()
 
 
-def programs_dir(version: str = KEYS_VERSION) -> Path:
-    """Return the folder with the on-chain programs (*.so) of a version."""
-    return fetch(version) / "programs"
-
-
-def accounts_dir(version: str = KEYS_VERSION) -> Path:
-    """Return the folder with the account fixtures (*.json) of a version."""
-    return fetch(version) / "accounts"
-
-
 def main() -> int:
-    """Fetch everything, or hash everything with --verify; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--verify", action="store_true", help="hash every file again and fetch what differs")
-    arguments = parser.parse_args()
+    """Fetch everything; return the exit status."""
     for version in (KEYS_VERSION, PROGRAMS_VERSION):
-        if arguments.verify:
-            _marker(pinned_package(version)).unlink(missing_ok=True)
         try:
             folder = fetch(version)
         except ReferenceUnavailable as error:

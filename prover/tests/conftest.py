@@ -67,13 +67,13 @@ def reference_prover() -> Path:
 @pytest.fixture(scope="session")
 def reference_programs_dir() -> Path:
     """Folder with the on-chain programs of version 0.27.0."""
-    return obtain(reference_fixtures.programs_dir)
+    return obtain(lambda: reference_fixtures.fetch(reference_fixtures.KEYS_VERSION)) / "programs"
 
 
 @pytest.fixture(scope="session")
 def reference_accounts_dir() -> Path:
     """Folder with the account fixtures of version 0.27.0."""
-    return obtain(reference_fixtures.accounts_dir)
+    return obtain(lambda: reference_fixtures.fetch(reference_fixtures.KEYS_VERSION)) / "accounts"
 
 
 @pytest.fixture(scope="session")
