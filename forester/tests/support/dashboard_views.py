@@ -7,13 +7,14 @@ from typing import Any
 
 from network_states import FORESTERS, network
 
-from forester.dashboard.activity import ActivityDocument, MoneyFacts, ServiceFacts, TreeFacts
+from forester.dashboard.activity import ActivityDocument, MoneyFacts, ServiceFacts
 from forester.dashboard.explorer import Explorer
 from forester.dashboard.view import ForesterView, Inputs
 from forester.network_status.flows import QueueFlows
 from forester.network_status.pace import SlotPace
 from forester.network_status.snapshot import Snapshot
 from forester.network_status.state import NetworkState
+from forester.observability.progress import TreeProgress
 from forester.observability.work_records import BatchRecord
 
 NOW = 1_700_000_000.0
@@ -42,7 +43,7 @@ def activity(**changes: Any) -> ActivityDocument:
         "waiting_for": [],
         "draining": False,
         "problems": [],
-        "trees": [TreeFacts(str(item.tree.address), 0, 0.0) for item in network().trees],
+        "trees": [TreeProgress(str(item.tree.address), 0, 0.0) for item in network().trees],
         "batches": [batch()],
         "transactions": [],
         "money": MoneyFacts(10**9, 15_000, 60 * 10**9, {"v2_batches": 10_000, "register": 5000}, {}),

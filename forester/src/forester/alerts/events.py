@@ -40,7 +40,7 @@ def trigger(routing_key: str, origin: Origin, problem: Problem) -> dict[str, Any
         "client": _CLIENT,
         "payload": {
             "summary": f"Forester {origin.authority}: {reason}"[:_SUMMARY_LENGTH],
-            "severity": problem.severity.value,
+            "severity": problem.severity,
             "source": f"Forester {origin.authority}",
             "timestamp": datetime.fromtimestamp(problem.since, UTC).isoformat(timespec="milliseconds"),
             "component": _CLIENT,

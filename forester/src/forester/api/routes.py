@@ -102,7 +102,7 @@ async def health(request: web.Request) -> web.Response:
         "status": "unhealthy",
         "reasons": [problem.reason for problem in problems],
         "problems": [
-            {"condition": problem.condition, "since": int(problem.since), "severity": problem.severity.value}
+            {"condition": problem.condition, "since": int(problem.since), "severity": problem.severity}
             for problem in problems
         ],
     }

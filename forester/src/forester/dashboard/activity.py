@@ -9,27 +9,11 @@ from typing import Annotated, Any
 import msgspec
 
 from forester.errors import MalformedAnswer
+from forester.observability.health import Problem
+from forester.observability.progress import TreeProgress
 from forester.observability.work_records import BatchRecord, Short, Text, TransactionRecord
 
 _MANY = 2000
-
-
-class ProblemFacts(msgspec.Struct, frozen=True):
-    """An open problem: ``since`` in Unix seconds."""
-
-    condition: Short
-    reason: Text
-    since: float
-    severity: Short
-
-
-class TreeFacts(msgspec.Struct, frozen=True):
-    """Progress of a tree that this forester works on; ``cause`` of a standstill, if there is one."""
-
-    tree: Short
-    waiting: int
-    silent_s: float
-    cause: Short | None = None
 
 
 class MoneyFacts(msgspec.Struct, frozen=True):
@@ -78,8 +62,8 @@ class ActivityDocument(msgspec.Struct, frozen=True):
     began: float
     waiting_for: Annotated[list[Short], msgspec.Meta(max_length=16)]
     draining: bool
-    problems: Annotated[list[ProblemFacts], msgspec.Meta(max_length=128)]
-    trees: Annotated[list[TreeFacts], msgspec.Meta(max_length=_MANY)]
+    problems: Annotated[list[Problem], msgspec.Meta(max_length=128)]
+    trees: Annotated[list[TreeProgress], msgspec.Meta(max_length=_MANY)]
     batches: Annotated[list[BatchRecord], msgspec.Meta(max_length=_MANY)]
     transactions: Annotated[list[TransactionRecord], msgspec.Meta(max_length=_MANY)]
     money: MoneyFacts

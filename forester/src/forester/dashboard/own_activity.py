@@ -1,15 +1,13 @@
 """The activity document of this process, from its metrics, records and problems; no I/O."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from forester.dashboard.activity import (
     ActivityDocument,
     HistoryFacts,
     MoneyFacts,
-    ProblemFacts,
     ServiceFacts,
-    TreeFacts,
 )
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics, total
@@ -28,7 +26,7 @@ def own_activity(
     board: HealthBoard,
     probes: Probes,
     *,
-    trees: Mapping[str, TreeProgress],
+    trees: Sequence[TreeProgress],
     budget: SpendingBudget | None,
     history: HistoryFacts | None,
 ) -> ActivityDocument:
@@ -39,11 +37,8 @@ def own_activity(
         began=metrics.work.began,
         waiting_for=list(probes.missing),
         draining=probes.draining,
-        problems=problem_facts(board),
-        trees=[
-            TreeFacts(address, item.waiting, round(item.silent_s, 1), None if item.cause is None else item.cause.value)
-            for address, item in trees.items()
-        ],
+        problems=list(board.problems),
+        trees=list(trees),
         batches=list(metrics.work.batches),
         transactions=list(metrics.work.transactions),
         money=_money(payer, metrics, budget),
@@ -51,14 +46,6 @@ def own_activity(
         compressed_lamports=total(metrics.compression_lamports),
         history=history,
     )
-
-
-def problem_facts(board: HealthBoard) -> list[ProblemFacts]:
-    """Return the open problems of a board."""
-    return [
-        ProblemFacts(problem.condition, problem.reason, problem.since, problem.severity.value)
-        for problem in board.problems
-    ]
 
 
 def balance_of(metrics: Metrics, payer: str) -> int | None:

@@ -8,7 +8,6 @@ from typing import Any
 from forester.chain.rpc_client import RpcClient
 from forester.dashboard.activity import ActivityDocument
 from forester.dashboard.explorer import Explorer
-from forester.dashboard.own_activity import problem_facts
 from forester.dashboard.view import ForesterView, Inputs
 from forester.errors import EndpointError
 from forester.network_status.flows import QueueFlow, QueueFlows
@@ -72,7 +71,7 @@ class DashboardSource:
             compressible=self._compressible(),
             explorer=self._explorer,
             merges=merges,
-            own_problems=[] if own else problem_facts(self._board),
+            own_problems=() if own else self._board.problems,
             starting=self._probes.missing,
         )
 

@@ -4,10 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
-from forester.dashboard.activity import TreeFacts
 from forester.network_status.flows import QueueFlow
 from forester.network_status.state import NetworkState, TreeState
-from forester.observability.progress import REMEDIES, Cause
+from forester.observability.progress import REMEDIES, Cause, TreeProgress
 
 MAXIMUM_ROWS = 100
 STANDSTILL_S = 120.0
@@ -84,7 +83,7 @@ class Choice:
 def tree_rows(
     state: NetworkState,
     flows: Mapping[str, QueueFlow],
-    progress: Mapping[str, TreeFacts],
+    progress: Mapping[str, TreeProgress],
     ours: Collection[str],
     windows: Mapping[str, tuple[int, int]],
 ) -> list[TreeRow]:
@@ -97,7 +96,7 @@ def _row(
     state: NetworkState,
     item: TreeState,
     flows: Mapping[str, QueueFlow],
-    progress: Mapping[str, TreeFacts],
+    progress: Mapping[str, TreeProgress],
     ours: Collection[str],
     light_slot: int | None,
     windows: Mapping[str, tuple[int, int]],

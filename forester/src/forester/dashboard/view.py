@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from forester.dashboard.activity import ActivityDocument, HistoryFacts, ProblemFacts, TreeFacts
+from forester.dashboard.activity import ActivityDocument, HistoryFacts
 from forester.dashboard.curves import Curve, added, curve
 from forester.dashboard.epoch_view import (
     Deadline,
@@ -23,6 +23,8 @@ from forester.network_status.flows import QueueFlow
 from forester.network_status.pace import SlotPace
 from forester.network_status.snapshot import Snapshot
 from forester.network_status.state import NetworkState
+from forester.observability.health import Problem
+from forester.observability.progress import TreeProgress
 from forester.observability.work_records import BatchRecord
 from forester.units import LAMPORTS_PER_SOL
 
@@ -66,7 +68,7 @@ class Inputs:
     compressible: Mapping[str, Any]
     explorer: Explorer
     merges: bool = False
-    own_problems: Sequence[ProblemFacts] = ()
+    own_problems: Sequence[Problem] = ()
     starting: Sequence[str] = ()
 
 
@@ -214,7 +216,7 @@ def _problems(inputs: Inputs) -> list[OpenProblem]:
     return sorted(found, key=lambda item: order.index(item.severity) if item.severity in order else len(order))
 
 
-def _problem(item: ProblemFacts, forester: str) -> OpenProblem:
+def _problem(item: Problem, forester: str) -> OpenProblem:
     return OpenProblem(advice_of(item.condition), item.reason, item.since, item.severity, forester)
 
 
@@ -239,9 +241,9 @@ def _warnings(inputs: Inputs) -> list[OpenProblem]:
     return found
 
 
-def _progress(documents: Sequence[ActivityDocument]) -> dict[str, TreeFacts]:
+def _progress(documents: Sequence[ActivityDocument]) -> dict[str, TreeProgress]:
     """Return the progress of each tree; of several foresters, the one that has observed the longest silence."""
-    found: dict[str, TreeFacts] = {}
+    found: dict[str, TreeProgress] = {}
     for item in (item for document in documents for item in document.trees):
         if item.tree not in found or item.silent_s > found[item.tree].silent_s:
             found[item.tree] = item

@@ -7,8 +7,10 @@ problem always has the same name; variable details belong in its reason.
 import enum
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
+
+from forester.observability.work_records import Short, Text
 from forester.redaction import mask
 from shared.logs import get_logger
 
@@ -22,7 +24,7 @@ TASK_QUIET_S = 120.0
 """Seconds without a failure after which a task works again; the longest pause before a restart is well below."""
 
 
-class Severity(enum.Enum):
+class Severity(enum.StrEnum):
     """Severity of a problem, in the words of incident alerts."""
 
     CRITICAL = "critical"
@@ -30,14 +32,16 @@ class Severity(enum.Enum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A condition that holds, with its masked reason, its beginning (Unix seconds), and its severity."""
+class Problem(msgspec.Struct, frozen=True):
+    """A condition that holds, with its masked reason, its beginning (Unix seconds), and its severity.
 
-    condition: str
-    reason: str
+    It is a member of the activity document, in which another process may have severities that this one does not know.
+    """
+
+    condition: Short
+    reason: Text
     since: float
-    severity: Severity
+    severity: Short
 
 
 Listener = Callable[[str, Problem | None], None]

@@ -7,8 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from forester.observability.health import HealthBoard, Severity
 from forester.observability.metrics import Metrics
+from forester.observability.work_records import Short
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -82,17 +85,17 @@ class StandstillLimits:
     unhealthy_s: float = 600.0
 
 
-@dataclass(frozen=True)
-class TreeProgress:
-    """Progress of a tree: elements that a forester could process now, and seconds that they have waited without any.
+class TreeProgress(msgspec.Struct, frozen=True):
+    """Progress of a tree, as the activity document has it.
 
-    ``cause`` is None before the first line about a standstill is due.
+    ``waiting`` elements could be processed now, and have waited ``silent_s`` seconds without progress. ``cause`` of a
+    standstill is None before the first line about it is due.
     """
 
-    kind: str
+    tree: Short
     waiting: int
     silent_s: float
-    cause: Cause | None
+    cause: Short | None = None
 
 
 @dataclass
@@ -190,14 +193,14 @@ class ProgressWatch:
         self._board.sweep()
 
     @property
-    def trees(self) -> dict[str, TreeProgress]:
-        """The progress of all watched trees by address."""
-        return {address: self._view(tree) for address, tree in self._trees.items()}
+    def trees(self) -> list[TreeProgress]:
+        """The progress of all watched trees."""
+        return [self._view(address, tree) for address, tree in self._trees.items()]
 
-    def _view(self, tree: _Tree) -> TreeProgress:
+    def _view(self, address: str, tree: _Tree) -> TreeProgress:
         silent_s = self._clock() - tree.since if tree.waiting else 0.0
-        cause = self._cause(tree) if silent_s >= self._patience.first_line_s else None
-        return TreeProgress(tree.kind, tree.waiting, silent_s, cause)
+        cause = self._cause(tree).value if silent_s >= self._patience.first_line_s else None
+        return TreeProgress(address, tree.waiting, round(silent_s, 1), cause)
 
     async def run(self, every_s: float = 5.0) -> None:
         """Check repeatedly, until cancelled."""

@@ -187,7 +187,7 @@ async def test_readings__real_prover_with_waiting_jobs__is_the_queue_that_the_pa
 
 def shown(metrics: Metrics) -> str:
     """Return the text of the prover's queue in the panel of services."""
-    own = own_activity("payer", metrics, HealthBoard(), Probes(), trees={}, budget=None, history=None)
+    own = own_activity("payer", metrics, HealthBoard(), Probes(), trees=(), budget=None, history=None)
     view = view_of(inputs(activities=[activity(services=own.services)]))
     panel = json.loads(Renderer().live(view).body)["panels"]["services"]
     return str(panel.split("<dt>queue</dt><dd>")[1].split("</dd>")[0])

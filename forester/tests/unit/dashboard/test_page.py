@@ -19,9 +19,7 @@ from network_states import ADDRESS_V2, STATE_V1, STATE_V2, network
 
 from forester.dashboard.activity import (
     ActivityDocument,
-    ProblemFacts,
     ServiceFacts,
-    TreeFacts,
     read_activity,
 )
 from forester.dashboard.page import CONTENT_SECURITY_POLICY, PANELS, Pages, Renderer
@@ -29,6 +27,8 @@ from forester.dashboard.tree_rows import MAXIMUM_ROWS, Choice
 from forester.dashboard.view import ForesterView, Inputs, View, view_of
 from forester.errors import MalformedAnswer
 from forester.network_status.state import NetworkState
+from forester.observability.health import Problem
+from forester.observability.progress import TreeProgress
 from forester.observability.work_records import TransactionRecord
 
 RENDERER = Renderer()
@@ -69,8 +69,8 @@ def hostile_inputs(text: str) -> Inputs:
     document = activity(
         payer=text[:128],
         release=text[:128],
-        problems=[ProblemFacts(text[:128], text, NOW - 60, text[:128])],
-        trees=[TreeFacts(str(STATE_V2), 3, 500.0, text[:128])],
+        problems=[Problem(text[:128], text, NOW - 60, text[:128])],
+        trees=[TreeProgress(str(STATE_V2), 3, 500.0, text[:128])],
         batches=[batch(tree=text[:128], circuit=text[:128], state=text[:128], signature=text[:128], detail=text)],
         transactions=[TransactionRecord(text[:128], text[:128], 5000, NOW, text[:128], 3, text)],
         services=[ServiceFacts(text[:128], text[:128], True, True, 3, error=text, failed_at=NOW, failing_since=NOW)],
@@ -80,7 +80,7 @@ def hostile_inputs(text: str) -> Inputs:
     )
     views = [ForesterView(text, document), ForesterView(text, None, text), ForesterView(text, None, None, (text,))]
     return replace(
-        inputs(), foresters=views, merges=True, snapshot_error=text, own_problems=[ProblemFacts(text, text, NOW, text)]
+        inputs(), foresters=views, merges=True, snapshot_error=text, own_problems=[Problem(text, text, NOW, text)]
     )
 
 
@@ -249,7 +249,7 @@ def test_activity__document_of_another_process__is_read_or_refused_as_a_whole() 
 
 
 def test_view__several_foresters__are_added_up_and_a_missing_one_is_a_problem() -> None:
-    other: ActivityDocument = activity(payer="other", problems=[ProblemFacts("funds", "empty", NOW - 9, "critical")])
+    other: ActivityDocument = activity(payer="other", problems=[Problem("funds", "empty", NOW - 9, "critical")])
     found = view_of(
         replace(
             inputs(),
@@ -272,7 +272,7 @@ def test_view__several_foresters__are_added_up_and_a_missing_one_is_a_problem() 
 def test_view__service_fails_or_tree_has_no_progress__is_a_warning_and_no_problem() -> None:
     failing = ServiceFacts("node", "n:1", False, True, 2, error="refused", failed_at=NOW, failing_since=NOW - 3)
     idle = ServiceFacts("node", "n:2", True, False, 9, error="refused", failed_at=NOW)
-    document = activity(services=[failing, idle], trees=[TreeFacts(str(STATE_V2), 5, 200.0, "congestion")])
+    document = activity(services=[failing, idle], trees=[TreeProgress(str(STATE_V2), 5, 200.0, "congestion")])
     found = view_of(inputs(activities=[document]))
     assert found.is_fit
     assert [(item.advice.title, item.since) for item in found.warnings] == [
@@ -299,6 +299,6 @@ def test_view__batches_under_way__come_before_later_ones_that_ended() -> None:
 
 
 def test_view__foresters_that_observed_a_tree_for_different_times__show_the_longest_silence() -> None:
-    documents = [activity(trees=[TreeFacts(str(STATE_V2), 3, silent)]) for silent in (5.0, 90.0, 0.0)]
+    documents = [activity(trees=[TreeProgress(str(STATE_V2), 3, silent)]) for silent in (5.0, 90.0, 0.0)]
     rows = {row.tree: row.silent_s for row in view_of(inputs(activities=documents)).rows}
     assert rows == {str(STATE_V1): None, str(STATE_V2): 90.0, str(ADDRESS_V2): None}
