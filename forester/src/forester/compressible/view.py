@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forester.journal.compressible import ASSOCIATED_TOKEN, MINT, TOKEN, TrackedCounts, program_kind
-from forester.observability.metrics import Metrics
+from forester.observability.metrics import Metrics, total
 from forester.settings import LightProgram
 
 REFRESH_EVERY_S = 5
@@ -42,7 +42,7 @@ class CompressibleView:
         associated = counts.get(ASSOCIATED_TOKEN, TrackedCounts())
         tokens = counts.get(TOKEN, TrackedCounts()) + associated
         mints, programs = counts.get(MINT, TrackedCounts()), self._of_programs(counts)
-        total = tokens + mints + programs
+        together = tokens + mints + programs
         done = self._metrics.accounts_compressed_count
         content: dict[str, Any] = {
             "enabled": True,
@@ -50,9 +50,9 @@ class CompressibleView:
             "ata_count": associated.tracked,
             "mint_count": mints.tracked,
             "current_slot": slot,
-            "total_tracked": total.tracked,
-            "total_ready": total.ready,
-            "total_waiting": total.waiting,
+            "total_tracked": together.tracked,
+            "total_ready": together.ready,
+            "total_waiting": together.waiting,
             "ctoken": numbers_of(tokens) | {"compressed": done("ctoken", "ata")},
             "ata": numbers_of(associated) | {"compressed": done("ata")},
             "mint": numbers_of(mints) | {"compressed": done("mint")},
@@ -75,10 +75,10 @@ class CompressibleView:
         return {
             "tracked": content["total_tracked"],
             "ready": content["total_ready"],
-            "compressed": metrics.accounts_compressed_count("ctoken", "ata", "mint", "pda"),
-            "lamports_received": metrics.compression_lamports_count,
-            "lamports_recovered": metrics.rent_recovered_count,
-            "lamports_claimed": metrics.rent_claimed_count,
+            "compressed": total(metrics.accounts_compressed),
+            "lamports_received": total(metrics.compression_lamports),
+            "lamports_recovered": total(metrics.rent_recovered),
+            "lamports_claimed": total(metrics.rent_claimed),
         }
 
     def _of_programs(self, counts: Mapping[int, TrackedCounts]) -> TrackedCounts:

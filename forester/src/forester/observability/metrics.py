@@ -137,21 +137,6 @@ class Metrics:
         """Return the number of accounts of kinds that this process has compressed."""
         return total(self.accounts_compressed, lambda labels: labels["kind"] in kinds)
 
-    @property
-    def compression_lamports_count(self) -> int:
-        """Lamports that this process has received for compressed accounts."""
-        return total(self.compression_lamports)
-
-    @property
-    def rent_recovered_count(self) -> int:
-        """Lamports of closed accounts that went back to rent sponsors and owners."""
-        return total(self.rent_recovered)
-
-    @property
-    def rent_claimed_count(self) -> int:
-        """Lamports of rent that this process has claimed."""
-        return total(self.rent_claimed)
-
     def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus, version 0.0.4."""
         text = generate_latest(self.registry)
