@@ -21,7 +21,7 @@ from forester.compressible.sources import sources
 from forester.compressible.view import numbers_of
 from forester.errors import EndpointError
 from forester.indexer.client import IndexerClient, IndexerTimes
-from forester.journal.compressible import ASSOCIATED_TOKEN, MINT, TOKEN, TrackedCounts, program_kind
+from forester.journal.compressible import LABELS, TrackedCounts, program_kind
 from forester.network_status import text
 from forester.network_status.gauges import set_gauges
 from forester.network_status.reader import read_network
@@ -173,7 +173,7 @@ async def _compressible(settings: Settings, slot: int) -> dict[str, dict[str, in
     tracked = sources(settings.light_pda_programs)
     async with RpcPool.from_settings(settings, retry=_RETRY) as pool:
         counts = await count_accounts(RpcClient(pool), tracked, slot=slot, paged=settings.helius_rpc)
-    names = {TOKEN: "ctoken", ASSOCIATED_TOKEN: "ata", MINT: "mint"}
+    names = dict(LABELS)
     for named in settings.light_pda_programs:
         names[program_kind(bytes(named.program), named.discriminator)] = str(named.program)
     return {name: numbers_of(counts.get(kind, TrackedCounts())) for kind, name in names.items()}

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
@@ -18,18 +18,15 @@ from forester.chain.programs.compression import (
     compress_program_accounts,
 )
 from forester.chain.programs.registry import Forester
-from forester.chain.rpc_client import Account, RpcClient
-from forester.compressible.mint_account import decode_mint_account
+from forester.chain.rpc_client import RpcClient
 from forester.compressible.program_account import (
-    ProgramAccount,
     ProgramConfig,
     config_address,
     decode_program_config,
-    decode_program_rent,
 )
-from forester.compressible.rent import RentState, rate_of_empty_account
+from forester.compressible.rent import rate_of_empty_account
 from forester.compressible.sources import AccountSource
-from forester.compressible.token_account import TokenAccount, decode_token_account
+from forester.compressible.token_account import TokenAccount
 from forester.errors import EndpointError
 from forester.indexer.client import IndexerClient
 from forester.indexer.types import Hash32, Validity
@@ -37,24 +34,12 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-_LEAVES = 10
+LARGEST = 10
 """Compressed accounts that one instruction may create."""
 
 _PROOFS_AT_ONCE = 4
 _PROOF_UNITS = 150_000
 """Compute units of the verification of a proof."""
-
-
-class DueAccount(Protocol):
-    """An account as its kind decodes it."""
-
-    @property
-    def address(self) -> Pubkey:
-        """Address of the account."""
-
-    @property
-    def rent(self) -> RentState:
-        """Rent of the account."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +53,17 @@ class Located:
 class AccountCloser(ABC):
     """The closer of one source.
 
-    ``largest`` is the maximum of accounts in a transaction. ``skips_silently`` says that a transaction may succeed
+    ``skips_silently`` says that a transaction may succeed
     without having closed its accounts. ``base_units`` and ``units`` are compute units, for a transaction and each
     account in addition.
     """
 
     purpose: ClassVar[str]
-    largest: ClassVar[int] = _LEAVES
     base_units: ClassVar[int] = 60_000
     units: ClassVar[int]
     skips_silently: ClassVar[bool] = False
+    per_byte = 0
+    """The cluster's rate for rent exemption, which ``prepare`` reads for kinds whose accounts do not record it."""
 
     def __init__(self, source: AccountSource) -> None:
         self.source = source
@@ -89,14 +75,6 @@ class AccountCloser(ABC):
 
     async def prepare(self) -> None:  # noqa: B027 - most kinds need nothing
         """Read what all accounts of a round need. Raises ForesterError."""
-
-    @abstractmethod
-    def decode(self, account: Account) -> DueAccount | None:
-        """Return the account if it pays rent. Raises MalformedAccount."""
-
-    @abstractmethod
-    def label(self, account: Any) -> str:
-        """Return the name of the account's kind in metrics."""
 
     @abstractmethod
     async def groups(self, accounts: Sequence[Any]) -> list[list[Located]]:
@@ -117,14 +95,6 @@ class TokenAccountCloser(AccountCloser):
         super().__init__(source)
         self._payer = payer
         self._derivation = derivation
-
-    def decode(self, account: Account) -> TokenAccount | None:
-        """Return the token account. Raises MalformedAccount."""
-        return decode_token_account(account)
-
-    def label(self, account: TokenAccount) -> str:
-        """Return ata for associated accounts, else ctoken."""
-        return "ata" if account.is_associated else "ctoken"
 
     async def groups(self, accounts: Sequence[TokenAccount]) -> list[list[Located]]:
         """Return groups of one compression authority each, which the instruction names, extended accounts apart."""
@@ -179,14 +149,6 @@ class MintCloser(_LocatingCloser):
         super().__init__(source, indexer)
         self._payer = payer
 
-    def decode(self, account: Account) -> DueAccount | None:
-        """Return the mint. Raises MalformedAccount."""
-        return decode_mint_account(account)
-
-    def label(self, account: Any) -> str:  # noqa: ARG002
-        """Return mint."""
-        return "mint"
-
     async def groups(self, accounts: Sequence[Any]) -> list[list[Located]]:
         """Return one group."""
         return [await self._located(accounts, [account.compressed_address for account in accounts])]
@@ -213,23 +175,13 @@ class ProgramAccountCloser(_LocatingCloser):
         self._rpc = rpc
         self._payer = payer
         self._config: ProgramConfig | None = None
-        self._per_byte = 0
 
     async def prepare(self) -> None:
         """Read the program's configuration and the cluster's rate for rent exemption. Raises ForesterError."""
         program = self.source.program
         found = await self._rpc.existing_account(config_address(program), f"the configuration of {program}")
         self._config = decode_program_config(program, found)
-        self._per_byte = rate_of_empty_account(await self._rpc.minimum_balance(0))
-
-    def decode(self, account: Account) -> ProgramAccount | None:
-        """Return the account. Raises MalformedAccount."""
-        rent = decode_program_rent(account.data, len(account.data), account.lamports, self._per_byte)
-        return None if rent is None else ProgramAccount(account.address, rent)
-
-    def label(self, account: Any) -> str:  # noqa: ARG002
-        """Return pda."""
-        return "pda"
+        self.per_byte = rate_of_empty_account(await self._rpc.minimum_balance(0))
 
     async def groups(self, accounts: Sequence[Any]) -> list[list[Located]]:
         """Return a group of accounts that need no proof, and one for each that needs one."""

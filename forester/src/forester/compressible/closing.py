@@ -9,15 +9,15 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from solders.pubkey import Pubkey
 
-from forester.chain.rpc_client import Account, RpcClient
+from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
-from forester.compressible.closers import AccountCloser, DueAccount, Located
+from forester.compressible.closers import LARGEST, AccountCloser, Located
+from forester.compressible.rounds import confirmed, split, totals
 from forester.errors import AccountMissing, EndpointError, ForesterError, InsufficientFunds, MalformedAccount
-from forester.journal.compressible import CompressibleStore, TrackedAccount
+from forester.journal.compressible import LABELS, CompressibleStore
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.tree_schedule import COMPRESSION_KEY
@@ -87,12 +87,12 @@ class ClosingRounds:
         except ForesterError as error:
             return ProcessingResult(failure=error)
         work = (self._close(closer, batch, eligibility) for batch in batches)
-        closed, failure = _totals(await asyncio.gather(*work, return_exceptions=True))
+        closed, failure = totals(await asyncio.gather(*work, return_exceptions=True))
         return ProcessingResult(closed, failure=failure)
 
     async def _prepared(
         self, closer: AccountCloser, addresses: Sequence[Pubkey], eligibility: EligibilityWindow
-    ) -> list[list[Located]]:
+    ) -> list[Sequence[Located]]:
         """Return the accounts that are due, in batches of a transaction each."""
         within_s = eligibility.sending_seconds()
         # A transaction of an earlier process may still close accounts that we would read as open.
@@ -101,7 +101,12 @@ class ClosingRounds:
         slot = eligibility.slot()
         try:
             await closer.prepare()
-            due = await self._due(closer, addresses, slot)
+            due = await confirmed(
+                *(self._rpc, self._store, [(closer.source, address) for address in addresses]),
+                slot=slot,
+                wanted=lambda account: account.rent.is_compressible(slot),
+                per_byte=closer.per_byte,
+            )
             groups = await closer.groups(due) if due else []
         except (EndpointError, AccountMissing, MalformedAccount) as error:
             if closer.source.pays_forester:
@@ -114,39 +119,15 @@ class ClosingRounds:
         await self._postpone([account.address for account in due if account.address not in located], slot)
         return [batch for group in groups for batch in self._batches(closer, group, eligibility.epoch)]
 
-    async def _due(self, closer: AccountCloser, addresses: Sequence[Pubkey], slot: int) -> list[DueAccount]:
-        """Return candidates that the chain confirms; rows that are wrong or out of date are corrected."""
-        due: list[DueAccount] = []
-        gone: list[bytes] = []
-        corrected: list[TrackedAccount] = []
-        for address, account in zip(addresses, await self._rpc.accounts(addresses), strict=True):
-            found = _decoded(closer, account)
-            if account is None or found is None:
-                gone.append(bytes(address))
-            elif found.rent.is_compressible(slot):
-                due.append(found)
-            else:
-                corrected.append(closer.source.row(account, found.rent, slot))
-        if corrected:
-            await self._store.put(corrected)
-        if gone:
-            await self._store.remove(gone)
-        return due
-
-    def _batches(self, closer: AccountCloser, group: Sequence[Located], epoch: int) -> Iterator[list[Located]]:
+    def _batches(self, closer: AccountCloser, group: Sequence[Located], epoch: int) -> Iterator[Sequence[Located]]:
         """Split a group by the size and the compute units of a transaction."""
         queue = self._trees()[0].queue
-        begin = 0
-        while begin < len(group):
-            count = min(closer.largest, len(group) - begin)
-            while count > 1 and not self._fits(closer, group[begin : begin + count], queue, epoch):
-                count -= 1
-            yield list(group[begin : begin + count])
-            begin += count
 
-    def _fits(self, closer: AccountCloser, batch: Sequence[Located], queue: Pubkey, epoch: int) -> bool:
-        work = closer.instructions(batch, queue, epoch)
-        return closer.compute_units(batch) <= _MAXIMUM_UNITS and self._sender.fits(work)
+        def fits(batch: Sequence[Located]) -> bool:
+            work = closer.instructions(batch, queue, epoch)
+            return closer.compute_units(batch) <= _MAXIMUM_UNITS and self._sender.fits(work)
+
+        return split(group, LARGEST, fits)
 
     async def _close(self, closer: AccountCloser, batch: Sequence[Located], eligibility: EligibilityWindow) -> int:
         """Close accounts in one transaction, or one by one if it is refused; return the number of closed ones."""
@@ -186,13 +167,14 @@ class ClosingRounds:
         left: set[Pubkey] = set()
         if closer.skips_silently:
             found = await self._rpc.accounts(addresses, start=0, length=0)
-            left = {address for address, account in zip(addresses, found, strict=True) if _exists(closer, account)}
+            program = closer.source.program
+            left = {account.address for account in found if account is not None and account.owner == program}
         for address in left:
             _log.warning("compression_skipped", account=str(address), hint="the program does not find it due")
         await self._postpone(left, slot)
         closed = [item.account for item in batch if item.account.address not in left]
         for account in closed:
-            label = closer.label(account)
+            label = LABELS.get(account.kind, "pda")
             earned = account.rent.compression_cost if closer.source.pays_forester else 0
             self._metrics.accounts_compressed.labels(label).inc()
             self._metrics.compression_lamports.inc(earned)
@@ -203,30 +185,3 @@ class ClosingRounds:
     async def _postpone(self, addresses: Sequence[Pubkey] | set[Pubkey], slot: int) -> None:
         for address in addresses:
             await self._store.postpone(bytes(address), slot + _POSTPONED_SLOTS)
-
-
-def _exists(closer: AccountCloser, account: Account | None) -> bool:
-    return account is not None and account.owner == closer.source.program
-
-
-def _decoded(closer: AccountCloser, account: Account | None) -> DueAccount | None:
-    if account is None or not closer.source.has(account):
-        return None
-    try:
-        return closer.decode(account)
-    except MalformedAccount as error:
-        _log.warning("compressible_account_malformed", account=str(account.address), error=error.detail)
-        return None
-
-
-def _totals(done: Sequence[Any]) -> tuple[int, ForesterError | None]:
-    """Return the sum of results, and their first failure. Raises bugs."""
-    total, failure = 0, None
-    for result in done:
-        if isinstance(result, int):
-            total += result
-        elif isinstance(result, ForesterError):
-            failure = failure or result
-        else:
-            raise result
-    return total, failure

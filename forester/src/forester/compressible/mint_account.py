@@ -14,6 +14,7 @@ from forester.chain.programs.compression import MINT_ADDRESS_TREE
 from forester.chain.rpc_client import Account
 from forester.compressible.compression_info import INFO_BYTES, CompressionInfo, decode_compression_info
 from forester.compressible.rent import RentState
+from forester.journal.compressible import MINT
 
 RENT_OFFSET = 83
 """Offset of the flag of mints that are accounts, with which the slice begins that decides rent."""
@@ -36,6 +37,7 @@ class MintAccount:
     compression_authority: Pubkey
     rent_sponsor: Pubkey
     rent: RentState
+    kind: int = MINT
 
 
 def decode_mint_rent(data: bytes, size: int, lamports: int) -> tuple[bytes, CompressionInfo] | None:

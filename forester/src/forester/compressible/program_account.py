@@ -34,6 +34,7 @@ class ProgramAccount:
     """An account of a program that pays rent."""
 
     address: Pubkey
+    kind: int
     rent: RentState
 
 

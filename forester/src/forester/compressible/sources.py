@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from solders.pubkey import Pubkey
 
@@ -11,6 +12,7 @@ from forester.chain.rpc_client import Account
 from forester.chain.subscriptions import Subscription
 from forester.compressible import mint_account, program_account, token_account
 from forester.compressible.rent import RentState
+from forester.errors import MalformedAccount
 from forester.journal.compressible import (
     ASSOCIATED_TOKEN,
     MINT,
@@ -20,6 +22,25 @@ from forester.journal.compressible import (
     program_kind,
 )
 from forester.settings import LightProgram
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+class RentedAccount(Protocol):
+    """An account that pays rent, as its kind decodes it."""
+
+    @property
+    def address(self) -> Pubkey:
+        """Address of the account."""
+
+    @property
+    def kind(self) -> int:
+        """Kind of the account, as the journal numbers it."""
+
+    @property
+    def rent(self) -> RentState:
+        """Rent of the account."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +60,7 @@ class AccountSource:
     length: int
     split_at: int
     decode: Callable[[Account, int, int], tuple[int, RentState] | None]
+    decode_whole: Callable[[Account, int], RentedAccount | None]
     pays_forester: bool = False
     is_claimable: bool = True
 
@@ -57,19 +79,25 @@ class AccountSource:
         Raises MalformedAccount for values that no program writes.
         """
         found = self.decode(account, size, per_byte)
-        return None if found is None else self._row(account.address, *found, slot)
+        return None if found is None else self.row(program_account.ProgramAccount(account.address, *found), slot)
 
-    def row(self, account: Account, rent: RentState, slot: int) -> TrackedAccount:
-        """Return the row of an account with all its data, whose rent is known."""
-        part = Account(account.address, account.owner, account.lamports, account.data[self.start :][: self.length])
-        found = self.decode(part, len(account.data), 0)
-        return self._row(account.address, self.kinds[0] if found is None else found[0], rent, slot)
+    def rented(self, account: Account | None, per_byte: int) -> RentedAccount | None:
+        """Decode an account with all its data; None if it is none of these, or malformed, which is logged."""
+        if account is None or not self.has(account):
+            return None
+        try:
+            return self.decode_whole(account, per_byte)
+        except MalformedAccount as error:
+            _log.warning("compressible_account_malformed", account=str(account.address), error=error.detail)
+            return None
 
-    def _row(self, address: Pubkey, kind: int, rent: RentState, slot: int) -> TrackedAccount:
+    def row(self, account: RentedAccount, slot: int) -> TrackedAccount:
+        """Return the row of a decoded account, read at a slot."""
+        rent = account.rent
         first = rent.compressible_from
         return TrackedAccount(
-            bytes(address),
-            kind,
+            bytes(account.address),
+            account.kind,
             NEVER_SLOT if first is None else min(first, NEVER_SLOT),
             rent.compression_cost if self.pays_forester else 0,
             slot,
@@ -85,10 +113,7 @@ def sources(programs: Sequence[LightProgram]) -> list[AccountSource]:
 
 def _token_rent(account: Account, size: int, _: int) -> tuple[int, RentState] | None:
     found = token_account.decode_token_rent(account.data, size, account.lamports)
-    if found is None:
-        return None
-    is_associated, info = found
-    return ASSOCIATED_TOKEN if is_associated else TOKEN, info.rent
+    return None if found is None else (found[0], found[1].rent)
 
 
 def _mint_rent(account: Account, size: int, _: int) -> tuple[int, RentState] | None:
@@ -107,6 +132,7 @@ _TOKENS = AccountSource(
     length=token_account.RENT_BYTES,
     split_at=token_account.OWNER_OFFSET,
     decode=_token_rent,
+    decode_whole=lambda account, _: token_account.decode_token_account(account),
     pays_forester=True,
 )
 
@@ -119,6 +145,7 @@ _MINTS = AccountSource(
     length=mint_account.RENT_BYTES,
     split_at=mint_account.ADDRESS_OFFSET,
     decode=_mint_rent,
+    decode_whole=lambda account, _: mint_account.decode_mint_account(account),
 )
 
 
@@ -129,6 +156,10 @@ def _program_source(named: LightProgram) -> AccountSource:
         rent = program_account.decode_program_rent(account.data, size, account.lamports, per_byte)
         return None if rent is None else (kind, rent)
 
+    def decode_whole(account: Account, per_byte: int) -> RentedAccount | None:
+        found = decode(account, len(account.data), per_byte)
+        return None if found is None else program_account.ProgramAccount(account.address, *found)
+
     return AccountSource(
         name=f"accounts of {named.program}",
         kinds=(kind,),
@@ -138,5 +169,6 @@ def _program_source(named: LightProgram) -> AccountSource:
         length=program_account.RENT_BYTES,
         split_at=program_account.CLAIMED_OFFSET,
         decode=decode,
+        decode_whole=decode_whole,
         is_claimable=False,
     )

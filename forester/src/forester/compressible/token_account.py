@@ -12,6 +12,7 @@ from forester.chain.programs.compression import ClosedAccount
 from forester.chain.rpc_client import Account
 from forester.compressible.compression_info import INFO_BYTES, CompressionInfo, decode_compression_info
 from forester.compressible.rent import RentState
+from forester.journal.compressible import ASSOCIATED_TOKEN, TOKEN
 
 RENT_OFFSET = 165
 """Offset of the account type, with which the slice begins that decides rent."""
@@ -40,12 +41,12 @@ class TokenAccount(ClosedAccount):
 
     compression_authority: Pubkey
     rent: RentState
-    is_associated: bool
+    kind: int
     is_extended: bool = False
 
 
-def decode_token_rent(data: bytes, size: int, lamports: int) -> tuple[bool, CompressionInfo] | None:
-    """Return whether an account is an associated one, and its info, from its slice at RENT_OFFSET.
+def decode_token_rent(data: bytes, size: int, lamports: int) -> tuple[int, CompressionInfo] | None:
+    """Return the kind of an account, and its info, from its slice at RENT_OFFSET.
 
     None if it pays no rent. Raises MalformedAccount for values that no program writes.
     """
@@ -55,7 +56,7 @@ def decode_token_rent(data: bytes, size: int, lamports: int) -> tuple[bool, Comp
     if (kind, option, tag) != (TOKEN_ACCOUNT_TYPE, _PRESENT, _COMPRESSIBLE_TAG) or not extensions:
         return None
     info = decode_compression_info(data, _EXTENSION.size, account=_ACCOUNT, size=size, lamports=lamports)
-    return bool(associated), info
+    return ASSOCIATED_TOKEN if associated else TOKEN, info
 
 
 def decode_token_account(account: Account) -> TokenAccount | None:
@@ -63,7 +64,7 @@ def decode_token_account(account: Account) -> TokenAccount | None:
     found = decode_token_rent(account.data[RENT_OFFSET:], len(account.data), account.lamports)
     if found is None:
         return None
-    is_associated, info = found
+    kind, info = found
     mint, owner, has_delegate, delegate = _TOKEN.unpack_from(account.data)
     _, _, extensions, _, compression_only, _ = _EXTENSION.unpack_from(account.data, RENT_OFFSET)
     is_frozen = account.data[_STATE_OFFSET] == _FROZEN
@@ -75,6 +76,6 @@ def decode_token_account(account: Account) -> TokenAccount | None:
         compression_authority=info.authority,
         rent_sponsor=info.rent_sponsor,
         rent=info.rent,
-        is_associated=is_associated,
-        is_extended=bool(is_associated or has_delegate or compression_only or is_frozen or extensions > 1),
+        kind=kind,
+        is_extended=bool(kind == ASSOCIATED_TOKEN or has_delegate or compression_only or is_frozen or extensions > 1),
     )

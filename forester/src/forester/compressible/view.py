@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forester.journal.compressible import ASSOCIATED_TOKEN, MINT, TOKEN, TrackedCounts, program_kind
+from forester.journal.compressible import ASSOCIATED_TOKEN, LABELS, MINT, TOKEN, TrackedCounts, program_kind
 from forester.observability.metrics import Metrics, total
 from forester.settings import LightProgram
 
@@ -26,8 +26,7 @@ class CompressibleView:
         """Publish the counts of each kind at a slot."""
         self._latest = slot, counts, time.time()
         # The reference counts associated accounts as token accounts too; metrics, which are added up, do not.
-        numbers = {"ctoken": counts.get(TOKEN, TrackedCounts())}
-        numbers |= {"ata": counts.get(ASSOCIATED_TOKEN, TrackedCounts()), "mint": counts.get(MINT, TrackedCounts())}
+        numbers = {name: counts.get(kind, TrackedCounts()) for kind, name in LABELS.items()}
         if self._programs:
             numbers["pda"] = self._of_programs(counts)
         for kind, found in numbers.items():

@@ -14,6 +14,10 @@ from forester.journal.database import Journal
 TOKEN, ASSOCIATED_TOKEN, MINT = range(3)
 """Kinds of accounts; ``program_kind`` returns those of other programs."""
 
+LABELS = {TOKEN: "ctoken", ASSOCIATED_TOKEN: "ata", MINT: "mint"}
+"""Names of kinds in metrics and answers, which have ``pda`` for the kinds of other programs."""
+
+
 _FIRST_PROGRAM = 16
 
 NEVER_SLOT = 2**62

@@ -1,0 +1,63 @@
+"""Steps that rounds of closing and of claiming share: reading candidates again, splitting them, adding up results."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from solders.pubkey import Pubkey
+
+from forester.chain.rpc_client import RpcClient
+from forester.compressible.sources import AccountSource, RentedAccount
+from forester.errors import ForesterError
+from forester.journal.compressible import CompressibleStore, TrackedAccount
+
+_T = TypeVar("_T")
+
+
+async def confirmed(
+    rpc: RpcClient,
+    store: CompressibleStore,
+    candidates: Sequence[tuple[AccountSource, Pubkey]],
+    *,
+    slot: int,
+    wanted: Callable[[RentedAccount], object],
+    per_byte: int = 0,
+) -> list[Any]:
+    """Return candidates that are ``wanted`` as the chain says; rows that are wrong or out of date are corrected.
+
+    Raises EndpointError and JournalError.
+    """
+    found: list[RentedAccount] = []
+    corrected: list[TrackedAccount] = []
+    gone: list[bytes] = []
+    accounts = await rpc.accounts([address for _, address in candidates])
+    for (source, address), account in zip(candidates, accounts, strict=True):
+        rented = source.rented(account, per_byte)
+        if rented is None:
+            gone.append(bytes(address))
+        elif wanted(rented):
+            found.append(rented)
+        else:
+            corrected.append(source.row(rented, slot))
+    await store.put(corrected)
+    await store.remove(gone)
+    return found
+
+
+def split(group: Sequence[_T], largest: int, fits: Callable[[Sequence[_T]], bool]) -> Iterator[Sequence[_T]]:
+    """Split a group into batches of a transaction each: as many as fit, ``largest`` at most, at least one."""
+    begin = 0
+    while begin < len(group):
+        count = min(largest, len(group) - begin)
+        while count > 1 and not fits(group[begin : begin + count]):
+            count -= 1
+        yield group[begin : begin + count]
+        begin += count
+
+
+def totals(done: Sequence[int | BaseException]) -> tuple[int, ForesterError | None]:
+    """Return the sum of results, and their first failure. Raises bugs."""
+    for result in done:
+        if isinstance(result, BaseException) and not isinstance(result, ForesterError):
+            raise result
+    failures = [result for result in done if isinstance(result, ForesterError)]
+    return sum(result for result in done if isinstance(result, int)), failures[0] if failures else None
