@@ -282,7 +282,8 @@ async def test_send__expired_or_refused__counts_anyway(bench: Bench) -> None:
     bench.chain.drops, bench.chain.height = True, LAST_VALID + 1
     async with bench.sender() as sender:
         assert (await send(sender)).fate is Fate.EXPIRED
-        bench.chain.drops, bench.chain.fails = False, {"InstructionError": [1, {"Custom": 6004}]}
+        bench.chain.drops, bench.chain.height = False, 10
+        bench.chain.fails = {"InstructionError": [1, {"Custom": 6004}]}
         assert (await send(sender)).fate is Fate.REFUSED
         with pytest.raises(BudgetExceeded):
             await send(sender)
