@@ -13,6 +13,7 @@ import aiohttp
 from forester.alerts.events import EVENTS_URL, Origin, resolve, trigger
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited, RequestRefused
 from forester.observability.health import HealthBoard, Problem
+from forester.waiting import occurs_within
 from shared.logs import get_logger
 from shared.retries import Backoff, jittered, read_retry_after
 
@@ -88,12 +89,7 @@ class Pager:
 
     async def drain(self, within_s: float) -> bool:
         """Return whether all events were sent within ``within_s`` seconds; ``run`` must continue meanwhile."""
-        try:
-            async with asyncio.timeout(within_s):
-                await self._idle.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await occurs_within(self._idle, within_s)
 
     def _settled(self) -> None:
         if not self._waiting:

@@ -16,7 +16,6 @@ from forester.cli.start_checks import is_hopeless, require_for_start, run_start_
 from forester.daemon.daemon import Daemon
 from forester.daemon.plan import make_plan, plan_text
 from forester.daemon.services import journal_path, open_services
-from forester.daemon.waiting import first_of
 from forester.environment import variables
 from forester.errors import SettingsInvalid
 from forester.loop_pauses import limit_pauses
@@ -26,6 +25,7 @@ from forester.observability.probes import Probes
 from forester.settings import Settings, given, load_settings
 from forester.settings.reference_only import REFERENCE_ONLY, ignored_variables
 from forester.settings.sources import unknown_variables
+from forester.waiting import first_of
 from shared.command_line import Command
 from shared.logs import get_logger
 from shared.shutdown import Shutdown

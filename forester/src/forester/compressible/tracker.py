@@ -17,6 +17,7 @@ from forester.compressible.sources import AccountSource
 from forester.errors import MalformedAccount
 from forester.journal.compressible import CompressibleStore, TrackedAccount
 from forester.units import LAMPORTS_PER_BYTE_YEAR
+from forester.waiting import occurs_within
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -95,12 +96,7 @@ class AccountTracker:
         while True:
             last = await self._store.last_scan_at(self.source.kinds)
             due_s = max(0.0, last + SCAN_EVERY_S - self._clock())
-            try:
-                async with asyncio.timeout(due_s):
-                    await self._gap.wait()
-            except TimeoutError:
-                pass
-            else:
+            if await occurs_within(self._gap, due_s):
                 next_at = last + self._scan_s / _SHARE_OF_SCANS
                 await asyncio.sleep(max(_AFTER_GAP_S, next_at - self._clock()))
             self._gap.clear()

@@ -16,13 +16,13 @@ from forester.daemon.funds import Funds
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.services import Services
 from forester.daemon.supervisor import RESTARTS, Supervisor
-from forester.daemon.waiting import first_of
 from forester.daemon.watches.chain_events import while_offered
 from forester.errors import InsufficientFunds, TransactionRefused
 from forester.journal.compressible import CompressibleStore
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.tree_schedule import COMPRESSION_KEY, TreeSchedule
 from forester.settings import given
+from forester.waiting import first_of
 from shared.logs import get_logger
 from shared.retries import jittered
 

@@ -18,7 +18,6 @@ from forester.daemon.trees.discovery import Discovery, TreeFilter, Trees
 from forester.daemon.trees.dispatch import CLOSE_S, DRAIN_S, DispatchParts, TreeDispatcher
 from forester.daemon.trees.processor_factory import ProcessorFactory
 from forester.daemon.trees.tasks import TreeTasks
-from forester.daemon.waiting import first_of
 from forester.daemon.watches.budget_watch import BudgetWatch
 from forester.daemon.watches.chain_events import EventListeners, watch, while_offered
 from forester.daemon.watches.heartbeat import Heartbeat
@@ -31,6 +30,7 @@ from forester.rollover.rollovers import Rollovers
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.settings import given
 from forester.units import lamports_of
+from forester.waiting import first_of
 from shared.logs import get_logger
 from shared.shutdown import Shutdown
 

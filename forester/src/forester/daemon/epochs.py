@@ -19,7 +19,6 @@ from forester.chain.rpc_client import RpcClient
 from forester.daemon.clock import SlotClock
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import RESTARTS, Supervisor
-from forester.daemon.waiting import Wait, first_of
 from forester.epoch.machine import DONE, Action, Decision, EpochOnChain, EpochState, Outcome, Progress, after, decide
 from forester.epoch.phases import EpochPhases
 from forester.epoch.registration import instruction_of, outcome_of, read_epoch
@@ -29,6 +28,7 @@ from forester.observability.metrics import Metrics
 from forester.scheduling.tree_schedule import Share
 from forester.transactions.confirm import Fate
 from forester.transactions.sender import Sender
+from forester.waiting import Wait, first_of
 from shared.logs import bind, get_logger
 from shared.retries import jittered
 

@@ -10,6 +10,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError
 from forester.observability.metrics import Metrics
 from forester.units import LAMPORTS_PER_SOL, sol
+from forester.waiting import occurs_within
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -81,11 +82,7 @@ class Funds:
             except EndpointError as error:
                 _log.warning("balance_unknown", error=error.detail)
             self.notice()
-            try:
-                async with asyncio.timeout(self._balance_s if self.available else self._while_short_s):
-                    await self._noticed.wait()
-            except TimeoutError:
-                pass
+            await occurs_within(self._noticed, self._balance_s if self.available else self._while_short_s)
 
     def _record(self, lamports: int) -> None:
         self.lamports = lamports

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from prometheus_client import CollectorRegistry, Counter
 
 from forester.errors import ForesterError
+from forester.waiting import occurs_within
 from shared.logs import get_logger
 from shared.retries import Backoff, run_restarting
 
@@ -109,12 +110,7 @@ class Supervisor:
 
     async def pause(self, seconds: float) -> bool:
         """Sleep until the time or the end of all tasks is over; return whether the end is requested."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self.stopping.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await occurs_within(self.stopping, seconds)
 
 
 def _report(name: str, error: Exception, failures: int, pause_s: float) -> None:

@@ -5,7 +5,6 @@ proof is stored even if earlier ones failed: it fits once any forester has made 
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 
@@ -18,6 +17,7 @@ from forester.pipeline_v2.proof_times import ProofTimes
 from forester.pipeline_v2.services import V2Services
 from forester.pipeline_v2.staging.staged_batches import StagedBatch
 from forester.prover_client.client import FinishedProof
+from forester.waiting import occurs_within
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -73,9 +73,7 @@ class ProofRequests:
 
     async def changed(self, within_s: float) -> None:
         """Wait until a proof is finished or has failed, ``within_s`` seconds at most."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self._changed.wait()
+        await occurs_within(self._changed, within_s)
         self._changed.clear()
 
     async def close(self, within_s: float) -> None:

@@ -16,6 +16,7 @@ from solders.transaction import VersionedTransaction
 
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError
+from forester.waiting import occurs_within
 from shared.logs import get_logger
 from shared.retries import Backoff, jittered
 
@@ -119,10 +120,6 @@ class ExpiryPauses:
             return
         async with self._order:
             while self._failures and (remaining_s := self._next - self._clock()) > 0:
-                try:
-                    async with asyncio.timeout(remaining_s):
-                        await self._ended.wait()
-                except TimeoutError:
-                    continue
+                await occurs_within(self._ended, remaining_s)
             if self._failures:
                 self._next = self._clock() + jittered(self._pauses, self._failures)

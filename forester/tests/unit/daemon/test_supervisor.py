@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from forester.daemon.supervisor import Supervisor
-from forester.daemon.waiting import first_of
 from forester.errors import EndpointTimedOut
+from forester.waiting import first_of
 from shared.retries import Backoff
 
 QUICK = Backoff(0.001, 0.002)

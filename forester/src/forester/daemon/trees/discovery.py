@@ -36,6 +36,7 @@ from forester.chain.tree_metadata import (
 from forester.errors import MalformedAccount, MalformedAnswer
 from forester.settings import Settings
 from forester.settings.model import ProcessorMode
+from forester.waiting import occurs_within
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -140,11 +141,7 @@ class Discovery:
     async def run(self) -> None:
         """Read the trees at every interval, and whenever one was noticed, forever."""
         while True:
-            try:
-                async with asyncio.timeout(self._interval_s or None):
-                    await self._again.wait()
-            except TimeoutError:
-                pass
+            await occurs_within(self._again, self._interval_s or None)
             self._again.clear()
             await self.refresh()
 

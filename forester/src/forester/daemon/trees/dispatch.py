@@ -18,10 +18,10 @@ from forester.daemon.clock import SlotClock
 from forester.daemon.funds import Funds
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import RESTARTS
-from forester.daemon.waiting import Wait, first_of
 from forester.errors import ForesterError, InsufficientFunds, TransactionRefused
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult, TreeProcessor
 from forester.scheduling.tree_schedule import TreeSchedule
+from forester.waiting import Wait, first_of
 from shared.logs import bind, get_logger
 from shared.retries import Backoff, jittered
 

@@ -5,6 +5,7 @@ import asyncio
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.transactions.spending import SpendingBudget
+from forester.waiting import occurs_within
 
 EVERY_S = 10.0
 
@@ -29,9 +30,5 @@ class BudgetWatch:
             self._board.set("budget", self._budget.reason)
             if self._budget.exceeded.is_set():
                 await asyncio.sleep(self._every_s)
-                continue
-            try:
-                async with asyncio.timeout(self._every_s):
-                    await self._budget.exceeded.wait()
-            except TimeoutError:
-                continue
+            else:
+                await occurs_within(self._budget.exceeded, self._every_s)

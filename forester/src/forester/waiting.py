@@ -1,4 +1,4 @@
-"""Waiting for the first of several events."""
+"""Waiting for events, for a limited time."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -18,3 +18,12 @@ async def first_of(*waits: Wait, timeout_s: float | None = None) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def occurs_within(event: asyncio.Event, seconds: float | None) -> bool:
+    """Wait until an event is set or the time is over, None for any time; return whether it is set."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
