@@ -37,7 +37,7 @@ from forester.scheduling.eligibility_window import ProcessingResult
 from forester.settings import Settings, given
 from forester.transactions.spending import SpendingBudget
 from shared.logs import get_logger
-from shared.retries import Backoff
+from shared.retries import Backoff, run_restarting
 
 _log = get_logger(__name__)
 
@@ -164,14 +164,9 @@ async def watching(
 
 async def _supervised(name: str, work: Work, board: HealthBoard) -> None:
     """Run work that never ends; restart it when it fails."""
-    loop = asyncio.get_running_loop()
-    failures = 0
-    while True:
-        began = loop.time()
-        try:
-            await work()
-        except Exception as error:  # noqa: BLE001 - a bug in one monitoring task must not end it
-            failures = 1 if loop.time() - began > TASK_QUIET_S else failures + 1
-            _log.exception("task_crashed", task=name, failures=failures)
-            board.task_failed(name, failures, type(error).__name__)
-        await asyncio.sleep(_RESTARTS.wait_s(failures, 1.0))
+
+    def failed(error: Exception, failures: int, _: float) -> None:
+        _log.error("task_crashed", task=name, failures=failures, exc_info=error)
+        board.task_failed(name, failures, type(error).__name__)
+
+    await run_restarting(work, _RESTARTS, failed, steady_s=TASK_QUIET_S)
