@@ -122,7 +122,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of an action: done, refused by the program with ``code``, or failed before it arrived."""
+    """Outcome of an action: done, refused by the program with ``code``, or failed before it arrived, as in ``text``."""
 
     done: bool
     code: int | None = None
@@ -228,7 +228,7 @@ def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outc
         failures=failures,
         retry_slot=slot + min(2 ** min(failures, 16), MAXIMUM_BACKOFF_SLOTS),
         closed=closed,
-        problem=_problem(action, outcome),
+        problem=f"{action.value} failed: {outcome.text}",
         misconfigured=outcome.code in _MISCONFIGURED,
     )
 
@@ -250,10 +250,3 @@ def _refused_permanently(phases: EpochPhases, action: Action, code: int | None, 
             return True
         case _:
             return False
-
-
-def _problem(action: Action, outcome: Outcome) -> str:
-    known = {code.value: code.name.lower() for code in RegistryCode}
-    refusal = f"the program answered {outcome.code} {known.get(outcome.code or 0, '')}".rstrip()
-    reason = outcome.text or (refusal if outcome.code is not None else "no reason given")
-    return f"{action.value} failed: {reason}"

@@ -157,11 +157,11 @@ def test_report__refused_as_too_early__is_tried_again_until_the_phase_ends() -> 
             slot = decision.until_slot or slot
             continue
         attempts += 1
-        outcome = Outcome(done=False, code=RegistryCode.NOT_IN_ACTIVE_PHASE)
+        outcome = Outcome(done=False, code=RegistryCode.NOT_IN_ACTIVE_PHASE, text="too early")
         progress = after(PHASES, progress, Action.REPORT, outcome, slot)
     assert attempts >= 5
     assert decision.state is EpochState.MISSED
-    assert "report failed: the program answered 6011 not_in_active_phase" in decision.page
+    assert "report failed: too early" in decision.page
 
 
 def test_report__never_finalised__has_nothing_to_report() -> None:
@@ -184,10 +184,11 @@ def test_attempts__failing_on_the_way__back_off_page_and_recover() -> None:
 
 @pytest.mark.parametrize("code", [RegistryCode.INVALID_FORESTER, RegistryCode.WEIGHT_INSUFFICIENT])
 def test_registration__refused_for_its_configuration__pages_at_once_and_tries_on(code: RegistryCode) -> None:
-    progress = after(PHASES, Progress(), Action.REGISTER, Outcome(done=False, code=code), 1200)
+    outcome = Outcome(done=False, code=code, text=code.name)
+    progress = after(PHASES, Progress(), Action.REGISTER, outcome, 1200)
     decision = decide(PHASES, progress, seen(1201))
     assert (decision.action, decision.until_slot) == (Action.WAIT, 1202)
-    assert str(code.value) in decision.page
+    assert decision.page == f"register failed: {code.name}"
     assert decide(PHASES, progress, seen(1202)).action is Action.REGISTER
 
 
