@@ -47,8 +47,8 @@ async def run(options: argparse.Namespace, folder: Path) -> Report:
     with _node(options.accounts) as url:
         for name, paged in (("getProgramAccounts", False), ("getProgramAccountsV2", True)):
             journal = folder / f"{name}.sqlite"
-            first = await asyncio.to_thread(_in_process, _bootstrap, url, journal, paged)
-            again = await asyncio.to_thread(_in_process, _restart, journal)
+            first = await asyncio.to_thread(_in_process, _scanned, url, journal, paged)
+            again = await asyncio.to_thread(_in_process, _restarted, journal)
             disk = await asyncio.to_thread(_bytes_of, journal)
             memory = first["peak_bytes"] - first["idle_bytes"]
             report.tables.setdefault("bootstraps", []).append(
@@ -116,15 +116,15 @@ def _serve(accounts: int, ready: Connection) -> None:
 
 
 def _in_process(work: Any, *arguments: Any) -> dict[str, Any]:
-    """Return the result of work in a process of its own."""
+    """Return the result of asynchronous work in a process of its own."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
-        result: dict[str, Any] = pool.apply(work, arguments)
+        result: dict[str, Any] = pool.apply(_run, (work, arguments))
         return result
 
 
-def _bootstrap(url: str, journal: Path, paged: bool) -> dict[str, Any]:
-    return asyncio.run(_scanned(url, journal, paged))
+def _run(work: Any, arguments: Any) -> Any:
+    return asyncio.run(work(*arguments))
 
 
 async def _scanned(url: str, path: Path, paged: bool) -> dict[str, Any]:
@@ -160,10 +160,6 @@ async def _longest_pause() -> float:
             longest, last = max(longest, now - last - 0.005), now
     except asyncio.CancelledError:
         return longest
-
-
-def _restart(journal: Path) -> dict[str, Any]:
-    return asyncio.run(_restarted(journal))
 
 
 async def _restarted(path: Path) -> dict[str, Any]:

@@ -18,7 +18,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from bench_report import Report
@@ -127,19 +126,12 @@ class Run:
         if outcome.error is not None:
             raise outcome.error
 
-    def start(self, member: Member) -> None:
-        """Start a process of a forester."""
-        member.start(self.environment)
-
     async def until_tracked(self) -> None:
         """Wait until the journals of all foresters have all accounts."""
-        await self._until(lambda: all(_tracked(member) == len(self.accounts) for member in self.members), "tracked")
-
-    async def _until(self, true: Any, what: str) -> None:
         ends = time.monotonic() + DEADLINE_S
-        while not true():
+        while any(_tracked(member) != len(self.accounts) for member in self.members):
             if time.monotonic() > ends:
-                raise TimeoutError(f"not all accounts were {what}: {[_tracked(member) for member in self.members]}")
+                raise TimeoutError(f"not all accounts were tracked: {[_tracked(member) for member in self.members]}")
             await asyncio.sleep(0.5)
 
     async def lamports(self, accounts: Sequence[Account]) -> list[int | None]:
@@ -167,7 +159,7 @@ class Run:
             await asyncio.sleep(1)
             self.proxy.behave()
             await self.connections.open()
-            self.start(member)
+            member.start(self.environment)
             # A started process waits for its pending transactions to expire, and for its windows.
             await asyncio.sleep(self.numbers.uniform(12, 20))
         return kills
@@ -221,7 +213,7 @@ async def _report(run: Run, options: argparse.Namespace) -> Report:
     log_line("creating accounts")
     await run.create(*(count - rest for count, rest in zip(parts, late, strict=True)))
     for member in run.members:
-        run.start(member)
+        member.start(run.environment)
     await run.until_tracked()
     log_line("creating accounts without subscriptions")
     await run.connections.close()

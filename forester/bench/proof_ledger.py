@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import random
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 
 from fault_proxy import Call, FaultProxy
 from fleet import Link
-
-AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -27,17 +23,10 @@ class Entry:
 
 @dataclass
 class Ledger:
-    """Entries in the order of their answers; requests that ended otherwise are counted by status.
+    """Entries in the order of their answers; requests that ended otherwise are counted by status."""
 
-    Proofs take about ``proof_s`` seconds more, a few at a time, as those of a prover would that is not simulated.
-    """
-
-    proof_s: float = 0.0
     entries: list[Entry] = field(default_factory=list)
     failures: Counter[int] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        self._room = asyncio.Semaphore(AT_ONCE)
 
     def before(self, prover_url: str, member: int) -> contextlib.AbstractAsyncContextManager[str]:
         """Listen in front of a prover for one forester; yield the URL to use instead."""
@@ -50,12 +39,7 @@ class Ledger:
             else:
                 self.failures[status] += 1
 
-        return FaultProxy(fault=self._delay if self.proof_s else None, observe=observe).before(prover_url)
-
-    async def _delay(self, call: Call) -> None:
-        if call.request.method == "POST":
-            async with self._room:
-                await asyncio.sleep(self.proof_s * random.uniform(0.6, 1.4))
+        return FaultProxy(observe=observe).before(prover_url)
 
     def repeated(self) -> list[tuple[Entry, Entry]]:
         """Return proofs beyond the first of the same link, by any forester, each with the one before it."""

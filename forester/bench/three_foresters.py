@@ -52,14 +52,7 @@ FAULTS: tuple[dict[str, Any], ...] = (
     {"indexerLag": 10},
     {"indexerTooManyRequests": True},
 )
-NO_FAULTS = {
-    "dropEvery": 0,
-    "proverDown": False,
-    "proverCut": False,
-    "proverDelayMs": 0,
-    "indexerLag": 0,
-    "indexerTooManyRequests": False,
-}
+NO_FAULTS = {name: type(value)() for fault in FAULTS for name, value in fault.items()}
 POLL_S = 1.0
 
 
@@ -177,7 +170,7 @@ class Run:
 
 async def run(options: argparse.Namespace, folder: Path) -> Report:
     """Run foresters through all epochs, and judge their work."""
-    began, ledger = time.monotonic(), Ledger(options.proof_seconds)
+    began, ledger = time.monotonic(), Ledger()
     epochs = list(range(FIRST_EPOCH, FIRST_EPOCH + options.epochs))
     members = [
         Member(number, weight, folder / f"forester-{number}") for number, weight in enumerate(options.weights, start=1)
@@ -230,11 +223,5 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="milliseconds per slot; a cluster has 400, fewer are faster (400)",
     )
     add("--keys-dir", type=Path, help="proving keys of batch size 10: a prover makes real proofs (simulated ones)")
-    add(
-        "--proof-seconds",
-        type=float,
-        default=0,
-        help="additional seconds per proof; four proofs at a time (0)",
-    )
     add("--patience", type=float, default=240, help="seconds to empty the queues when traffic has ended (240)")
     add("--seed", type=int, default=7, help="seed of the random choices; timing still varies (7)")
