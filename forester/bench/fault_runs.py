@@ -32,6 +32,7 @@ from process_figures import MIB, ProcessFigures
 from proof_ledger import Ledger
 
 from forester.network_status.reader import read_network
+from forester.transactions.confirm import Fate
 
 TRAFFIC = ({"compress": 10}, {"spend": 5}, {"addresses": 10}, {"v1_compress": 3}, {"v1_spend": 2}, {"v1_addresses": 2})
 MOST_LINES_PER_MINUTE = 300
@@ -144,7 +145,9 @@ class FaultRun:
         row.lines_per_minute = _most_within(sorted(map(moment, lines)), 60.0)
         loud = Counter(line["event"] for line in lines if line["level"] in ("warning", "error"))
         row.loudest = ", ".join(f"{event} {count}" for event, count in loud.most_common(3))
-        row.refused = sum(line["event"] == "transaction_failed" and line["reason"] == "refused" for line in lines)
+        row.refused = sum(
+            line["event"] == "transaction_failed" and line["reason"] == Fate.REFUSED.value for line in lines
+        )
         return loud["task_crashed"]
 
 

@@ -16,6 +16,7 @@ from proof_ledger import Entry, Ledger
 
 from forester.epoch.phases import ProtocolTimes, SlotRange
 from forester.network_status.state import NetworkState
+from forester.transactions.confirm import Fate
 
 DUPLICATE_PERCENT = 2.0
 _DONE_ALREADY = re.compile(r"\b(6015|9003|13006|10010|110\d\d)\b")
@@ -61,7 +62,7 @@ class Transactions:
             if line["event"] == "transaction_confirmed" and line["purpose"] in _WORK:
                 counted.confirmed += 1
             elif line["event"] == "transaction_failed" and line["purpose"] in _WORK:
-                if line["reason"] == "refused" and _DONE_ALREADY.search(line["error"] or ""):
+                if line["reason"] == Fate.REFUSED.value and _DONE_ALREADY.search(line["error"] or ""):
                     counted.done_already += 1
                 counted.reasons[f"{line['reason']}: {line['error']}"] += 1
         return counted
