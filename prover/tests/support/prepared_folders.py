@@ -62,7 +62,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 def header_word(engine: Engine, source: Path, folder: Path) -> tuple[bool, int]:
     """Return whether the key was loaded from its prepared key, and the word in which KEY and OTHER differ."""
     with prepared_keys.load(engine, source, folder) as key:
-        return key.is_prepared, key.info.header[0]
+        return key.info.mapped_bytes > 0, key.info.header[0]
 
 
 def has(engine: Engine, source: Path, folder: Path) -> bool:
@@ -90,8 +90,9 @@ def prepare_in_background(engine: Engine, source: Path, folder: Path) -> None:
 
 def prepare_after_load(keys: PreparedKeys, engine: Engine, source: Path) -> None:
     """Prepare the key as the prepared keys of a prover do."""
-    with keys.load_source(engine, source) as key:
-        keys.prepare_later(engine, key, source)
+    key, origin = prepared_keys.load_with_origin(engine, source)
+    with key:
+        keys.prepare_later(engine, key, origin, source)
         wait_until(lambda: keys._worker is None)
 
 

@@ -257,21 +257,6 @@ class LoadedKey(Owner):
         return self._handle
 
     @property
-    def resident_bytes(self) -> int:
-        """Private memory of the key in this process, in bytes."""
-        return self.info.resident_bytes
-
-    @property
-    def mapped_bytes(self) -> int:
-        """Bytes of a prepared key file that are mapped; its pages are shared by all processes that map it."""
-        return self.info.mapped_bytes
-
-    @property
-    def is_prepared(self) -> bool:
-        """True if the key is a mapped prepared file."""
-        return self.mapped_bytes > 0
-
-    @property
     def scratch_bytes(self) -> int:
         """Working memory of one proof, in bytes."""
         return self.scratch_by(_HOST_CALLS.scratch_bytes, self._handle)

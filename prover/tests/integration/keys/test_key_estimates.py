@@ -69,7 +69,7 @@ def test_prepare__folding_needs_more_memory_than_there_is__reports_it_and_leaves
         with pytest.raises(MemoryBudgetExceeded, match="prepare the key with --no-fold"):
             prepared_keys.prepare(engine, source, tmp_path, fold=True)
         with prepared_keys.load(engine, source, tmp_path) as key:
-            assert key.is_prepared
+            assert key.info.mapped_bytes
             assert key.info.fold_bytes == 0
         monkeypatch.setattr(prepared_keys, "memory_limit_bytes", lambda: need)
         assert prepared_keys.prepare(engine, source, tmp_path, fold=True)

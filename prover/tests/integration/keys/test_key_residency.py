@@ -255,7 +255,7 @@ def test_preloader__keys_larger_than_the_budget_together__maps_each_as_soon_as_i
     witness = circuit_inputs(load("gnark/inclusion_32_1.json")["request"])
     inputs = b"".join(value.to_bytes(32, "big") for value in witness)
     with store.lease(SECOND, CancelFlag()) as key:
-        assert key.is_prepared
+        assert key.info.mapped_bytes
         proof = key.prove(inputs)
         key.verifying_key.verify(proof.points, inputs[: 32 * key.info.public_inputs])
     assert loaded(store) == set(wanted)
@@ -267,7 +267,7 @@ def test_key__in_use_when_its_prepared_key_takes_its_place__stays_until_its_last
 ) -> None:
     store = open_store(prepared_keys=PreparedKeys(folder / "prepared"))
     with store.lease(FIRST, CancelFlag()) as key:
-        assert not key.is_prepared
+        assert not key.info.mapped_bytes
         until(lambda: is_mapped(store, FIRST))
         key.verifying_key.write()
     with pytest.raises(KernelMisused):
@@ -289,7 +289,7 @@ def test_preloader__whose_keys_cannot_be_prepared__reports_the_memory_that_is_mi
 
 def is_mapped(store: KeyStore, wanted: CircuitId) -> bool:
     with store.lease(wanted, CancelFlag()) as key:
-        return key.is_prepared
+        return key.info.mapped_bytes > 0
 
 
 @pytest.mark.parametrize("content", [b"", b"damaged"])

@@ -33,8 +33,7 @@ from prover.kernel.engine import Engine
 from prover.keys.files.provenance import KeyRecord, record_path
 from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
-from prover.keys.store import key_store as store_module
-from prover.keys.store.key_store import KeyStore, load_key_file
+from prover.keys.store.key_store import KeyStore
 from prover.keys.verify import accepted_digests
 from prover.observability.metrics import Metrics
 from shared.circuit_id import CircuitId
@@ -127,13 +126,13 @@ def test_key__damaged__is_read_again_only_when_it_changes(
     path = folder / SMALL.earlier_key_file
     damage(path, DOMAIN_SIZE)
     reads: list[Path] = []
-    original = store_module.load_key_file
+    original = prepared_keys.load_source
 
     def counting(engine: Engine, path: Path, *rest: Any) -> object:
         reads.append(path)
         return original(engine, path, *rest)
 
-    monkeypatch.setattr(store_module, "load_key_file", counting)
+    monkeypatch.setattr(prepared_keys, "load_source", counting)
     for _ in range(3):
         with pytest.raises(MalformedKey, match=r"mainnet_inclusion_26_1\.key: .*byte \d+ of the file"):
             store.get(SMALL, CancelFlag())
@@ -148,7 +147,7 @@ def test_key__that_is_something_else__is_malformed(engine: Engine, tmp_path: Pat
     path = tmp_path / "x.key"
     path.write_bytes(content)
     with pytest.raises(MalformedKey, match=r"key file x\.key: "):
-        load_key_file(engine, path)
+        prepared_keys.load_source(engine, path)
 
 
 def test_key__of_a_foreign_circuit__is_unusable_under_our_names(engine: Engine, tmp_path: Path) -> None:
@@ -275,14 +274,14 @@ async def test_server__with_a_wrong_point_in_a_key__hands_out_no_proof(
 def slow_load(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
     """Make loads wait: events 'a load has begun' and 'it may go on'."""
     begun, go_on = threading.Event(), threading.Event()
-    original = store_module.load_key_file
+    original = prepared_keys.load_source
 
     def load_slowly(engine: Engine, path: Path, *rest: Any) -> object:
         begun.set()
         assert go_on.wait(30)
         return original(engine, path, *rest)
 
-    monkeypatch.setattr(store_module, "load_key_file", load_slowly)
+    monkeypatch.setattr(prepared_keys, "load_source", load_slowly)
     return begun, go_on
 
 

@@ -62,7 +62,7 @@ def test_prove__prepared_published_key__gives_the_golden_proof(
     with engine_of(backend) as engine:
         assert prepared_keys.prepare(engine, source, tmp_path)
         with prepared_keys.load(engine, source, tmp_path) as key:
-            assert key.is_prepared
+            assert key.info.mapped_bytes
             assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
 
 
@@ -123,7 +123,7 @@ def assert_same_proofs(source: Path, inputs: bytes, folder: Path) -> None:
         with plain:
             assert prepared_keys.prepare_loaded(plain, origin, engine, source, folder, CancelFlag())
             with prepared_keys.load(engine, source, folder) as mapped:
-                assert mapped.is_prepared
+                assert mapped.info.mapped_bytes
                 for method in BlindingMethod:
                     first, second = (
                         key.prove(inputs, blinding=BLINDING, method=method).points for key in (plain, mapped)
@@ -157,7 +157,7 @@ def test_store__opened_again__maps_what_it_prepared(reference_keys_dir: Path, tm
             metrics = Metrics(CollectorRegistry())
             store = KeyStore(tmp_path, engine, metrics, prepared_keys=folder)
             key = store.get(small, CancelFlag())
-            found.append((key.is_prepared, metrics.key_bytes._value.get() < 400_000))
+            found.append((key.info.mapped_bytes > 0, metrics.key_bytes._value.get() < 400_000))
             deadline = time.monotonic() + DEADLINE_S
             while not prepared_keys.path_of(engine, source, folder.folder).exists():
                 assert time.monotonic() < deadline
@@ -192,7 +192,7 @@ def test_keys_prepare__folder_file_and_selection__prepares_each_once(reference_k
 def is_folded(key: Path) -> bool:
     """Return whether the prepared key is folded, as a prover would map it."""
     with Engine() as engine, prepared_keys.load(engine, key, key.parent / prepared_keys.FOLDER) as found:
-        assert found.is_prepared
+        assert found.info.mapped_bytes
         return found.info.fold_bytes > 0
 
 

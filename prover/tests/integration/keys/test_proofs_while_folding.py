@@ -72,7 +72,9 @@ async def test_server__whose_key_is_folded_meanwhile__proves_and_the_next_one_ta
         for _ in range(3):
             assert not await prove(client, store, engine)
         assert folding.poll() is None
-        assert store.get(CIRCUIT, CancelFlag()).is_prepared, "the plain form, which is written first where none is"
+        assert store.get(CIRCUIT, CancelFlag()).info.mapped_bytes, (
+            "the plain form, which is written first where none is"
+        )
         folding.send_signal(signal.SIGCONT)
         while folding.poll() is None:
             assert not await prove(client, store, engine)

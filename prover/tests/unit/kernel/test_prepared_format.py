@@ -173,9 +173,8 @@ def test_key__opened_from_its_prepared_key__describes_itself_alike(
         assert {k: v for k, v in asdict(mapped.info).items() if k not in differing} == {
             k: v for k, v in asdict(plain.info).items() if k not in differing
         }
-        assert (plain.is_prepared, plain.mapped_bytes) == (False, 0)
-        assert (mapped.is_prepared, mapped.mapped_bytes) == (True, len(files[generation]))
-        assert mapped.resident_bytes < plain.resident_bytes
+        assert (plain.info.mapped_bytes, mapped.info.mapped_bytes) == (0, len(files[generation]))
+        assert mapped.info.resident_bytes < plain.info.resident_bytes
         assert mapped.scratch_bytes == plain.scratch_bytes
         for encoding in Encoding:
             assert mapped.verifying_key.write(encoding) == plain.verifying_key.write(encoding)

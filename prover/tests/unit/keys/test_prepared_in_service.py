@@ -38,15 +38,15 @@ def test_prepared_keys__after_the_first_load__have_it_for_the_second(
 ) -> None:
     keys = PreparedKeys(folder)
     assert not has(engine, source, folder)
-    with keys.load_source(engine, source) as key:
-        assert not key.is_prepared
-        keys.prepare_later(engine, key, source)
+    key, origin = prepared_keys.load_with_origin(engine, source)
+    with key:
+        assert not key.info.mapped_bytes
+        keys.prepare_later(engine, key, origin, source)
         wait_until(lambda: has(engine, source, folder))
     again = keys.map(engine, source)
     assert again is not None
     with again:
-        assert again.is_prepared
-        keys.prepare_later(engine, again, source)
+        assert again.info.mapped_bytes
     keys.close()
     assert len(all_but_notes(folder)) == 1
 
@@ -55,9 +55,10 @@ def test_prepared_keys__source_replaced_after_the_load__are_not_stamped_with_it(
     engine: Engine, source: Path, folder: Path
 ) -> None:
     keys = PreparedKeys(folder)
-    with keys.load_source(engine, source) as key:
+    key, origin = prepared_keys.load_with_origin(engine, source)
+    with key:
         replace(source, OTHER)
-        keys.prepare_later(engine, key, source)
+        keys.prepare_later(engine, key, origin, source)
         wait_until(lambda: has(engine, source, folder))
     keys.close()
     assert header_word(engine, source, folder) == (False, 7)
@@ -93,9 +94,9 @@ def test_prepared_keys__key_closed_before_it_is_written__is_passed_over(
 ) -> None:
     keys = PreparedKeys(folder)
     with capture_logs() as lines:
-        key = keys.load_source(engine, source)
+        key, origin = prepared_keys.load_with_origin(engine, source)
         key.close()
-        keys.prepare_later(engine, key, source)
+        keys.prepare_later(engine, key, origin, source)
         wait_until(lambda: keys._worker is None)
     keys.close()
     assert not has(engine, source, folder)
@@ -111,9 +112,11 @@ def test_prepared_keys__another_process_prepares_one__are_not_held_up(
     with another_process("wait", source, folder) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "in\n"
-        with keys.load_source(engine, source) as first, keys.load_source(engine, second) as next_one:
-            keys.prepare_later(engine, first, source)
-            keys.prepare_later(engine, next_one, second)
+        first, first_origin = prepared_keys.load_with_origin(engine, source)
+        next_one, next_origin = prepared_keys.load_with_origin(engine, second)
+        with first, next_one:
+            keys.prepare_later(engine, first, first_origin, source)
+            keys.prepare_later(engine, next_one, next_origin, second)
             wait_until(lambda: has(engine, second, folder))
             assert not has(engine, source, folder)
         other.communicate("\n", timeout=DEADLINE_S)
@@ -123,9 +126,9 @@ def test_prepared_keys__another_process_prepares_one__are_not_held_up(
 
 def test_prepared_keys__closed__take_no_more_orders(engine: Engine, source: Path, folder: Path) -> None:
     keys = PreparedKeys(folder)
-    key = keys.load_source(engine, source)
+    key, origin = prepared_keys.load_with_origin(engine, source)
     keys.close()
-    keys.prepare_later(engine, key, source)
+    keys.prepare_later(engine, key, origin, source)
     key.close()
     assert not folder.exists()
 

@@ -20,10 +20,10 @@ from prepared_folders import (
     another_of_the_name,
     header_word,
     left_of_killed,
+    prepare_after_load,
     prepare_in_background,
     prepared_key,
     replace,
-    wait_until,
 )
 
 from prover.errors import KeyUnavailable
@@ -63,9 +63,7 @@ def test_prepared_keys__prepared_key_that_is_not_for_this_process__is_left_to_it
     before = path.read_bytes()
     keys = PreparedKeys(folder)
     assert keys.map(engine, source) is None
-    with keys.load_source(engine, source) as key:
-        keys.prepare_later(engine, key, source)
-        wait_until(lambda: keys._worker is None)
+    prepare_after_load(keys, engine, source)
     keys.close()
     assert path.read_bytes() == before
     monkeypatch.undo()

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from prover.errors import Cancelled, DiskFull, KernelMisused, ProverError, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
@@ -41,7 +40,6 @@ class PreparedKeys:
         """Use and fill ``folder``, which is created when the first key is prepared."""
         self._folder = folder
         self._lock = threading.Lock()
-        self._origins: WeakKeyDictionary[LoadedKey, Source] = WeakKeyDictionary()
         self._requests: deque[_PreparationRequest] = deque()
         self._worker: threading.Thread | None = None
         self._refused = False
@@ -58,26 +56,16 @@ class PreparedKeys:
         """Map the prepared key of a key file; None if there is no valid one."""
         return prepared_keys.open_existing(engine, source, self._folder, cancel, accepted)
 
-    def load_source(
-        self, engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
-    ) -> LoadedKey:
-        """Load a key file itself, for ``prepare_later``; raises like prepared_keys.load_source."""
-        key, origin = prepared_keys.load_with_origin(engine, source, cancel, accepted)
-        with self._lock:
-            self._origins[key] = origin
-        return key
-
     def prepare_later(
-        self, engine: Engine, key: LoadedKey, source: Path, on_end: Callable[[], None] = lambda: None
+        self, engine: Engine, key: LoadedKey, origin: Source, source: Path, on_end: Callable[[], None] = lambda: None
     ) -> bool:
-        """Queue a key that ``load_source`` returned for preparation, and return whether that was done.
+        """Queue a key that prepared_keys.load_with_origin returned for preparation; return whether that was done.
 
-        Ignores mapped keys and does not wait. ``on_end`` is called in another thread when the prepared key was written,
+        Does not wait. ``on_end`` is called in another thread when the prepared key was written,
         or could not be, unless this object is closed before.
         """
         with self._lock:
-            origin = self._origins.pop(key, None)
-            if origin is None or self._refused or self._stopping.is_raised:
+            if self._refused or self._stopping.is_raised:
                 return False
             self._requests.append(_PreparationRequest(engine, key, origin, source, on_end))
             if self._worker is None:

@@ -229,7 +229,7 @@ def _has_tables(existing: LoadedKey, table_bytes: int | None) -> bool:
     wanted = prepared_bytes(existing, room_for_tables(existing.info, table_bytes), fold=is_folded)
     if existing.info.table_bytes == 0:  # no tables that this engine uses, but the file may have others
         return wanted == prepared_bytes(existing, 0, fold=is_folded)
-    return existing.mapped_bytes >= wanted
+    return existing.info.mapped_bytes >= wanted
 
 
 # ---- prepared files --------------------------------------------------------------------------------

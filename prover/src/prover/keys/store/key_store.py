@@ -220,14 +220,16 @@ class KeyStore:
         started = time.perf_counter()
         try:
             # A mapped key needs no room: its pages belong to the file and are dropped when memory is short.
-            key = None
+            key = origin = None
             if self._prepared is not None:
                 key = self._prepared.map(self._engine, path, self._stopping, accepted)
             if key is None:
                 self._reserve(slot, path)
                 started = time.perf_counter()
-                load = load_key_file if self._prepared is None else self._prepared.load_source
-                key = load(self._engine, path, self._stopping, accepted)
+                if self._prepared is None:
+                    key = prepared_keys.load_source(self._engine, path, self._stopping, accepted)
+                else:
+                    key, origin = prepared_keys.load_with_origin(self._engine, path, self._stopping, accepted)
             try:
                 check_name(key, circuit, path)
             except BaseException:
@@ -247,12 +249,12 @@ class KeyStore:
             circuit=circuit.name,
             file=str(path),
             load_s=round(seconds, 3),
-            resident_bytes=key.resident_bytes,
-            mapped_bytes=key.mapped_bytes,
+            resident_bytes=key.info.resident_bytes,
+            mapped_bytes=key.info.mapped_bytes,
         )
-        if self._prepared is not None:
+        if self._prepared is not None and origin is not None:
             end = partial(self._end_preparation, slot, path, accepted)
-            queued = self._prepared.prepare_later(self._engine, key, path, end)
+            queued = self._prepared.prepare_later(self._engine, key, origin, path, end)
             slot.in_preparation = queued and self._map_written  # the end waits for the key, thus for this line
         return key
 
@@ -275,7 +277,7 @@ class KeyStore:
         if is_idle:
             slot.key.result().close()
         self._account()
-        _log.info("key_mapped", circuit=slot.circuit.name, file=str(path), mapped_bytes=mapped.mapped_bytes)
+        _log.info("key_mapped", circuit=slot.circuit.name, file=str(path), mapped_bytes=mapped.info.mapped_bytes)
 
     def _obtain(self, slot: Slot) -> Path:
         """Return the key file, downloaded if it is missing and downloads are enabled."""
@@ -352,10 +354,3 @@ class KeyStore:
         with self._changed:
             self._metrics.keys_loaded.set(len(self._residency.loaded()))
             self._metrics.key_bytes.set(self._residency.loaded_bytes())
-
-
-def load_key_file(
-    engine: Engine, path: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
-) -> LoadedKey:
-    """Load a key file without its prepared key; errors name the file."""
-    return prepared_keys.load_source(engine, path, cancel, accepted)
