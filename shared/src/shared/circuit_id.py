@@ -6,7 +6,6 @@ earlier key sets, which remain in use.
 
 import enum
 import re
-from collections.abc import Callable
 from typing import Self
 
 from msgspec import Struct
@@ -63,7 +62,9 @@ class CircuitId(Struct, frozen=True, order=True):
     @property
     def earlier_key_file(self) -> str:
         """Name of the key file in earlier key sets."""
-        return _EARLIER_STEM[self.kind](self) + KEY_SUFFIX
+        stem = _EARLIER_STEMS.get((self.kind, self.version), self.kind)
+        heights = self.heights[:1] if self.version == 1 else self.heights  # combined_26_A_B
+        return f"{stem}_{'_'.join(map(str, heights + self.sizes))}{KEY_SUFFIX}"
 
     @property
     def key_files(self) -> tuple[str, str]:
@@ -91,28 +92,8 @@ class CircuitId(Struct, frozen=True, order=True):
         return self.name
 
 
-def _earlier_inclusion(circuit: CircuitId) -> str:
-    prefix = "mainnet_" if circuit.version == 1 else ""
-    return f"{prefix}inclusion_{circuit.heights[0]}_{circuit.sizes[0]}"
-
-
-def _earlier_combined(circuit: CircuitId) -> str:
-    heights = circuit.heights[:1] if circuit.version == 1 else circuit.heights
-    return "_".join(map(str, ("combined", *heights, *circuit.sizes)))
-
-
-def _earlier_plain(stem: str) -> Callable[[CircuitId], str]:
-    return lambda circuit: f"{stem}_{circuit.heights[0]}_{circuit.sizes[0]}"
-
-
-_EARLIER_STEM: dict[CircuitKind, Callable[[CircuitId], str]] = {
-    CircuitKind.INCLUSION: _earlier_inclusion,
-    CircuitKind.NON_INCLUSION: _earlier_plain("non-inclusion"),
-    CircuitKind.COMBINED: _earlier_combined,
-    CircuitKind.BATCH_APPEND: _earlier_plain("append-with-proofs"),
-    CircuitKind.BATCH_UPDATE: _earlier_plain("update"),
-    CircuitKind.BATCH_ADDRESS_APPEND: _earlier_plain("address-append"),
-}
+_EARLIER_STEMS = {(CircuitKind.INCLUSION, 1): "mainnet_inclusion", (CircuitKind.BATCH_APPEND, 2): "append-with-proofs"}
+"""Stems of earlier key sets that are not the kind."""
 
 _N = r"([1-9][0-9]{0,8})"
 _STEMS: tuple[tuple[re.Pattern[str], CircuitKind, int], ...] = tuple(
