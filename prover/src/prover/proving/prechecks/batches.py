@@ -6,9 +6,8 @@ from functools import cache, partial
 from typing import Final, TypeVar
 
 from prover.cpu.cpu_count import available_cpus
-from prover.proving.prechecks.checks import Checks, is_less, number
-from prover.proving.prechecks.membership import INDEX_OUT_OF_RANGE, WRONG_HASH, WRONG_PATH
-from prover.proving.prechecks.paths import split
+from prover.proving.prechecks.checks import Checks, is_less, number, split
+from prover.proving.prechecks.membership import INDEX_OUT_OF_RANGE, WRONG_HASH, WRONG_PATH, indices_inside
 from shared.circuit_inputs import PUBLIC_INPUT_HASH
 from shared.field import FIELD_BYTES, ZERO
 from shared.merkle_updates import LeafUpdateCheck, LeafUpdates
@@ -37,7 +36,7 @@ def check_append(checks: Checks) -> None:
 def check_update(checks: Checks) -> None:
     """Check that leaves are replaced by their nullifiers."""
     nullifiers = _hash_rows(*map(checks.data, ("Leaves", "PathIndices", "TxHashes")))
-    indices, olds = _indices_inside(checks, "PathIndices", "MerkleProofs"), checks.data("OldLeaves")
+    indices, olds = indices_inside(checks, "PathIndices", "MerkleProofs"), checks.data("OldLeaves")
     _check_tree(checks, indices, olds, nullifiers, ["MerkleProofs"], ("LeavesHashchainHash", nullifiers))
     hashed = update_input_hash(*map(checks.scalar, ("OldRoot", "NewRoot", "LeavesHashchainHash")))
     _check_public_input_hash(checks, hashed)
@@ -51,7 +50,7 @@ def check_address_append(checks: Checks) -> None:
         above, below = is_less(low, value), is_less(value, following)
         checks.require("LowElementValues", row, holds=above, reason="the new value is not above it")
         checks.require("LowElementNextValues", row, holds=below, reason="the new value is not below it")
-    low_indices = _indices_inside(checks, "LowElementIndices", "LowElementProofs")
+    low_indices = indices_inside(checks, "LowElementIndices", "LowElementProofs")
     new_indices = _consecutive_indices(checks, "NewElementProofs")
     links = split(_hash_rows(b"".join([lows, lows, values]), b"".join([nexts, values, nexts])))
     count = len(low_indices)
@@ -65,15 +64,6 @@ def check_address_append(checks: Checks) -> None:
 def _kept(old: bytes, leaf: bytes) -> bytes:
     """Return the leaf of a slot after a batch of leaves: one that was spent before keeps its nullifier."""
     return leaf if old == ZERO else old
-
-
-def _indices_inside(checks: Checks, name: str, proofs: str) -> Sequence[int]:
-    """Return the indices of paths, and check that they are inside the tree."""
-    indices, (_, height) = checks.numbers(name), checks.shape(proofs)
-    for row, index in enumerate(indices):
-        if index >> height:
-            checks.require(name, row, holds=False, reason=INDEX_OUT_OF_RANGE)
-    return indices
 
 
 def _consecutive_indices(checks: Checks, proofs: str) -> Sequence[int]:

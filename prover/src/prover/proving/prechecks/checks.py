@@ -81,6 +81,11 @@ def number(element: bytes) -> int:
     return int.from_bytes(element, "big")
 
 
+def split(elements: bytes) -> list[bytes]:
+    """Return elements one by one."""
+    return [elements[start : start + FIELD_BYTES] for start in range(0, len(elements), FIELD_BYTES)]
+
+
 def is_less(low: int, high: int) -> bool:
     """Return True if the comparison gadget accepts two values: (high - low) mod r is in [1, 2^248]."""
     return 1 <= (high - low) % SCALAR_MODULUS <= 1 << ADDRESS_BITS

@@ -1,12 +1,12 @@
 """Checks of the assertions of ``circuits.inclusion``, ``non_inclusion`` and ``combined``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from prover.proving.prechecks.checks import Checks, is_less, number
-from prover.proving.prechecks.paths import Path, roots, split
+from prover.proving.prechecks.checks import Checks, is_less, split
 from shared.circuit_inputs import INCLUSION_PART, NEXT_INDICES, NON_INCLUSION_PART, PUBLIC_INPUT_HASH
-from shared.poseidon import hash2, hash_columns
+from shared.field import FIELD_BYTES
+from shared.poseidon import hash2, hash_columns, hash_many
 from shared.witness_inputs import chain2
 
 WRONG_HASH: Final = "the public input hash is that of other inputs"
@@ -63,14 +63,29 @@ def _check_absent(checks: Checks, part: str) -> None:
 def _check_paths(checks: Checks, part: str, leaves: list[bytes]) -> None:
     """Check that leaves are under their roots."""
     name = part + "InPathElements"
-    reached = roots(leaves, paths_at(checks, part + "InPathIndices", name))
+    indices = indices_inside(checks, part + "InPathIndices", name)
+    reached = _roots(leaves, indices, checks.rows(name))
     for row, (found, root) in enumerate(zip(reached, checks.vector(part + "Roots"), strict=True)):
         checks.require(name, row, holds=found == root, reason=WRONG_PATH)
 
 
-def paths_at(checks: Checks, indices: str, proofs: str) -> list[Path]:
-    """Return the paths that two inputs have, and check that their indices are inside the tree."""
-    paths = list(map(Path, map(number, checks.vector(indices)), checks.rows(proofs)))
-    for row, path in enumerate(paths):
-        checks.require(indices, row, holds=path.is_inside, reason=INDEX_OUT_OF_RANGE)
-    return paths
+def indices_inside(checks: Checks, name: str, proofs: str) -> Sequence[int]:
+    """Return the indices of paths, and check that they are inside the tree."""
+    indices, (_, height) = checks.numbers(name), checks.shape(proofs)
+    for row, index in enumerate(indices):
+        if index >> height:
+            checks.require(name, row, holds=False, reason=INDEX_OUT_OF_RANGE)
+    return indices
+
+
+def _roots(leaves: Sequence[bytes], indices: Sequence[int], paths: Sequence[bytes]) -> list[bytes]:
+    """Return the roots to which leaves and their siblings lead; bits of an index beyond its path do not count.
+
+    All paths have one height and are hashed together, level by level.
+    """
+    nodes = leaves
+    for level in range(len(paths[0]) // FIELD_BYTES):
+        siblings = [path[level * FIELD_BYTES : (level + 1) * FIELD_BYTES] for path in paths]
+        triples = zip(indices, nodes, siblings, strict=True)
+        nodes = split(hash_many(b"".join(s + n if index >> level & 1 else n + s for index, n, s in triples), 2))
+    return list(nodes)
