@@ -269,19 +269,13 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def circuit(self) -> CircuitId:
         """Circuit of the request, published or not; one that ``decode_request`` refuses may have another."""
-        if self.kind.is_batch:
-            return CircuitId(self.kind, 2, (self.batch_height,), (self.batch_size,))
-        return self.merkle_circuit()
-
-    def merkle_circuit(self) -> CircuitId:
-        """Return the circuit of an inclusion, non-inclusion or combined request, published or not."""
         state = (self.state_tree_height, self.accounts)
         address = (self.address_tree_height, self.addresses)
         parts = {
             CircuitKind.INCLUSION: (state,),
             CircuitKind.NON_INCLUSION: (address,),
             CircuitKind.COMBINED: (state, address),
-        }[self.kind]
+        }.get(self.kind, ((self.batch_height, self.batch_size),))
         heights, sizes = zip(*parts, strict=True)
         return CircuitId(self.kind, self.version, heights, sizes)
 

@@ -115,7 +115,7 @@ def test_envelope__circuit__counts_accounts_and_addresses() -> None:
         inputCompressedAccounts=[{}, 1, "x"],
         newAddresses=[None],
     )
-    assert read.merkle_circuit().name == "v2_combined_32_40_3_1"
+    assert read.circuit.name == "v2_combined_32_40_3_1"
 
 
 @pytest.mark.parametrize("value", [None, 5, "x", {}, {"a": [1]}])

@@ -92,13 +92,13 @@ def read_task(envelope: Envelope, known: Container[CircuitId] | None) -> ProofTa
     members, that of a batch request after them, in the order that existing clients expect.
     """
     if not envelope.kind.is_batch:
-        _require_known(envelope.merkle_circuit(), known)
+        _require_known(envelope.circuit, known)
     try:
         request, values = read_numbers(envelope.members, envelope.kind, envelope.version)
     except WireError as error:
         raise MalformedRequest(str(error), path=error.path) from error
     if isinstance(request, MerkleRequest):
-        circuit = envelope.merkle_circuit()
+        circuit = envelope.circuit
     else:
         circuit = batch_circuit(request)
         _require_known(circuit, known)
