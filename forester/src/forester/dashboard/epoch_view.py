@@ -4,9 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from forester.chain.tree_metadata import TreeMetadata
 from forester.epoch.phases import SlotRange
-from forester.network_status.epochs import owners
 from forester.network_status.state import NetworkState
 
 MAXIMUM_BARS = 12
@@ -99,22 +97,15 @@ def first_window_of_next(state: NetworkState, ours: Collection[str], slot: int) 
         return None
     phases, registrations = view.times.phases(epoch), state.registrations.get(epoch, ())
     positions = {at for at, item in enumerate(registrations) if str(item.authority) in ours}
-    shares = tuple((item.forester_index, item.weight) for item in registrations)
     found = []
     for item in state.trees:
         if item.tree.metadata.is_rolled_over or not positions:
             continue
-        schedule = _schedule(state, item.tree, shares, epoch, phases.active.length // phases.slot_length)
+        schedule = state.owners_in(item.tree, epoch, phases.active.length // phases.slot_length)
         at = next((index for index, owner in enumerate(schedule) if owner in positions), None)
         if at is not None:
             found.append(Window(str(item.tree.address), phases.light_slot_range(at)))
     return min(found, key=lambda window: window.slots.first, default=None)
-
-
-def _schedule(
-    state: NetworkState, tree: TreeMetadata, shares: tuple[tuple[int, int], ...], epoch: int, light_slots: int
-) -> tuple[int | None, ...]:
-    return owners(shares, state.registered_weights.get(epoch, 0), bytes(tree.eligibility_key), epoch, light_slots)
 
 
 def deadlines(state: NetworkState, ours: Collection[str], slot: int, latest_read: int | None = None) -> list[Deadline]:

@@ -88,8 +88,7 @@ def tree_rows(
     windows: Mapping[str, tuple[int, int]],
 ) -> list[TreeRow]:
     """Return the rows of all trees, in the order of the status."""
-    view = state.epochs
-    return [_row(state, item, flows, progress, ours, view.light_slot, windows) for item in state.trees]
+    return [_row(state, item, flows, progress, ours, windows) for item in state.trees]
 
 
 def _row(
@@ -98,12 +97,10 @@ def _row(
     flows: Mapping[str, QueueFlow],
     progress: Mapping[str, TreeProgress],
     ours: Collection[str],
-    light_slot: int | None,
     windows: Mapping[str, tuple[int, int]],
 ) -> TreeRow:
     address = str(item.tree.address)
-    owner = state.owner(item.tree, light_slot)
-    turn = None if owner is None else str(state.active_registrations[owner].authority)
+    turn = state.owner(item.tree)
     facts = progress.get(address)
     cause = None if facts is None else facts.cause
     return TreeRow(

@@ -83,8 +83,6 @@ def _totals(state: NetworkState) -> dict[str, int]:
 
 
 def _tree(state: NetworkState, item: TreeState) -> dict[str, Any]:
-    view = state.epochs
-    owner = state.owner(item.tree, view.light_slot)
     return {
         "tree_type": item.kind.label,
         "merkle_tree": str(item.tree.address),
@@ -98,7 +96,7 @@ def _tree(state: NetworkState, item: TreeState) -> dict[str, Any]:
         "queue_length": None if item.batched else item.pending_cells,
         "queue_capacity": None if item.batched else item.cells,
         "v2_queue_info": _batched(item) if item.batched else None,
-        "assigned_forester": None if owner is None else str(state.active_registrations[owner].authority),
+        "assigned_forester": state.owner(item.tree),
         "schedule": list(state.schedule(item.tree)),
         "owner": str(item.tree.metadata.owner),
     }

@@ -88,20 +88,23 @@ class NetworkState:
         """Foresters of the active epoch."""
         return () if self.epochs.active is None else self.registrations.get(self.epochs.active, ())
 
-    def owner(self, tree: TreeMetadata, light_slot: int | None) -> int | None:
-        """Return the owner of a light slot of a tree as a position in ``active_registrations``; None if unowned."""
+    def owner(self, tree: TreeMetadata) -> str | None:
+        """Return the authority of the forester that owns the current light slot of a tree; None if it is unowned."""
+        light_slot = self.epochs.light_slot
         if light_slot is None:
             return None
         # The active phase may end with an incomplete light slot, which is not counted.
-        return self._owners(tree, max(self.epochs.light_slots, light_slot + 1))[light_slot]
+        light_slots = max(self.epochs.light_slots, light_slot + 1)
+        position = self.owners_in(tree, self.epochs.active, light_slots)[light_slot]
+        return None if position is None else str(self.active_registrations[position].authority)
 
     def schedule(self, tree: TreeMetadata) -> tuple[int | None, ...]:
-        """Return the positions of the owners of all light slots of the active phase."""
-        return self._owners(tree, self.epochs.light_slots)
+        """Return the positions of the owners of all light slots of the active phase in ``active_registrations``."""
+        return self.owners_in(tree, self.epochs.active, self.epochs.light_slots)
 
-    def _owners(self, tree: TreeMetadata, light_slots: int) -> tuple[int | None, ...]:
-        epoch = self.epochs.active
+    def owners_in(self, tree: TreeMetadata, epoch: int | None, light_slots: int) -> tuple[int | None, ...]:
+        """Return the owners of light slots of an epoch as positions in its registrations, None for unowned ones."""
         if epoch is None:
             return (None,) * light_slots
-        shares = tuple((item.forester_index, item.weight) for item in self.active_registrations)
+        shares = tuple((item.forester_index, item.weight) for item in self.registrations.get(epoch, ()))
         return owners(shares, self.registered_weights.get(epoch, 0), bytes(tree.eligibility_key), epoch, light_slots)

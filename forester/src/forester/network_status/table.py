@@ -24,7 +24,6 @@ def table(state: NetworkState) -> Iterator[str]:
 
 def _row(state: NetworkState, item: TreeState) -> tuple[str, ...]:
     pending = item.pending
-    owner = state.owner(item.tree, state.epochs.light_slot)
     return (
         item.kind.label,
         str(item.tree.address),
@@ -33,7 +32,7 @@ def _row(state: NetworkState, item: TreeState) -> tuple[str, ...]:
         str(sum(pending.values())),
         str(sum(queue.ready_zkp_batches for queue in item.queues.values())) if item.batched else "-",
         f"{item.fullness_percentage:.2f} %",
-        "-" if owner is None else str(state.active_registrations[owner].authority),
+        state.owner(item.tree) or "-",
     )
 
 

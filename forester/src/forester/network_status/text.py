@@ -131,10 +131,5 @@ def _light_slot(state: NetworkState) -> Iterator[str]:
     yield f"Current light slot: {light_slot} (slots {first} to {last}, {left:.1f} s left)"
     for item in state.trees:
         if not item.tree.metadata.is_rolled_over:
-            owner = state.owner(item.tree, light_slot)
-            name = (
-                f"UNASSIGNED (light slot {light_slot})"
-                if owner is None
-                else str(state.active_registrations[owner].authority)
-            )
+            name = state.owner(item.tree) or f"UNASSIGNED (light slot {light_slot})"
             yield f"  {item.kind.label:9} {item.tree.address!s:44} {name}"
