@@ -105,7 +105,9 @@ class RpcPool:
         self._stack = AsyncExitStack()
         self._limited = LogThrottle(_LIMIT_LOGGED_S, clock=clock)
         self._failures = 0
-        self._on_fallback = False
+        self.on_fallback = False
+        """True while calls go to the second node."""
+
         self._behind = False
         self._next_probe = 0.0
         self._probing = False
@@ -161,14 +163,9 @@ class RpcPool:
         """The node that is not in use, to confirm answers of the other one; None if there is only one node."""
         return StandbyNode(self) if len(self._urls) > 1 else None
 
-    @property
-    def on_fallback(self) -> bool:
-        """Return whether calls go to the second node."""
-        return self._on_fallback
-
     def leave_stuck_node(self) -> None:
         """Fail over from the first node, which answers with the same slot, until it has caught up with the second."""
-        if len(self._endpoints) > 1 and not self._on_fallback:
+        if len(self._endpoints) > 1 and not self.on_fallback:
             self._behind = True
             self._go_to_fallback(f"{self._endpoints[0].name} returns the same slot repeatedly")
 
@@ -225,7 +222,7 @@ class RpcPool:
         """Return the result of a method from the node that is not in use, in one attempt; ValueError without one."""
         if len(self._endpoints) < 2:
             raise ValueError("there is only one node")
-        endpoint = self._endpoints[0 if self._on_fallback else 1]
+        endpoint = self._endpoints[0 if self.on_fallback else 1]
         if self._reads is not None:
             await self._reads.wait()
         return self._decoded(endpoint, method, await endpoint.call(method, params, timeout_s=timeout_s), result)
@@ -273,11 +270,11 @@ class RpcPool:
         if of_request or endpoint is not self._endpoints[0]:
             return
         self._failures += 1
-        if len(self._endpoints) > 1 and not self._on_fallback and self._failures >= self._fail_over.failure_threshold:
+        if len(self._endpoints) > 1 and not self.on_fallback and self._failures >= self._fail_over.failure_threshold:
             self._go_to_fallback(error.detail)
 
     def _go_to_fallback(self, reason: str) -> None:
-        self._on_fallback = True
+        self.on_fallback = True
         self._next_probe = self._clock() + self._fail_over.probe_interval_s
         _log.warning("rpc_fallback_used", node=self._endpoints[0].name, failures=self._failures, error=reason)
 
@@ -302,7 +299,7 @@ class RpcPool:
 
     async def _endpoint(self) -> RpcEndpoint:
         """Return the node to call: the first one, or the second until the first one is healthy again."""
-        if not self._on_fallback:
+        if not self.on_fallback:
             return self._endpoints[0]
         if self._clock() >= self._next_probe and not self._probing:
             self._probing = True
@@ -313,7 +310,7 @@ class RpcPool:
             except EndpointError:
                 self._next_probe = self._clock() + self._fail_over.probe_interval_s
             else:
-                self._on_fallback = self._behind = False
+                self.on_fallback = self._behind = False
                 self._failures = 0
                 _log.info("rpc_primary_recovered", node=self._endpoints[0].name)
                 return self._endpoints[0]

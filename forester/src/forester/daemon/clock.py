@@ -102,7 +102,9 @@ class SlotClock:
         self._retreat: _ReadingsBehind | None = None
         self._measured: deque[tuple[float, int]] = deque()
         self._jumps = 0
-        self._per_second = 1 / SLOT_SECONDS
+        self.slots_per_second = 1 / SLOT_SECONDS
+        """The measured pace; 0 while the chain is stuck."""
+
         self._waiting: dict[int, tuple[int, asyncio.Future[None]]] = {}
         self._numbers = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
@@ -111,11 +113,6 @@ class SlotClock:
     def is_set(self) -> bool:
         """Return whether a slot was ever read."""
         return self._reading is not None
-
-    @property
-    def slots_per_second(self) -> float:
-        """The measured pace; 0 while the chain is stuck."""
-        return self._per_second
 
     @property
     def reading_age_s(self) -> float | None:
@@ -140,7 +137,7 @@ class SlotClock:
             raise RuntimeError("no slot has been read yet")
         at, slot = self._reading
         ahead = min(self._now() - at, 2 * self._silence_s)
-        self._already_logged = max(self._already_logged, slot + int(ahead * self._per_second))
+        self._already_logged = max(self._already_logged, slot + int(ahead * self.slots_per_second))
         return self._already_logged
 
     def read(self, slot: int, *, witness: bool = True) -> bool:
@@ -202,7 +199,7 @@ class SlotClock:
         # Long enough to measure the pace, and for every other source of the slot to contradict. A node that is stuck
         # far behind is replaced by the second one.
         enough = retreat.at - retreat.since >= max(STUCK_S, 2 * self._silence_s)
-        if enough and retreat.is_chain(self._per_second or 1 / SLOT_SECONDS) and not self.went_back.is_set():
+        if enough and retreat.is_chain(self.slots_per_second or 1 / SLOT_SECONDS) and not self.went_back.is_set():
             _log.error("slot_regressed", slot=slot, behind=behind, readings=retreat.readings)
             self.went_back_by = behind
             self.went_back.set()
@@ -220,7 +217,7 @@ class SlotClock:
             self._measured.popleft()
         began, first = self._measured[0]
         if now - began >= _MINIMUM_SPACING_S:
-            self._per_second = min((slot - first) / (now - began), 1 / FASTEST_SLOT_S)
+            self.slots_per_second = min((slot - first) / (now - began), 1 / FASTEST_SLOT_S)
 
     def _is_jump(self, now: float, slot: int) -> bool:
         if self._reading is None:
@@ -241,10 +238,10 @@ class SlotClock:
             self._timer.cancel()
             self._timer = None
         wanted = min((slot for slot, reached in self._waiting.values() if not reached.done()), default=None)
-        if wanted is None or self._reading is None or self._per_second <= 0:
+        if wanted is None or self._reading is None or self.slots_per_second <= 0:
             return
         at, slot = self._reading
-        after_reading = (wanted - slot) / self._per_second
+        after_reading = (wanted - slot) / self.slots_per_second
         if after_reading > 2 * self._silence_s:
             return
         delay = max(at + after_reading - self._now(), 0.0) + 0.001

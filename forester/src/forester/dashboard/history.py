@@ -31,12 +31,8 @@ class Sampler:
         self._balance = balance
         self._clock = clock
         self._counted = self._counts()
-        self._history: HistoryFacts | None = None
-
-    @property
-    def history(self) -> HistoryFacts | None:
-        """Return the curves; None before the journal has been read."""
-        return self._history
+        self.history: HistoryFacts | None = None
+        """The curves; None before the journal has been read."""
 
     async def run(self) -> None:
         """Read what is stored, then store a sample at the end of every minute, forever. Raises JournalError."""
@@ -65,7 +61,7 @@ class Sampler:
         return total(self._metrics.proofs_made), total(self._metrics.processed)
 
     def _show(self, samples: Sequence[Sample]) -> None:
-        self._history = columns(samples, self._minute())
+        self.history = columns(samples, self._minute())
 
 
 def columns(samples: Sequence[Sample], minute: int) -> HistoryFacts:

@@ -16,12 +16,8 @@ class AnswerMemory:
     def __init__(self, *, each: int, total: int) -> None:
         self._each = each
         self._total = total
-        self._held = 0
-
-    @property
-    def held(self) -> int:
+        self.held = 0
         """Bytes of the answers that are held now."""
-        return self._held
 
     @asynccontextmanager
     async def body(
@@ -37,10 +33,10 @@ class AnswerMemory:
         try:
             async for part in response.content.iter_chunked(_CHUNK_BYTES):
                 length += len(part)
-                self._held += len(part)
+                self.held += len(part)
                 if length > self._each:
                     raise too_long(f"longer than {self._each} bytes")
-                if self._held > self._total:
+                if self.held > self._total:
                     text = f"{name}: answers that arrive at once are longer than {self._total} bytes; try again later"
                     raise AnswersExceedMemory(text)
                 parts.append(part)
@@ -48,4 +44,4 @@ class AnswerMemory:
             parts.clear()
             yield body
         finally:
-            self._held -= length
+            self.held -= length

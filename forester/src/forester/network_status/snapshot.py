@@ -87,24 +87,18 @@ class SnapshotKeeper:
         self._began = clock()
         self._lock = asyncio.Lock()
         self._listeners: list[Listener] = []
-        self._latest: Snapshot | None = None
-        self._error: str | None = None
-        metrics.snapshot_age.set_function(lambda: _BEFORE_THE_FIRST if self.age_s is None else self.age_s)
-
-    @property
-    def latest(self) -> Snapshot | None:
+        self.latest: Snapshot | None = None
         """The last good snapshot; None before the first."""
-        return self._latest
+
+        self.error: str | None = None
+        """Reason of the last failure, masked; None after a success."""
+
+        metrics.snapshot_age.set_function(lambda: _BEFORE_THE_FIRST if self.age_s is None else self.age_s)
 
     @property
     def age_s(self) -> float | None:
         """Seconds since it was read; None before the first."""
-        return None if self._latest is None else max(0.0, self._clock() - self._latest.taken_at)
-
-    @property
-    def error(self) -> str | None:
-        """Reason of the last failure, masked; None after a success."""
-        return self._error
+        return None if self.latest is None else max(0.0, self._clock() - self.latest.taken_at)
 
     def subscribe(self, listener: Listener) -> None:
         """Call ``listener`` with every new state from now on."""
@@ -139,20 +133,20 @@ class SnapshotKeeper:
             raise EndpointTimedOut(f"the network could not be read within {self._timeout_s:g} s") from None
 
     def _succeeded(self, snapshot: Snapshot) -> None:
-        if self._error is not None:
+        if self.error is not None:
             _log.info("snapshot_recovered")
-        self._latest, self._error = snapshot, None
+        self.latest, self.error = snapshot, None
         self._board.clear(CONDITION)
         set_gauges(self._metrics, snapshot.state)
         for listener in self._listeners:
             listener(snapshot.state)
 
     def _failed(self, error: str) -> None:
-        if self._error is None:
+        if self.error is None:
             _log.warning("snapshot_failed", error=error)
-        self._error = error
+        self.error = error
         since, patience_s = (
-            (self._began, FIRST_WITHIN_S) if self._latest is None else (self._latest.taken_at, self._stale_s)
+            (self._began, FIRST_WITHIN_S) if self.latest is None else (self.latest.taken_at, self._stale_s)
         )
         age_s = self._clock() - since
         if age_s >= patience_s:

@@ -82,7 +82,9 @@ class Sender:
         self._confirmations = confirmations
         self._fees = fees
         self._payer = payer
-        self._budget = budget
+        self.budget = budget
+        """Budget of signed transactions."""
+
         self._cu_limit = cu_limit
         self._tables = tuple(tables)
         self._metrics = metrics
@@ -93,26 +95,17 @@ class Sender:
         self._turns: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         self._expiries = ExpiryPauses(pauses, clock=clock)
         self._signing = asyncio.Semaphore(confirmations.maximum)
-        self._short_of_funds = False
+        self.short_of_funds = False
+        """True if the payer could not pay a fee: nothing is sent until ``funds_restored``."""
 
     @property
     def payer(self) -> Pubkey:
         """Key that signs and pays."""
         return self._payer.pubkey
 
-    @property
-    def budget(self) -> SpendingBudget:
-        """Budget of signed transactions."""
-        return self._budget
-
-    @property
-    def short_of_funds(self) -> bool:
-        """Return whether the payer could not pay a fee; nothing is sent until ``funds_restored``."""
-        return self._short_of_funds
-
     def funds_restored(self) -> None:
         """Send again: the payer has money."""
-        self._short_of_funds = False
+        self.short_of_funds = False
 
     def fitting(self, work: Sequence[Instruction]) -> int:
         """Return the number of first instructions that fit one transaction; TransactionTooLarge if it is 0."""
@@ -168,7 +161,7 @@ class Sender:
         error. Raises EndpointError, TransactionTooLarge, BudgetExceeded and JournalError: then nothing was sent by this
         call. A cancelled call leaves the outcome unknown.
         """
-        if self._short_of_funds:
+        if self.short_of_funds:
             payer = self._payer.pubkey
             refused = InsufficientFunds(f"insufficient funds: {payer} cannot pay for transactions; send SOL to it")
             return Outcome(Fate.REFUSED, error=refused)
@@ -241,7 +234,7 @@ class Sender:
         fee = fee_lamports(1 + len(order.signers), order.unit_limit, price)
         given = given_lamports(order.work, self._payer.pubkey)
         cost = fee + given + order.program_lamports
-        await self._budget.reserve(cost, order.purpose)
+        await self.budget.reserve(cost, order.purpose)
         built = self._built_again(order, blockhash.hash, price)
         preamble = len(Budget(order.unit_limit, price).instructions())
         self._metrics.work.signed(str(built.signature), order.purpose, _shown(order.subject), cost)
@@ -262,7 +255,7 @@ class Sender:
         """Detect a payer without money: nodes drop unpaid transactions without a status."""
         error = outcome.error
         if isinstance(error, InsufficientFunds) and error.instruction is None:
-            self._short_of_funds = True
+            self.short_of_funds = True
         if outcome.fate not in (Fate.EXPIRED, Fate.DEADLINE_PASSED):
             return outcome
         try:
@@ -272,7 +265,7 @@ class Sender:
             return outcome
         if balance >= signed.fee_lamports:
             return outcome
-        self._short_of_funds = True
+        self.short_of_funds = True
         lacking = InsufficientFunds(
             f"insufficient funds: {self._payer.pubkey} has {sol(balance):g} SOL, a transaction costs "
             f"{sol(signed.fee_lamports):g}"

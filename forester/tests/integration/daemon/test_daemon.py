@@ -113,7 +113,7 @@ async def test_daemon__epochs_and_funds_in_trouble__are_reported_to_the_board_un
         assert conditions(board) == {"epoch": "epoch 3: report failed: x; epoch 4: register failed: y"}
         daemon._page(4, "")
         assert conditions(board) == {}, "what an earlier epoch suffered is over"
-        services.sender._short_of_funds = True
+        services.sender.short_of_funds = True
         daemon._funds.notice()
         assert conditions(board) == {"funds": f"insufficient funds: processing stops until {KEY.pubkey} is topped up"}
         daemon._funds.available = True
