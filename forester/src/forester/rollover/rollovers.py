@@ -22,7 +22,6 @@ from forester.journal.rollovers import BegunRollover, RolloverStore
 from forester.rollover.failures import (
     RolloverImpossible,
     RolloverNotFunded,
-    RolloverTooExpensive,
     RolloverUnsettled,
 )
 from forester.rollover.readiness import HEAD_BYTES, PAID_BY_TREE, Rents, TreeHead, decode_head, lacking_lamports
@@ -97,16 +96,14 @@ class Rollovers:
             too_soon = self._clock() < self._not_before.get(tree.address, 0.0)
             if not head.is_due or too_soon or eligibility.sending_seconds() is None:
                 return None
-            try:
-                failure = await self._roll_over(tree, eligibility)
-            except (ExcessiveRent, RolloverTooExpensive, BudgetExceeded) as error:
-                failure = error
+            await self._roll_over(tree, eligibility)
+        except (ExcessiveRent, RolloverImpossible, BudgetExceeded, TransactionRefused) as error:
+            pause_s = NOT_AGAIN_REFUSED_S if isinstance(error, TransactionRefused) else NOT_AGAIN_S
+            self._not_before[tree.address] = self._clock() + pause_s
+            return error
         except ForesterError as error:
             return error
-        if failure is not None:
-            pause_s = NOT_AGAIN_REFUSED_S if isinstance(failure, TransactionRefused) else NOT_AGAIN_S
-            self._not_before[tree.address] = self._clock() + pause_s
-        return failure
+        return None
 
     async def _settle(self, tree: TreeMetadata, head: TreeHead) -> None:
         """Forget the keys of a tree that has a successor."""
@@ -125,15 +122,13 @@ class Rollovers:
             _log.warning("tree_rolled_over_by_another", **fields, stranded=[str(account.address) for account in lost])
         await self._store.forget(bytes(tree.address))
 
-    async def _roll_over(self, tree: TreeMetadata, eligibility: EligibilityWindow) -> ForesterError | None:
+    async def _roll_over(self, tree: TreeMetadata, eligibility: EligibilityWindow) -> None:
         sizes = await self._sizes_of(tree)
         require_sizes(sizes)
         rents = Rents(*[await self._rent(size) for size in astuple(sizes)])
         cap = cap_of(tree.kind, self._maximum_lamports, self._rent_lamports_per_byte_year)
         require_within(cap, sizes, rents, tree)
-        failure = await self._unfunded(tree, rents)
-        if failure is not None:
-            return failure
+        await self._require_funds(tree, rents)
         key = bytes(tree.address)
         begun = await self._store.of_tree(key) or await self._store.begin(new_keys(tree))
         wanted = new_accounts(begun, sizes, rents)
@@ -141,16 +136,14 @@ class Rollovers:
         foreign = [item for item in wanted if (found := existing.get(item.key.pubkey)) and found.owner != item.owner]
         if foreign:
             await self._store.forget(key)
-            return RolloverImpossible(f"{foreign[0].key.pubkey} is in use; the next attempt draws new keys")
+            raise RolloverImpossible(f"{foreign[0].key.pubkey} is in use; the next attempt draws new keys")
         missing = [item for item in wanted if item.key.pubkey not in existing]
-        failure = await self._payer_lacks(sum(item.lamports for item in missing))
-        if failure is not None:
-            return failure
-        return await self._send(tree, eligibility, begun, missing)
+        await self._require_balance(sum(item.lamports for item in missing))
+        await self._send(tree, eligibility, begun, missing)
 
     async def _send(
         self, tree: TreeMetadata, eligibility: EligibilityWindow, begun: BegunRollover, missing: list[NewAccount]
-    ) -> ForesterError | None:
+    ) -> None:
         forester = Forester.registered(self._sender.payer, self._derivation, eligibility.epoch)
         work = [item.creation(self._sender.payer) for item in missing]
         work.append(rollover_instruction(tree, forester, begun))
@@ -158,12 +151,12 @@ class Rollovers:
             part = work[: self._sender.fitting(work)]
             outcome = await self._sent(tree, eligibility, part, missing[: len(part)])
             if outcome is None or outcome.fate is not Fate.CONFIRMED:
-                return await self._explained(tree, outcome)
+                await self._explain(tree, outcome)
+                return
             work, missing = work[len(part) :], missing[len(part) :]
         head = await self._head(tree)
         if head.metadata.is_rolled_over:  # a node that lags may not show it yet
             await self._settle(tree, head)
-        return None
 
     async def _sent(
         self, tree: TreeMetadata, eligibility: EligibilityWindow, part: list[Instruction], created: list[NewAccount]
@@ -181,39 +174,38 @@ class Rollovers:
             signers=[item.key.keypair for item in created],
         )
 
-    async def _explained(self, tree: TreeMetadata, outcome: Outcome | None) -> ForesterError | None:
-        """Read the tree again: the refused work may be done, by us or by another forester."""
+    async def _explain(self, tree: TreeMetadata, outcome: Outcome | None) -> None:
+        """Raise the failure of a transaction, unless the refused work is done, by us or by another forester."""
         if outcome is None:
-            return None
+            return
         head = await self._head(tree)
         if head.metadata.is_rolled_over:
             await self._settle(tree, head)
-            return None
+            return
         if outcome.error is None:
-            return RolloverUnsettled(f"the rollover of {tree.address} is not confirmed: {outcome.fate.value}")
+            raise RolloverUnsettled(f"the rollover of {tree.address} is not confirmed: {outcome.fate.value}")
         if outcome.error.code == _ALREADY_ROLLED_OVER:
-            return RolloverUnsettled(f"{tree.address} has a successor that the node does not show yet")
-        return outcome.error
+            raise RolloverUnsettled(f"{tree.address} has a successor that the node does not show yet")
+        raise outcome.error
 
-    async def _unfunded(self, tree: TreeMetadata, rents: Rents) -> ForesterError | None:
-        """Return a failure if the old accounts lack lamports to return the rent."""
+    async def _require_funds(self, tree: TreeMetadata, rents: Rents) -> None:
+        """Raise RolloverNotFunded if the old accounts lack lamports to return the rent."""
         purse = tree.address if tree.kind in PAID_BY_TREE else tree.queue
         lacking = lacking_lamports(tree.kind, rents, await self._rpc.balance(purse))
-        if lacking == 0:
-            return None
-        return RolloverNotFunded(
-            f"the full tree {tree.address} cannot pay for its successor: {purse} lacks {sol(lacking):.9f} SOL, which "
-            "come from its users' fees or from any sender"
-        )
+        if lacking:
+            raise RolloverNotFunded(
+                f"the full tree {tree.address} cannot pay for its successor: {purse} lacks {sol(lacking):.9f} SOL, "
+                "which come from its users' fees or from any sender"
+            )
 
-    async def _payer_lacks(self, lamports: int) -> ForesterError | None:
+    async def _require_balance(self, lamports: int) -> None:
+        """Raise RolloverNotFunded if the payer cannot advance the rent."""
         balance = await self._rpc.balance(self._sender.payer)
         needed = lamports + _FEES_LAMPORTS
-        if balance >= needed:
-            return None
-        return RolloverNotFunded(
-            f"{self._sender.payer} has {sol(balance):g} SOL, a rollover advances {sol(needed):g}; send SOL to it"
-        )
+        if balance < needed:
+            raise RolloverNotFunded(
+                f"{self._sender.payer} has {sol(balance):g} SOL, a rollover advances {sol(needed):g}; send SOL to it"
+            )
 
     async def _sizes_of(self, tree: TreeMetadata) -> Sizes:
         """Return the sizes of the old accounts, which never change; that of the CPI context may."""
