@@ -100,12 +100,13 @@ class World:
 
     # The node.
 
-    async def existing_account(self, address: Pubkey, what: str) -> Account:
-        assert (address, bool(what)) == (QUEUE, True)
-        return self._account(await self._queue_data())
-
-    async def account(self, address: Pubkey, *, start: int = 0, length: int | None = None) -> Account | None:
-        assert length is not None
+    async def existing_account(
+        self, address: Pubkey, what: str, *, start: int = 0, length: int | None = None
+    ) -> Account:
+        assert what
+        if length is None:
+            assert address == QUEUE
+            return self._account(await self._queue_data())
         if self.node_error is not None:
             raise self.node_error
         if address == QUEUE:

@@ -190,9 +190,11 @@ class RpcClient:
         """Return an account, None if there is none."""
         return (await self.accounts([address], start=start, length=length))[0]
 
-    async def existing_account(self, address: Pubkey, what: str) -> Account:
+    async def existing_account(
+        self, address: Pubkey, what: str, *, start: int = 0, length: int | None = None
+    ) -> Account:
         """Return an account; AccountMissing that says ``what`` was expected if there is none."""
-        found = await self.account(address)
+        found = await self.account(address, start=start, length=length)
         if found is None:
             raise AccountMissing(f"{what} does not exist at {address}; is this the right cluster?")
         return found

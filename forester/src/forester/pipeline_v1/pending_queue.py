@@ -11,7 +11,6 @@ from solders.pubkey import Pubkey
 
 from forester.chain.concurrent_accounts import QUEUE_HEAD_BYTES, QueueCell, pending_cells
 from forester.chain.rpc_client import RpcClient
-from forester.errors import AccountMissing
 from forester.scheduling.eligibility_window import EligibilityWindow
 
 CELL_BYTES = 48
@@ -72,10 +71,9 @@ class PendingQueue:
         if self._start == 0:
             return (await self._rpc.existing_account(self._queue, "the queue of a V1 tree")).data
         end = QUEUE_HEAD_BYTES + CELL_BYTES * self._start
-        head = await self._rpc.account(self._queue, length=QUEUE_HEAD_BYTES)
-        rest = await self._rpc.account(self._queue, start=end, length=_WHOLE)
-        if head is None or rest is None:
-            raise AccountMissing(f"the queue of a V1 tree does not exist at {self._queue}")
+        what = "the queue of a V1 tree"
+        head = await self._rpc.existing_account(self._queue, what, length=QUEUE_HEAD_BYTES)
+        rest = await self._rpc.existing_account(self._queue, what, start=end, length=_WHOLE)
         return head.data + bytes(end - len(head.data)) + rest.data
 
 

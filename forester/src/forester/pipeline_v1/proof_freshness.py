@@ -13,7 +13,6 @@ from solders.pubkey import Pubkey
 
 from forester.chain.concurrent_accounts import TREE_HEAD_BYTES, ConcurrentTree, decode_tree, root_offset
 from forester.chain.rpc_client import RpcClient
-from forester.errors import AccountMissing
 from forester.pipeline_v1.indexer_proofs import Proof
 from shared.field import FIELD_BYTES
 from shared.merkle_tree import root_of
@@ -88,16 +87,10 @@ async def read_view(rpc: RpcClient, address: Pubkey, proofs: list[Proof]) -> Tre
 
     Raises EndpointError, AccountMissing and MalformedAccount.
     """
-    tree = decode_tree(await _slice(rpc, address, 0, TREE_HEAD_BYTES))
+    tree = decode_tree((await rpc.existing_account(address, "a V1 tree", length=TREE_HEAD_BYTES)).data)
     roots = {}
     for sequence in sorted({proof.sequence for proof in proofs if age_of(tree, proof) is ProofFit.FITS}):
         index = (tree.root_index - (tree.sequence_number - sequence)) % tree.root_history_capacity
-        roots[sequence] = await _slice(rpc, address, root_offset(replace(tree, root_index=index)), 32)
+        start = root_offset(replace(tree, root_index=index))
+        roots[sequence] = (await rpc.existing_account(address, "a V1 tree", start=start, length=32)).data
     return TreeView(tree, roots)
-
-
-async def _slice(rpc: RpcClient, address: Pubkey, start: int, length: int) -> bytes:
-    found = await rpc.account(address, start=start, length=length)
-    if found is None:
-        raise AccountMissing(f"a V1 tree does not exist at {address}; is this the right cluster?")
-    return found.data

@@ -17,7 +17,7 @@ from forester.chain.registry_accounts import read_protocol_config
 from forester.chain.rent import ExcessiveRent
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_metadata
-from forester.errors import AccountMissing, ForesterError, TransactionRefused
+from forester.errors import ForesterError, TransactionRefused
 from forester.journal.rollovers import BegunRollover, RolloverStore
 from forester.rollover.failures import (
     RolloverImpossible,
@@ -232,7 +232,4 @@ class Rollovers:
         return await self._rpc.accounts([key.pubkey for key in begun.keys], length=0)
 
     async def _head(self, tree: TreeMetadata) -> TreeHead:
-        account = await self._rpc.account(tree.address, length=HEAD_BYTES)
-        if account is None:
-            raise AccountMissing(f"the tree {tree.address} does not exist; is this the right cluster?")
-        return decode_head(account.data)
+        return decode_head((await self._rpc.existing_account(tree.address, "a tree", length=HEAD_BYTES)).data)

@@ -77,9 +77,13 @@ class World:
 
     # The node.
 
-    async def account(self, address: Pubkey, *, start: int = 0, length: int | None = None) -> Account | None:
-        assert (address, start) == (TREE, 0)
+    async def existing_account(self, address: Pubkey, what: str, *, length: int | None = None) -> Account:
+        assert address != PROTOCOL_CONFIG
+        assert what
         self._step()
+        if length is None:
+            return Account(address, ACCOUNT_COMPRESSION, 1, bytes(TREE_BYTES if address == TREE else QUEUE_BYTES))
+        assert address == TREE
         self.reads += 1
         hidden = self.lag > 0
         self.lag -= hidden
@@ -94,12 +98,6 @@ class World:
         struct.pack_into("<4Q", data, 304, 1400, 1400, 0, 5)
         struct.pack_into("<4Q", data, 336, 2400, 2400, 0, 5)
         return bytes(data)
-
-    async def existing_account(self, address: Pubkey, what: str) -> Account:
-        assert address != PROTOCOL_CONFIG
-        assert what
-        self._step()
-        return Account(address, ACCOUNT_COMPRESSION, 1, bytes(TREE_BYTES if address == TREE else QUEUE_BYTES))
 
     async def accounts(self, addresses: Sequence[Pubkey], *, length: int) -> list[Account | None]:
         assert length == 0
@@ -404,9 +402,10 @@ async def test_address__that_somebody_else_took__is_replaced_by_a_new_one(tmp_pa
 async def test_tree__that_does_not_exist__is_an_error_and_not_a_crash(tmp_path: Path) -> None:
     world = World()
 
-    async def nothing(*_: Any, **__: Any) -> None:
+    async def nothing(*_: Any, **__: Any) -> Account:
         await asyncio.sleep(0)
+        raise AccountMissing
 
-    world.account = nothing  # type: ignore[method-assign]
+    world.existing_account = nothing  # type: ignore[method-assign]
     async with await open_journal(tmp_path) as journal:
         assert isinstance(await run(world, journal), AccountMissing)
