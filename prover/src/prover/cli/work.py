@@ -2,8 +2,8 @@
 
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -41,35 +41,20 @@ def run_cancellable(work: Callable[[CancelFlag], Result]) -> Result:
     with a lock held. Signals after the first change nothing, since what is cleaned up must not be interrupted.
     """
     cancel = CancelFlag()
-    outcome: list[Result] = []
-    failure: list[BaseException] = []
     signals: list[int] = []
-    ended = threading.Event()
-
-    def run() -> None:
-        try:
-            outcome.append(work(cancel))
-        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
-            failure.append(error)
-        finally:
-            ended.set()
-
-    thread = threading.Thread(target=run, name="work")
     previous = {number: signal.signal(number, lambda number, _: signals.append(number)) for number in _STOP_SIGNALS}
     try:
-        thread.start()
-        while not ended.wait(_SIGNAL_POLL_S):
-            if signals and not cancel.is_raised:
-                cancel.raise_flag()
-        thread.join()
+        with ThreadPoolExecutor(1, "work") as thread:
+            outcome = thread.submit(work, cancel)
+            while not wait([outcome], _SIGNAL_POLL_S).done:
+                if signals and not cancel.is_raised:
+                    cancel.raise_flag()
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
     if signals:
         sys.exit(128 + signals[0])
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    return outcome.result()
 
 
 def load_key(engine: Engine, path: Path, cancel: CancelFlag, *, prepared_folder: Path | None = None) -> LoadedKey:
