@@ -9,7 +9,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,12 +87,12 @@ def _spoil(request: dict[str, Any]) -> None:
 
 
 class Client:
-    """A client that follows jobs, at several servers alternately."""
+    """A client that follows jobs."""
 
-    def __init__(self, session: aiohttp.ClientSession, servers: list[str], deadline: float) -> None:
-        """Use ``servers``, base addresses, until ``deadline``, a value of the monotonic clock."""
+    def __init__(self, session: aiohttp.ClientSession, server: str, deadline: float) -> None:
+        """Use ``server``, a base address, until ``deadline``, a value of the monotonic clock."""
         self._session = session
-        self._servers = self._round_robin(servers)
+        self._server = server
         self._deadline = deadline
 
     async def see_through(self, job: Job) -> None:
@@ -153,15 +153,8 @@ class Client:
     ) -> tuple[int, dict[str, Any]]:
         """Return status and JSON of an answer; status 0 without an answer."""
         try:
-            async with self._session.request(
-                method, next(self._servers) + path, data=body, headers=headers
-            ) as response:
+            async with self._session.request(method, self._server + path, data=body, headers=headers) as response:
                 answer: dict[str, Any] = await response.json(content_type=None)
                 return response.status, answer
         except (aiohttp.ClientError, TimeoutError, ValueError):
             return 0, {}
-
-    @staticmethod
-    def _round_robin(servers: list[str]) -> Iterator[str]:
-        while True:
-            yield from servers

@@ -42,7 +42,7 @@ async def drive(cluster: Cluster, server: str, jobs: list[Job], options: argpars
         asyncio.TaskGroup() as group,
     ):
         scaling = group.create_task(cluster.run())
-        client = Client(session, [server], time.monotonic() + options.patience)
+        client = Client(session, server, time.monotonic() + options.patience)
         for number, mine in enumerate(shares):
             cluster.highest, stopped, began = 0, len(cluster.stopped), time.time()
             cluster.more_follow = True

@@ -80,7 +80,7 @@ async def shake(
     server = f"http://127.0.0.1:{members[0].api_port}"
     timeout = aiohttp.ClientTimeout(total=30)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        client = Client(session, [server], time.monotonic() + options.patience)
+        client = Client(session, server, time.monotonic() + options.patience)
         async with asyncio.TaskGroup() as group:
             for number, fault in enumerate(faults):
                 for job in jobs[number :: len(faults)]:
