@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from forester.journal.database import Journal
+from forester.journal.database import Journal, JournalStore
 
 TOKEN, ASSOCIATED_TOKEN, MINT = range(3)
 """Kinds of accounts; ``program_kind`` returns those of other programs."""
@@ -69,11 +69,11 @@ class TrackedCounts:
         return TrackedCounts(self.tracked + other.tracked, self.ready + other.ready, min(slots, default=None))
 
 
-class CompressibleStore:
+class CompressibleStore(JournalStore):
     """The compressible accounts in a journal."""
 
     def __init__(self, journal: Journal, *, maximum: int = MAXIMUM_ACCOUNTS) -> None:
-        self._journal = journal
+        super().__init__(journal)
         self._maximum = maximum
         self._room = 0
         """Rows that fit without counting those that exist, which takes long: a lower bound."""

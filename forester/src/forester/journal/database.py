@@ -200,6 +200,13 @@ class Journal:
         await self.close()
 
 
+class JournalStore:
+    """Rows of one kind in a journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+
 def _open_lock_file(path: Path) -> int:
     """Acquire the lock of a journal; it is held as long as the descriptor is open."""
     descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

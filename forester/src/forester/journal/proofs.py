@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forester.journal.database import Journal
+from forester.journal.database import JournalStore
 
 MAXIMUM_PER_TREE = 256
 """Beyond these the proofs that are furthest ahead are dropped."""
@@ -38,11 +38,8 @@ class StoredProof:
     proof: bytes
 
 
-class ProofStore:
+class ProofStore(JournalStore):
     """The proofs in a journal."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
 
     async def add(self, proofs: Sequence[StoredProof]) -> None:
         """Store proofs; one that is already stored stays as it is. They are on disk when this returns."""

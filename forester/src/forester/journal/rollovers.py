@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from solders.keypair import Keypair
 
-from forester.journal.database import Journal
+from forester.journal.database import JournalStore
 from forester.settings import SigningKey
 
 
@@ -27,11 +27,8 @@ class BegunRollover:
         return tuple(key for key in (self.new_tree, self.new_queue, self.cpi_context) if key is not None)
 
 
-class RolloverStore:
+class RolloverStore(JournalStore):
     """The rollovers in a journal, at most one for each tree."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
 
     async def begin(self, rollover: BegunRollover) -> BegunRollover:
         """Store the keys and return those in effect: an earlier rollover of the same tree stays."""

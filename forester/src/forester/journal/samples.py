@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forester.journal.database import Journal
+from forester.journal.database import JournalStore
 
 MINUTE_S = 60
 KEPT_MINUTES = 24 * 60
@@ -24,11 +24,8 @@ class Sample:
     lamports: int | None
 
 
-class SampleStore:
+class SampleStore(JournalStore):
     """The samples in a journal, at most KEPT_MINUTES + 1."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
 
     async def add(self, sample: Sample) -> list[Sample]:
         """Store a sample, and return all of the last 24 hours by age. Counts of the same minute are added up.

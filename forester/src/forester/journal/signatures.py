@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from forester.journal.database import Journal
+from forester.journal.database import JournalStore
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,8 @@ class SentTransaction:
     signed: bytes = b""
 
 
-class SignatureStore:
+class SignatureStore(JournalStore):
     """The transactions in a journal."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
 
     async def add(self, sent: SentTransaction) -> None:
         """Store a transaction, before it is sent."""

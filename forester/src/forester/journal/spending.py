@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from forester.journal.database import Journal
+from forester.journal.database import JournalStore
 
 WINDOW_S = 3600
 _MINUTE_S = 60
@@ -10,11 +10,8 @@ UNKNOWN_PURPOSE = "unknown"
 """Of what a release before this column counted."""
 
 
-class SpendingStore:
+class SpendingStore(JournalStore):
     """The spending in a journal. Times are Unix seconds; the window ends now and has at least WINDOW_S seconds."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
 
     async def reserve(
         self, lamports: int, *, maximum: int, now: float, purpose: str = UNKNOWN_PURPOSE
