@@ -18,7 +18,7 @@ from solders.pubkey import Pubkey
 from forester.journal.proofs import ProofStore
 from forester.journal.signatures import SignatureStore
 from forester.pipeline_v2.processor import V2Processor
-from forester.pipeline_v2.services import ProofPermits, V2Limits, V2Services
+from forester.pipeline_v2.services import V2Limits, V2Services, proof_permits
 from forester.pipeline_v2.staging.head_reader import HeadReader
 from forester.pipeline_v2.staging.tree_head import TreeHead
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
@@ -97,7 +97,7 @@ async def forestry(
                 prover=cast("ProverClient", CountingProver(client, proved)),
                 sender=kit.sender,
                 proofs=ProofStore(kit.journal),
-                permits=ProofPermits(4),
+                permits=proof_permits(4),
                 metrics=kit.metrics,
                 derivation=kit.pubkey,
             ),

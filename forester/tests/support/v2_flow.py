@@ -20,7 +20,7 @@ from forester.journal.proofs import ProofStore
 from forester.observability.metrics import Metrics
 from forester.pipeline_v2.proof_ledger import ProofLedger
 from forester.pipeline_v2.proof_requests import ProofRequests
-from forester.pipeline_v2.services import ProofPermits, V2Services
+from forester.pipeline_v2.services import V2Services, proof_permits
 from forester.pipeline_v2.staging.snapshots import read_snapshot, staging_of
 from forester.pipeline_v2.staging.tree_head import TreeHead
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
@@ -77,7 +77,7 @@ async def run_pipeline(prover_url: str, store: ProofStore) -> tuple[list[Finishe
         assert staging is not None
         times = ProverTimes(polling_interval_s=0.05)
         prover = RecordingProver(ProverClient(session, ProverEndpoints(prover_url), times=times))
-        services = SimpleNamespace(proofs=store, prover=prover, permits=ProofPermits(4), metrics=Metrics())
+        services = SimpleNamespace(proofs=store, prover=prover, permits=proof_permits(4), metrics=Metrics())
         ledger = ProofLedger("tree", 60.0, time.monotonic)
         requests = ProofRequests(Pubkey(TREE), ledger, cast("V2Services", services), window=4)
         while (batch := await asyncio.to_thread(staging.next)) is not None:

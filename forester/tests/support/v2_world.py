@@ -27,7 +27,7 @@ from forester.journal.database import Journal
 from forester.journal.proofs import ProofStore
 from forester.observability.metrics import Metrics
 from forester.pipeline_v2.processor import V2Processor
-from forester.pipeline_v2.services import ProofPermits, V2Limits, V2Services
+from forester.pipeline_v2.services import V2Limits, V2Services, proof_permits
 from forester.prover_client.client import FinishedProof
 from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.transactions.confirm import Fate, Outcome
@@ -217,7 +217,7 @@ class World:
             prover=anything,
             sender=anything,
             proofs=ProofStore(journal),
-            permits=ProofPermits(4),
+            permits=proof_permits(4),
             metrics=metrics,
             derivation=PAYER,
         )

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from forester.api.upstreams import UpstreamView
+from forester.dashboard.view import ForesterView
 
 SOURCE = "forester-apis"
 _KINDS = ("ctoken", "ata", "pda", "mint")
@@ -43,6 +44,19 @@ def unfitness(view: UpstreamView) -> list[str]:
     reasons = health.get("reasons")
     texts = [text for text in reasons if isinstance(text, str)] if isinstance(reasons, list) else []
     return texts or ["unhealthy without a reason"]
+
+
+def merged_foresters(views: Sequence[UpstreamView]) -> list[ForesterView]:
+    """Return the foresters as the dashboard shows them; of one without ``/activity`` only its health is known."""
+    return [
+        ForesterView(
+            view.base_url,
+            view.activity,
+            view.error,
+            reasons=unfitness(view) if view.is_ok and view.activity is None else (),
+        )
+        for view in views
+    ]
 
 
 def merged_metrics(views: Sequence[UpstreamView]) -> dict[str, Any]:

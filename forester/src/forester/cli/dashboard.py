@@ -8,7 +8,7 @@ import click
 
 from forester.api.app import serving_api
 from forester.api.dashboard_routes import Dashboard
-from forester.api.merged_foresters import merged_foresters
+from forester.api.merging import merged_foresters
 from forester.api.routes import Monitoring, compressible_object
 from forester.api.upstreams import Upstreams
 from forester.chain.rpc_client import RpcClient

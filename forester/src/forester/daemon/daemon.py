@@ -16,7 +16,7 @@ from forester.daemon.services import Services
 from forester.daemon.supervisor import Supervisor
 from forester.daemon.trees.discovery import Discovery, TreeFilter, Trees
 from forester.daemon.trees.dispatch import CLOSE_S, DRAIN_S, DispatchParts, TreeDispatcher
-from forester.daemon.trees.processor_factory import ProcessorFactory
+from forester.daemon.trees.processor_factory import make_processor
 from forester.daemon.trees.tasks import TreeTasks
 from forester.daemon.watches.budget_watch import BudgetWatch
 from forester.daemon.watches.chain_events import EventListeners, watch, while_offered
@@ -68,7 +68,6 @@ class Daemon:
         self._funds = Funds(services.rpc, payer, services.sender, services.metrics, self._funds_changed)
         self._pages: dict[int, str] = {}
         self._keeper = EpochKeeper(self._epoch_parts(payer), self._supervisor)
-        self._processors = ProcessorFactory(services)
         self._rollovers = Rollovers(
             services.rpc,
             services.sender,
@@ -183,7 +182,7 @@ class Daemon:
             clock=self._clock,
             shares=self._shares,
             funds=self._funds,
-            make_processor=self._processors.make,
+            make_processor=partial(make_processor, self._services),
             stopping=self._supervisor.stopping,
             poll_s=self._services.settings.queue_poll_interval_seconds,
             progress=self._progress,

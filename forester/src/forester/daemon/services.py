@@ -22,7 +22,7 @@ from forester.journal.signatures import SignatureStore
 from forester.journal.spending import SpendingStore
 from forester.observability.metrics import Metrics
 from forester.observability.service_records import INDEXER, NODE, PROVER, ServiceRecords
-from forester.pipeline_v2.services import ProofPermits, V2Services
+from forester.pipeline_v2.services import V2Services, proof_permits
 from forester.prover_client.client import ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.settings import Settings, given
@@ -125,7 +125,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             metrics=metrics,
             unknown_kept_s=settings.tx_cache_ttl_seconds,
         )
-        permits = ProofPermits(settings.transaction_max_concurrent_batches)
+        permits = proof_permits(settings.transaction_max_concurrent_batches)
         shared = (rpc, indexer, prover, sender, ProofStore(journal), permits, metrics, given(settings.derivation))
         yield Services(*shared, settings, session, journal)
 

@@ -128,7 +128,7 @@ class ProofRequests:
         while True:
             attempt += 1
             try:
-                async with self._services.permits.of(batch.kind):
+                async with self._services.permits[batch.kind]:
                     began = time.monotonic()
                     self._record(batch, BatchState.PROVING)
                     finished = await self._services.prover.prove(

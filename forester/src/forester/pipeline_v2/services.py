@@ -1,6 +1,7 @@
 """Shared clients of V2 tree processors, and their limits from the settings."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -16,18 +17,12 @@ from forester.transactions.sender import Sender
 from shared.circuit_id import CircuitKind
 
 
-class ProofPermits:
-    """Permits for ``maximum`` proofs of each circuit under way, of all trees together.
+def proof_permits(maximum: int) -> dict[CircuitKind, asyncio.Semaphore]:
+    """Return permits for ``maximum`` proofs of each circuit under way, of all trees together.
 
     Circuits have provers of their own: one that hangs or is busy must not stop the others.
     """
-
-    def __init__(self, maximum: int) -> None:
-        self._permits = {kind: asyncio.Semaphore(maximum) for kind in CircuitKind if kind.is_batch}
-
-    def of(self, kind: CircuitKind) -> asyncio.Semaphore:
-        """Return the semaphore that a request holds while it is under way."""
-        return self._permits[kind]
+    return {kind: asyncio.Semaphore(maximum) for kind in CircuitKind if kind.is_batch}
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,7 @@ class V2Services:
     prover: ProverClient
     sender: Sender
     proofs: ProofStore
-    permits: ProofPermits
+    permits: Mapping[CircuitKind, asyncio.Semaphore]
     metrics: Metrics
     derivation: Pubkey
 

@@ -17,7 +17,7 @@ from forester.journal.proofs import StoredProof
 from forester.observability.metrics import Metrics
 from forester.pipeline_v2.proof_ledger import ProofLedger, ProofState, link_of_batch
 from forester.pipeline_v2.proof_requests import ProofRequests
-from forester.pipeline_v2.services import ProofPermits, V2Services
+from forester.pipeline_v2.services import V2Services, proof_permits
 from forester.pipeline_v2.staging.staged_batches import StagedBatch
 from forester.prover_client.client import FinishedProof
 from forester.prover_client.failures import ProofFailed
@@ -74,10 +74,12 @@ class Services:
 class Tree:
     """The requests of one tree and their ledger."""
 
-    def __init__(self, services: Services, permits: ProofPermits | None = None, window: int = 8) -> None:
+    def __init__(
+        self, services: Services, permits: dict[CircuitKind, asyncio.Semaphore] | None = None, window: int = 8
+    ) -> None:
         self.ledger = ProofLedger("tree", 60.0, time.monotonic)
         parts: Any = SimpleNamespace(
-            proofs=services, prover=services, permits=permits or ProofPermits(64), metrics=Metrics()
+            proofs=services, prover=services, permits=permits or proof_permits(64), metrics=Metrics()
         )
         self.requests = ProofRequests(Pubkey.default(), self.ledger, cast("V2Services", parts), window=window)
 
@@ -152,7 +154,7 @@ async def test_requests__bug__is_raised_though_a_failure_follows() -> None:
 
 
 async def test_requests__many_batches_of_two_trees__stay_within_the_permits() -> None:
-    services, permits = Services(), ProofPermits(3)
+    services, permits = Services(), proof_permits(3)
     trees = [Tree(services, permits, window=50) for _ in range(2)]
     for tree in trees:
         await tree.request(*map(batch, range(20)))
@@ -163,7 +165,7 @@ async def test_requests__many_batches_of_two_trees__stay_within_the_permits() ->
 
 async def test_requests__prover_of_one_circuit_hangs__do_not_stop_those_of_another() -> None:
     services = Services(gates={0: asyncio.Event()})
-    tree = Tree(services, ProofPermits(1))
+    tree = Tree(services, proof_permits(1))
     await tree.request(batch(0), batch(1, CircuitKind.BATCH_UPDATE), batch(2))
     await settled()
     assert services.begun == [0, 1]

@@ -9,23 +9,15 @@ from forester.pipeline_v2.services import V2Limits
 from forester.scheduling.eligibility_window import TreeProcessor
 
 
-class ProcessorFactory:
-    """Factory of tree processors."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._limits = V2Limits.of(services.settings)
-
-    def make(self, tree: TreeMetadata) -> TreeProcessor:
-        """Return the tree processor of a tree."""
-        services = self._services
-        if tree.kind.is_batched:
-            return V2Processor(tree, services, self._limits)
-        return V1Processor(
-            tree,
-            rpc=services.rpc,
-            proofs=IndexerProofs(services.indexer, tree, services.metrics),
-            sender=services.sender,
-            derivation=services.derivation,
-            options=V1Options.of(services.settings, tree.kind),
-        )
+def make_processor(services: Services, tree: TreeMetadata) -> TreeProcessor:
+    """Return the tree processor of a tree."""
+    if tree.kind.is_batched:
+        return V2Processor(tree, services, V2Limits.of(services.settings))
+    return V1Processor(
+        tree,
+        rpc=services.rpc,
+        proofs=IndexerProofs(services.indexer, tree, services.metrics),
+        sender=services.sender,
+        derivation=services.derivation,
+        options=V1Options.of(services.settings, tree.kind),
+    )
