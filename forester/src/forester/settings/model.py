@@ -1,5 +1,6 @@
 """All settings with their defaults; ``sources`` reads their values."""
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
@@ -56,23 +57,6 @@ def _pubkey(value: object) -> object:
     return parse_pubkey(value) if isinstance(value, str) else value
 
 
-def _pubkeys(value: object) -> object:
-    """Read keys given by repetition or with commas; all invalid ones are reported together."""
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list | tuple):
-        return value
-    found, wrong = [], []
-    for text in (part.strip() for item in texts for part in str(item).split(",")):
-        try:
-            if text:
-                found.append(parse_pubkey(text))
-        except ValueError:
-            wrong.append(text)
-    if wrong:
-        raise ValueError(f"not public keys: {', '.join(wrong)}")
-    return tuple(dict.fromkeys(found))
-
-
 def _texts(value: object) -> object:
     """Split texts given by repetition or with commas."""
     texts = [value] if isinstance(value, str) else value
@@ -81,20 +65,24 @@ def _texts(value: object) -> object:
     return tuple(dict.fromkeys(part.strip() for item in texts for part in str(item).split(",") if part.strip()))
 
 
-def _light_programs(value: object) -> object:
-    """Read programs given by repetition or with commas; all invalid ones are reported together."""
-    texts = _texts(value)
-    if not isinstance(texts, tuple):
-        return value
-    found, wrong = [], []
-    for text in texts:
-        try:
-            found.append(parse_light_program(text))
-        except ValueError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise ValueError("; ".join(wrong))
-    return tuple(dict.fromkeys(found))
+def _each(parse: Callable[[str], object], report: Callable[[Mapping[str, ValueError]], str]) -> BeforeValidator:
+    """Read values given by repetition or with commas; ``report`` says which are invalid, all of them together."""
+
+    def read(value: object) -> object:
+        texts = _texts(value)
+        if not isinstance(texts, tuple):
+            return value
+        found, wrong = [], {}
+        for text in texts:
+            try:
+                found.append(parse(text))
+            except ValueError as error:
+                wrong[text] = error
+        if wrong:
+            raise ValueError(report(wrong))
+        return tuple(dict.fromkeys(found))
+
+    return BeforeValidator(read)
 
 
 def _one(value: int) -> int:
@@ -111,8 +99,10 @@ OneOnly = Annotated[int, AfterValidator(_one)]
 Count = Annotated[int, Field(ge=1)]
 Sol = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Key = Annotated[Pubkey, BeforeValidator(_pubkey)]
-Keys = Annotated[tuple[Pubkey, ...], BeforeValidator(_pubkeys)]
-LightPrograms = Annotated[tuple[LightProgram, ...], BeforeValidator(_light_programs)]
+Keys = Annotated[tuple[Pubkey, ...], _each(parse_pubkey, lambda wrong: f"not public keys: {', '.join(wrong)}")]
+LightPrograms = Annotated[
+    tuple[LightProgram, ...], _each(parse_light_program, lambda wrong: "; ".join(map(str, wrong.values())))
+]
 Payer = Annotated[SigningKey, BeforeValidator(_signing_key)]
 
 
