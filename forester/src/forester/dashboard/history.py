@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from forester.dashboard.activity import HistoryFacts
 from forester.journal.samples import KEPT_MINUTES, MINUTE_S, Sample, SampleStore
 from forester.network_status.snapshot import SnapshotKeeper
 from forester.observability.metrics import Metrics, total
 
+_COLUMNS = ("backlog", "proofs", "elements", "lamports")
 STEP_MINUTES = 5
 """Minutes of a point of the curves."""
 
@@ -82,13 +83,9 @@ def columns(samples: Sequence[Sample], minute: int) -> HistoryFacts:
         by_point[point] = Sample(
             sample.minute, sample.backlog, proofs + sample.proofs, elements + sample.elements, sample.lamports
         )
-    found: Mapping[int, Sample] = by_point
-    order = [found.get(point) for point in range(points)]
+    order = [by_point.get(point) for point in range(points)]
     return HistoryFacts(
         began=first * STEP_MINUTES * MINUTE_S,
         step_s=STEP_MINUTES * MINUTE_S,
-        backlog=[None if item is None else item.backlog for item in order],
-        proofs=[None if item is None else item.proofs for item in order],
-        elements=[None if item is None else item.elements for item in order],
-        lamports=[None if item is None else item.lamports for item in order],
+        **{name: [None if item is None else getattr(item, name) for item in order] for name in _COLUMNS},
     )

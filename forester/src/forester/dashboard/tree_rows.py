@@ -88,37 +88,30 @@ def tree_rows(
     windows: Mapping[str, tuple[int, int]],
 ) -> list[TreeRow]:
     """Return the rows of all trees, in the order of the status."""
-    return [_row(state, item, flows, progress, ours, windows) for item in state.trees]
 
+    def row(item: TreeState) -> TreeRow:
+        address = str(item.tree.address)
+        turn = state.owner(item.tree)
+        facts = progress.get(address)
+        cause = None if facts is None else facts.cause
+        return TreeRow(
+            tree=address,
+            kind=item.kind.label,
+            pending=item.pending,
+            ready_batches=sum(queue.ready_zkp_batches for queue in item.queues.values()) if item.batched else None,
+            flow=flows.get(address),
+            fullness=item.fullness_percentage,
+            is_full=item.head.next_index >= item.threshold,
+            is_rolled_over=item.tree.metadata.is_rolled_over,
+            turn=turn,
+            is_ours=turn in ours,
+            window=windows.get(address),
+            silent_s=None if facts is None else facts.silent_s,
+            cause=cause,
+            remedy=remedy_of(cause),
+        )
 
-def _row(
-    state: NetworkState,
-    item: TreeState,
-    flows: Mapping[str, QueueFlow],
-    progress: Mapping[str, TreeProgress],
-    ours: Collection[str],
-    windows: Mapping[str, tuple[int, int]],
-) -> TreeRow:
-    address = str(item.tree.address)
-    turn = state.owner(item.tree)
-    facts = progress.get(address)
-    cause = None if facts is None else facts.cause
-    return TreeRow(
-        tree=address,
-        kind=item.kind.label,
-        pending=item.pending,
-        ready_batches=sum(queue.ready_zkp_batches for queue in item.queues.values()) if item.batched else None,
-        flow=flows.get(address),
-        fullness=item.fullness_percentage,
-        is_full=item.head.next_index >= item.threshold,
-        is_rolled_over=item.tree.metadata.is_rolled_over,
-        turn=turn,
-        is_ours=turn in ours,
-        window=windows.get(address),
-        silent_s=None if facts is None else facts.silent_s,
-        cause=cause,
-        remedy=remedy_of(cause),
-    )
+    return [row(item) for item in state.trees]
 
 
 def remedy_of(cause: str | None) -> str | None:
