@@ -8,11 +8,11 @@ import aiohttp
 import msgspec
 
 from forester.chain.rpc_client import RpcClient
-from forester.checks.services import has_provers, prover_urls
+from forester.checks.services import used_provers
 from forester.errors import ForesterError
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.observability.service_records import INDEXER, PROVER, ServiceRecords
-from forester.settings import Settings
+from forester.settings import Settings, revealed
 from forester.urls import under
 
 EVERY_S = 10.0
@@ -34,10 +34,8 @@ class ServiceReadings:
         self._client = client
         self._records = records
         self._every_s = every_s
-        urls = (settings.indexer_url, settings.fallback_indexer_url)
-        self._indexers = [url.get_secret_value() for url in urls if url is not None]
-        proves = settings.processor_mode != "v1" and has_provers(settings)
-        self._provers = prover_urls(settings) if proves else []
+        self._indexers = revealed(settings.indexer_url, settings.fallback_indexer_url)
+        self._provers = used_provers(settings)
         key = settings.prover_api_key
         self._headers = {} if key is None else {"X-API-Key": key.get_secret_value()}
 

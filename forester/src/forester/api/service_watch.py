@@ -10,11 +10,11 @@ from functools import partial
 
 from forester.chain.rpc_client import RpcClient
 from forester.checks.result import CheckFailed
-from forester.checks.services import check_indexer_at, check_prover, has_provers, prover_urls
+from forester.checks.services import check_indexer_at, check_prover, used_provers
 from forester.errors import EndpointError, EndpointTimedOut, ForesterError
 from forester.indexer.failures import IndexerRefused
 from forester.observability.health import HealthBoard, Severity
-from forester.settings import Settings
+from forester.settings import Settings, revealed
 
 EVERY_S = 60.0
 LIMIT_S = 20.0
@@ -73,15 +73,12 @@ class ServiceWatch:
 def service_checks(settings: Settings, client: RpcClient) -> dict[str, ServiceCheck]:
     """Return the checks for the settings: the indexer, and the provers unless only V1 trees are processed."""
     checks: dict[str, ServiceCheck] = {}
-    urls = (settings.indexer_url, settings.fallback_indexer_url)
-    indexers = [url.get_secret_value() for url in urls if url is not None]
-    if indexers:
+    if indexers := revealed(settings.indexer_url, settings.fallback_indexer_url):
         leaves_late = settings.processor_mode == "v2"
         checks["indexer"] = partial(_check_indexers, client, indexers, leaves_late=leaves_late)
-    if settings.processor_mode != "v1" and has_provers(settings):
+    if provers := used_provers(settings):
         key = settings.prover_api_key
-        secret = None if key is None else key.get_secret_value()
-        checks["prover"] = partial(check_prover, prover_urls(settings), secret)
+        checks["prover"] = partial(check_prover, provers, None if key is None else key.get_secret_value())
     return checks
 
 

@@ -23,7 +23,7 @@ from forester.errors import (
     is_unreachable,
 )
 from forester.limits.retry_after import RetryAfterGate
-from forester.settings import Settings
+from forester.settings import Settings, revealed
 from shared.logs import get_logger
 from shared.rate_limits import LogThrottle, TokenBucket
 from shared.retries import Backoff
@@ -125,9 +125,8 @@ class RpcPool:
 
         In short commands ``retry`` replaces their policy, and ``reads`` is a limit that several pools share.
         """
-        nodes = [url.get_secret_value() for url in (settings.rpc_url, settings.fallback_rpc_url) if url is not None]
         return cls(
-            nodes,
+            revealed(settings.rpc_url, settings.fallback_rpc_url),
             connections=settings.rpc_pool_size,
             connect_timeout_s=settings.rpc_pool_connection_timeout_secs,
             idle_timeout_s=settings.rpc_pool_idle_timeout_secs,

@@ -9,8 +9,9 @@ from forester.checks.result import CheckFailed
 from forester.errors import EndpointUnreachable, SettingsInvalid
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.redaction import mask
-from forester.settings import Settings
+from forester.settings import Settings, revealed
 from forester.urls import under
+from shared.circuit_id import CircuitKind
 
 LAG_LIMIT_SLOTS = 150
 """Maximum lag of an indexer in slots: a minute."""
@@ -35,21 +36,28 @@ async def check_indexer_at(slot: int, url: str) -> str:
     return f"at slot {indexed}, {lag} slots behind"
 
 
-def has_provers(settings: Settings) -> bool:
-    """Return whether every circuit has a prover."""
-    return None not in _of_circuits(settings)
+def circuit_provers(settings: Settings) -> dict[CircuitKind, SecretStr | None]:
+    """Return the prover of each circuit: one of its own, or that of all circuits."""
+    named = {
+        CircuitKind.BATCH_APPEND: settings.prover_append_url,
+        CircuitKind.BATCH_UPDATE: settings.prover_update_url,
+        CircuitKind.BATCH_ADDRESS_APPEND: settings.prover_address_append_url,
+    }
+    return {kind: url or settings.prover_url for kind, url in named.items()}
 
 
 def prover_urls(settings: Settings) -> list[str]:
     """Return the provers of the three circuits, each once; SettingsInvalid if a circuit has none."""
-    if not has_provers(settings):
+    urls = circuit_provers(settings).values()
+    if None in urls:
         raise SettingsInvalid("missing prover_url: pass --prover-url or set PROVER_URL")
-    return list(dict.fromkeys(url.get_secret_value() for url in _of_circuits(settings) if url is not None))
+    return list(dict.fromkeys(revealed(*urls)))
 
 
-def _of_circuits(settings: Settings) -> list[SecretStr | None]:
-    circuits = (settings.prover_append_url, settings.prover_update_url, settings.prover_address_append_url)
-    return [url or settings.prover_url for url in circuits]
+def used_provers(settings: Settings) -> list[str]:
+    """Return the provers that a forester calls; none if it processes V1 trees alone, or a circuit has none."""
+    needless = settings.processor_mode == "v1" or None in circuit_provers(settings).values()
+    return [] if needless else prover_urls(settings)
 
 
 async def check_prover(urls: list[str], api_key: str | None) -> str:

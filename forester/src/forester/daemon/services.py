@@ -1,18 +1,19 @@
 """The clients and the memory of one daemon, opened together from the settings and closed in order."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+from pydantic import SecretStr
 from solders.address_lookup_table_account import AddressLookupTableAccount
 
 from forester.chain.lookup_tables import decode_lookup_table
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
-from forester.checks.services import has_provers, prover_urls
+from forester.checks.services import circuit_provers, used_provers
 from forester.daemon.prover_network import NetworkOfCluster
 from forester.errors import ForesterError, SettingsInvalid
 from forester.indexer.client import IndexerClient
@@ -25,13 +26,12 @@ from forester.observability.service_records import INDEXER, NODE, PROVER, Servic
 from forester.pipeline_v2.services import V2Services, proof_permits
 from forester.prover_client.client import ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
-from forester.settings import Settings, given
+from forester.settings import Settings, given, revealed
 from forester.transactions.confirm import Confirmations, ConfirmationTimes
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
 from forester.transactions.spending import SpendingBudget
 from forester.units import lamports_of
-from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
 from shared.rate_limits import TokenBucket
 
@@ -65,16 +65,9 @@ def journal_path(settings: Settings) -> Path:
 
 
 def prover_endpoints(settings: Settings) -> ProverEndpoints:
-    """Return the provers of the settings: one for all circuits, and those of single ones."""
-    named = {
-        CircuitKind.BATCH_APPEND: settings.prover_append_url,
-        CircuitKind.BATCH_UPDATE: settings.prover_update_url,
-        CircuitKind.BATCH_ADDRESS_APPEND: settings.prover_address_append_url,
-    }
-    by_circuit = {kind: url.get_secret_value() for kind, url in named.items() if url is not None}
-    if settings.prover_url is None:
-        return ProverEndpoints(by_circuit=by_circuit)
-    return ProverEndpoints(settings.prover_url.get_secret_value(), by_circuit)
+    """Return the provers of the settings."""
+    provers = circuit_provers(settings).items()
+    return ProverEndpoints(by_circuit={kind: url.get_secret_value() for kind, url in provers if url is not None})
 
 
 def indexer_of(settings: Settings, session: aiohttp.ClientSession) -> IndexerClient:
@@ -98,8 +91,11 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             aiohttp.ClientSession(trace_configs=[observed.trace(INDEXER, PROVER)])
         )
         indexer = indexer_of(settings, session)
-        observe_nodes(observed, settings, pool)
-        _observe_others(observed, settings, indexer)
+        _observe(observed, NODE, settings.rpc_url, settings.fallback_rpc_url, lambda: pool.on_fallback)
+        indexers = settings.indexer_url, settings.fallback_indexer_url
+        _observe(observed, INDEXER, *indexers, lambda: indexer.on_fallback)
+        for url in used_provers(settings):
+            observed.add(PROVER, url)
         polling_s = settings.prover_polling_interval_ms / 1000
         prover = ProverClient(
             session,
@@ -130,23 +126,18 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
         yield Services(*shared, settings, session, journal)
 
 
-def observe_nodes(observed: ServiceRecords, settings: Settings, pool: RpcPool) -> None:
-    """Record the nodes of the settings as services."""
-    if settings.rpc_url is not None:
-        observed.add(NODE, settings.rpc_url.get_secret_value(), in_use=lambda: not pool.on_fallback)
-    if settings.fallback_rpc_url is not None:
-        url = settings.fallback_rpc_url.get_secret_value()
-        observed.add(NODE, url, fallback=True, in_use=lambda: pool.on_fallback)
-
-
-def _observe_others(observed: ServiceRecords, settings: Settings, indexer: IndexerClient) -> None:
-    observed.add(INDEXER, given(settings.indexer_url).get_secret_value(), in_use=lambda: not indexer.on_fallback)
-    if settings.fallback_indexer_url is not None:
-        url = settings.fallback_indexer_url.get_secret_value()
-        observed.add(INDEXER, url, fallback=True, in_use=lambda: indexer.on_fallback)
-    if settings.processor_mode != "v1" and has_provers(settings):
-        for url in prover_urls(settings):
-            observed.add(PROVER, url)
+def _observe(
+    observed: ServiceRecords,
+    role: str,
+    first: SecretStr | None,
+    fallback: SecretStr | None,
+    on_fallback: Callable[[], bool],
+) -> None:
+    """Record a service of the settings, and its fallback, of which one is in use."""
+    for url in revealed(first):
+        observed.add(role, url, in_use=lambda: not on_fallback())
+    for url in revealed(fallback):
+        observed.add(role, url, fallback=True, in_use=on_fallback)
 
 
 async def _tables(settings: Settings, rpc: RpcClient) -> tuple[AddressLookupTableAccount, ...]:

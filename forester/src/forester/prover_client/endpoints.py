@@ -8,14 +8,12 @@ from yarl import URL
 from forester.urls import shown, under
 from shared.circuit_id import CircuitKind
 
-DEFAULT_URL = "http://127.0.0.1:3001"
-
 
 @dataclass(frozen=True)
 class ProverEndpoints:
     """Base URLs: ``base`` for all circuits without one of their own in ``by_circuit``."""
 
-    base: str = DEFAULT_URL
+    base: str = ""
     by_circuit: Mapping[CircuitKind, str] = field(default_factory=dict)
 
     def prove_url(self, kind: CircuitKind) -> URL:

@@ -3,6 +3,6 @@
 from forester.settings.keys import SigningKey
 from forester.settings.light_programs import LightProgram
 from forester.settings.model import Settings
-from forester.settings.sources import Loaded, given, load_settings, require
+from forester.settings.sources import Loaded, given, load_settings, require, revealed
 
-__all__ = ["LightProgram", "Loaded", "Settings", "SigningKey", "given", "load_settings", "require"]
+__all__ = ["LightProgram", "Loaded", "Settings", "SigningKey", "given", "load_settings", "require", "revealed"]

@@ -196,6 +196,11 @@ def given(value: Value | None) -> Value:
     return value
 
 
+def revealed(*secrets: SecretStr | None) -> list[str]:
+    """Return the values of the secrets that are set."""
+    return [secret.get_secret_value() for secret in secrets if secret is not None]
+
+
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Return one sentence per variable with our prefix that is not a setting."""
     names = {name: f"{PREFIX}{variable(name)}" for name in Settings.model_fields}
