@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,10 +14,11 @@ from indexer_vectors import Recorded, indexer_vectors, recorded_group, recorded_
 from localnet.base58 import decode, encode
 from localnet.borsh import MalformedData
 from localnet.indexer import programs
-from localnet.indexer.decoding.events import BatchEvent, IndexedElement, IndexedEvent, PublicEvent, decode_tree_event
+from localnet.indexer.decoding.events import BatchEvent, IndexedEvent, PublicEvent, decode_tree_event
 from localnet.indexer.decoding.hashing import CompressedAccount
 from localnet.indexer.decoding.parser import UnknownShape, parse_transaction
 from localnet.indexer.decoding.source import Instruction, Transaction
+from shared.indexed_merkle_tree import Element
 
 USER_CASES: list[Recorded] = indexer_vectors("events_v2")["cases"]
 TREE_EVENTS: list[Recorded] = indexer_vectors("events_noop")["treeEvents"]
@@ -119,17 +120,20 @@ def tree_event_as_recorded(event: Any) -> Recorded:
         }
     if isinstance(event, IndexedEvent):
 
-        def element(one: IndexedElement) -> Recorded:
-            fields = asdict(one)
-            del fields["hash"]
-            return fields | {"value": encode(one.value), "next_value": encode(one.next_value)}
+        def element(one: Element) -> Recorded:
+            return {
+                "index": one.index,
+                "value": encode(one.value),
+                "next_index": one.next_index,
+                "next_value": encode(one.next_value),
+            }
 
         updates = [
             {
                 "low": element(one.low),
-                "low_hash": encode(one.low.hash),
+                "low_hash": encode(one.leaves[0]),
                 "new": element(one.new),
-                "new_hash": encode(one.new.hash),
+                "new_hash": encode(one.leaves[1]),
             }
             for one in event.updates
         ]

@@ -7,7 +7,6 @@ from localnet.indexer.database.trees import StateMismatch, Tree, address_version
 from localnet.indexer.decoding.events import (
     BatchEvent,
     BatchKind,
-    IndexedElement,
     IndexedEvent,
     IndexedUpdate,
     NullifyEvent,
@@ -50,10 +49,9 @@ def _update_indexed(connection: sqlite3.Connection, tree: Tree, event: IndexedEv
     leaves: dict[int, bytes] = {}
     for update in event.updates:
         _check_update(connection, tree, update)
-        for reported in (update.low, update.new):
-            element = _element(reported)
+        for element, reported in zip((update.low, update.new), update.leaves, strict=True):
             leaf = element.leaf(version)
-            _expect("leaf of an element", leaf, reported.hash)
+            _expect("leaf of an element", leaf, reported)
             leaves[element.index] = leaf
             _store(connection, tree, element)
         connection.execute("DELETE FROM address_queue WHERE tree = ? AND address = ?", (tree.id, update.new.value))
@@ -64,18 +62,12 @@ def _update_indexed(connection: sqlite3.Connection, tree: Tree, event: IndexedEv
 
 def _check_update(connection: sqlite3.Connection, tree: Tree, update: IndexedUpdate) -> None:
     """Check that the low element is the one below the new value, and that an insertion links the two."""
-    _expect("index of a new element", tree.next_index, update.new.index)
-    low = low_element(connection, tree, update.new.value)
-    expected = (low.index, low.value, update.new.index, update.new.value, low.next_index, low.next_value)
-    got = (
-        update.low.index,
-        update.low.value,
-        update.low.next_index,
-        update.low.next_value,
-        update.new.next_index,
-        update.new.next_value,
-    )
-    _expect("elements of an update", expected, got)
+    new = update.new
+    _expect("index of a new element", tree.next_index, new.index)
+    low = low_element(connection, tree, new.value)
+    linked = Element(low.index, low.value, new.index, new.value)
+    following = Element(new.index, new.value, low.next_index, low.next_value)
+    _expect("elements of an update", (linked, following), (update.low, new))
 
 
 def low_element(connection: sqlite3.Connection, tree: Tree, value: bytes) -> Element:
@@ -155,10 +147,6 @@ def _inserted(connection: sqlite3.Connection, tree: Tree, event: BatchEvent) -> 
         "DELETE FROM address_queue WHERE tree = ? AND queue_index < ?", (tree.id, event.new_next_index - 1)
     )
     return leaves
-
-
-def _element(reported: IndexedElement) -> Element:
-    return Element(reported.index, reported.value, reported.next_index, reported.next_value)
 
 
 def _store(connection: sqlite3.Connection, tree: Tree, element: Element) -> None:

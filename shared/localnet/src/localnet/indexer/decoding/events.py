@@ -9,6 +9,7 @@ from enum import Enum
 from localnet.borsh import MalformedData, Reader
 from localnet.indexer.decoding.hashing import CompressedAccount
 from localnet.indexer.programs import TreeType
+from shared.indexed_merkle_tree import Element
 
 NEXT = -1
 """Index that an instruction does not contain: the next one of the tree or queue."""
@@ -77,22 +78,12 @@ class NullifyEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedElement:
-    """An element of a V1 address tree with the hash of its leaf."""
-
-    index: int
-    value: bytes
-    next_index: int
-    next_value: bytes
-    hash: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class IndexedUpdate:
-    """An inserted address: its low element after the insertion, and the new element."""
+    """An inserted address: its low element after the insertion, and the new element, with the leaves of both."""
 
-    low: IndexedElement
-    new: IndexedElement
+    low: Element
+    new: Element
+    leaves: tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +146,14 @@ def decode_tree_event(data: bytes) -> TreeEvent:
 
 
 def _indexed_update(reader: Reader) -> IndexedUpdate:
-    return IndexedUpdate(_indexed_element(reader), _indexed_element(reader))
+    low, low_leaf = _indexed_element(reader), reader.key()
+    new, new_leaf = _indexed_element(reader), reader.key()
+    return IndexedUpdate(low, new, (low_leaf, new_leaf))
 
 
-def _indexed_element(reader: Reader) -> IndexedElement:
+def _indexed_element(reader: Reader) -> Element:
     value, next_index, next_value, index = reader.key(), reader.u64(), reader.key(), reader.u64()
-    return IndexedElement(index, value, next_index, next_value, reader.key())
+    return Element(index, value, next_index, next_value)
 
 
 def _batch_event(kind: BatchKind, reader: Reader) -> BatchEvent:
