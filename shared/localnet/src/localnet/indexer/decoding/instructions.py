@@ -5,6 +5,7 @@ Source: forester/docs/reference/indexer.md, "Public events".
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from localnet.borsh import MalformedData, Reader
 from localnet.indexer.decoding.events import TreeRef
@@ -75,14 +76,6 @@ class QueueInsertion:
     context_outputs: tuple[CompressedAccount, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MigratedLeaf:
-    """Instruction ``migrate_state`` of account compression: a V1 leaf moves into a V2 output queue."""
-
-    leaf: bytes
-    leaf_index: int
-
-
 def decode_queue_insertion(data: bytes) -> QueueInsertion:
     """Decode ``insert_into_queues``; MalformedData otherwise."""
     reader = Reader(data, DISCRIMINATOR_BYTES + _LENGTH_BYTES)
@@ -110,11 +103,13 @@ def decode_queue_insertion(data: bytes) -> QueueInsertion:
     )
 
 
-def decode_migration(data: bytes) -> MigratedLeaf:
-    """Decode ``migrate_state``; MalformedData otherwise."""
+def decode_migration(data: bytes) -> bytes:
+    """Return the V1 leaf that ``migrate_state`` moves into a V2 output queue; MalformedData otherwise."""
     reader = Reader(data, DISCRIMINATOR_BYTES)
     reader.u64()  # position in the changelog
-    return MigratedLeaf(reader.key(), reader.u64())
+    leaf = reader.key()
+    reader.u64()  # leaf index
+    return leaf
 
 
 def decode_outputs(data: bytes) -> tuple[CompressedAccount, ...]:
@@ -125,17 +120,11 @@ def decode_outputs(data: bytes) -> tuple[CompressedAccount, ...]:
     return tuple(decode(Reader(data, DISCRIMINATOR_BYTES)))
 
 
-def _invoke(reader: Reader) -> list[CompressedAccount]:
+def _invoke(reader: Reader, *, has_addresses: bool = False) -> list[CompressedAccount]:
     reader.take(_LENGTH_BYTES)
     _proof(reader)
-    reader.vector(lambda: _input(reader))
-    return reader.vector(lambda: _output(reader))
-
-
-def _invoke_cpi(reader: Reader) -> list[CompressedAccount]:
-    reader.take(_LENGTH_BYTES)
-    _proof(reader)
-    reader.vector(lambda: reader.take(_NEW_ADDRESS_BYTES))
+    if has_addresses:
+        reader.vector(lambda: reader.take(_NEW_ADDRESS_BYTES))
     reader.vector(lambda: _input(reader))
     return reader.vector(lambda: _output(reader))
 
@@ -158,7 +147,7 @@ def _invoke_account_info(reader: Reader) -> list[CompressedAccount]:
 
 _DECODERS: dict[bytes, Callable[[Reader], list[CompressedAccount]]] = {
     INVOKE: _invoke,
-    INVOKE_CPI: _invoke_cpi,
+    INVOKE_CPI: partial(_invoke, has_addresses=True),
     INVOKE_READ_ONLY: _invoke_read_only,
     INVOKE_ACCOUNT_INFO: _invoke_account_info,
 }

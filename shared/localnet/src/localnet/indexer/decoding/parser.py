@@ -236,10 +236,9 @@ def _reported(group: Group) -> Iterator[Event]:
 
 def _migration(instruction: Instruction) -> PublicEvent:
     """Return the leaf that ``migrate_state`` queues; its index is the queue's next one, which the state has."""
-    migrated = decode_migration(instruction.data)
     queue = instruction.accounts[-1]
     place = TreeRef(queue, queue, TreeType.STATE_V2)
-    return PublicEvent(ZERO, (), (Output(migrated.leaf, NEXT, place, None, None),), ())
+    return PublicEvent(ZERO, (), (Output(decode_migration(instruction.data), NEXT, place, None, None),), ())
 
 
 def _legacy_event(data: bytes) -> PublicEvent:
