@@ -5,10 +5,11 @@ import sqlite3
 
 from localnet.base58 import encode
 from localnet.chain.network import Network
-from localnet.indexer.accounts.queue_accounts import QueueAccount
+from localnet.indexer.accounts.queue_accounts import QueueAccount, decode_output_queue, decode_tree_queue
+from localnet.indexer.accounts.v1_queue_accounts import decode_v1_queue
 from localnet.indexer.database.store import Store
 from localnet.indexer.database.trees import Tree, all_trees, save_tree
-from localnet.indexer.following.feed import read_output_queue, read_tree, read_tree_queue, read_v1_queue
+from localnet.indexer.following.feed import read_queue, read_tree
 from localnet.indexer.following.queue_chains import ADDRESSES, LEAVES, NULLIFIERS, QueueChains
 from localnet.indexer.programs import TreeType
 
@@ -66,9 +67,9 @@ class Audit:
         if not tree.batched:
             return self._v1_queue_difference(tree)
         queues: list[tuple[str, int, int, QueueAccount | None]] = []
-        inner = read_tree_queue(self._network, tree.key)
+        inner = read_queue(self._network, tree.key, decode_tree_queue)
         if tree.tree_type is TreeType.STATE_V2:
-            outer = read_output_queue(self._network, tree.queue)
+            outer = read_queue(self._network, tree.queue, decode_output_queue)
             queues = [
                 (NULLIFIERS, tree.input_next, tree.nullifier_next, inner),
                 (LEAVES, tree.output_next, tree.next_index, outer),
@@ -88,7 +89,7 @@ class Audit:
         return None
 
     def _v1_queue_difference(self, tree: Tree) -> str | None:
-        queue = read_v1_queue(self._network, tree.queue)
+        queue = read_queue(self._network, tree.queue, decode_v1_queue)
         if queue is None:
             return f"tree {encode(tree.key)}: no queue on chain"
         with self._store.read() as connection:

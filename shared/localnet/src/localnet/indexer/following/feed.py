@@ -10,9 +10,7 @@ from localnet.chain.blocks import Block as ChainBlock
 from localnet.chain.blocks import ExecutedInstruction, RecordedTransaction
 from localnet.chain.network import Network
 from localnet.chain.transaction_errors import describe
-from localnet.indexer.accounts.queue_accounts import QueueAccount, decode_output_queue, decode_tree_queue
 from localnet.indexer.accounts.tree_accounts import TreeAccount, decode_tree_account
-from localnet.indexer.accounts.v1_queue_accounts import decode_v1_queue
 from localnet.indexer.decoding.source import Block, Instruction, Transaction
 from localnet.indexer.programs import ACCOUNT_COMPRESSION, INSERT_INTO_QUEUES, NOOP
 
@@ -67,22 +65,8 @@ def read_trees(network: Network) -> list[TreeAccount]:
     return [tree for tree in trees if tree is not None]
 
 
-def read_tree_queue(network: Network, key: bytes) -> QueueAccount | None:
-    """Return the queue inside the account of a V2 tree; None if there is no such account."""
-    return _queue(network, key, decode_tree_queue)
-
-
-def read_output_queue(network: Network, key: bytes) -> QueueAccount | None:
-    """Return an output queue; None if there is no such account."""
-    return _queue(network, key, decode_output_queue)
-
-
-def read_v1_queue(network: Network, key: bytes) -> dict[int, bytes] | None:
-    """Return the elements that wait in the queue of a V1 tree, by bucket; None if there is no such account."""
-    return _queue(network, key, decode_v1_queue)
-
-
-def _queue(network: Network, key: bytes, decode: Callable[[bytes], Queue | None]) -> Queue | None:
+def read_queue(network: Network, key: bytes, decode: Callable[[bytes], Queue | None]) -> Queue | None:
+    """Return the queue in an account; None if there is no such account, or ``decode`` finds none in it."""
     account = network.account(Pubkey(key))
     try:
         return None if account is None else decode(bytes(account.data))
