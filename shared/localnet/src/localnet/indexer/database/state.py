@@ -19,7 +19,7 @@ from localnet.indexer.database.trees import (
     find_tree_of_queue,
     save_tree,
 )
-from localnet.indexer.decoding.events import NEXT, Event, Input, NewAddress, Output, PublicEvent, TreeRef
+from localnet.indexer.decoding.events import NEXT, Event, Input, NewAddress, Output, PublicEvent, TreeEvent, TreeRef
 from localnet.indexer.decoding.source import Transaction
 from localnet.indexer.decoding.tokens import token_data
 from localnet.indexer.programs import VOTE, TreeType
@@ -47,7 +47,7 @@ class Applier:
     """
 
     def __init__(self, connection: sqlite3.Connection, read_account: AccountReader) -> None:
-        self._connection = connection
+        self.connection = connection
         self._read_account = read_account
 
     def apply(self, transaction: Transaction, events: Sequence[Event], slot: int, position: int, time: int) -> None:
@@ -57,7 +57,7 @@ class Applier:
         """
         if all(group[0].program == VOTE for group in transaction.groups if group) and transaction.groups:
             return
-        self._connection.execute(
+        self.connection.execute(
             "INSERT INTO transactions VALUES (?, ?, ?, ?, ?, ?)",
             (slot, position, transaction.signature, time, transaction.error, bool(events)),
         )
@@ -67,44 +67,37 @@ class Applier:
             else:
                 self._apply_tree_event(event)
 
-    def _apply_tree_event(self, event: Event) -> None:
-        if isinstance(event, PublicEvent):
-            return
+    def _apply_tree_event(self, event: TreeEvent) -> None:
         tree = self.tree(event.tree)
         if tree is None:
             raise StateMismatch(f"an event changes the tree {event.tree.hex()}, which is not known")
         if tree.broken:
             return
-        self._connection.execute("SAVEPOINT tree_event")
+        self.connection.execute("SAVEPOINT tree_event")
         try:
-            apply_tree_event(self._connection, tree, event)
+            apply_tree_event(self.connection, tree, event)
         except StateMismatch as mismatch:
-            self._connection.execute("ROLLBACK TO tree_event")
+            self.connection.execute("ROLLBACK TO tree_event")
             fresh = self.tree(event.tree) or tree
             fresh.broken = str(mismatch)
-            save_tree(self._connection, fresh)
+            save_tree(self.connection, fresh)
             _log.critical("tree %s stops at sequence %d: %s", event.tree.hex(), fresh.sequence, mismatch)
         else:
-            save_tree(self._connection, tree)
-        self._connection.execute("RELEASE tree_event")
+            save_tree(self.connection, tree)
+        self.connection.execute("RELEASE tree_event")
 
     def tree(self, key: bytes) -> Tree | None:
         """Return the tree of a key, which is inserted now if its account is on chain."""
-        tree = find_tree(self._connection, key)
+        tree = find_tree(self.connection, key)
         if tree is None:
             account = self._read_account(key)
-            tree = add_tree_of_account(self._connection, account) if account else None
+            tree = add_tree_of_account(self.connection, account) if account else None
         return tree
 
     def place(self, place: TreeRef) -> Tree:
         """Return the tree that an event names; a migration names its queue only."""
-        tree = self.tree(place.tree) or find_tree_of_queue(self._connection, place.queue)
-        return tree or add_default_tree(self._connection, place.tree, place.tree_type, place.queue)
-
-    @property
-    def connection(self) -> sqlite3.Connection:
-        """Connection, inside a transaction."""
-        return self._connection
+        tree = self.tree(place.tree) or find_tree_of_queue(self.connection, place.queue)
+        return tree or add_default_tree(self.connection, place.tree, place.tree_type, place.queue)
 
 
 class _PublicApplier:
