@@ -107,6 +107,13 @@ class Slots:
             slot = min(slot, self.runs[index].first + self._lengths[index] - 1)
         return slot
 
+    def heights_between(self, first: int, last: int) -> range:
+        """Return the heights of the blocks from one slot to another, both inclusive."""
+        first = max(first, self.first)
+        at = self.latest_at_or_before(first)
+        lowest = self.height_of(at) + (at < first)
+        return range(lowest, self.height_of(self.latest_at_or_before(last)) + 1) if first <= last else range(0)
+
     def slot_at_height(self, height: int) -> int:
         """Return the slot of the block at a height, or of the first block for a height below it."""
         height = max(height, self.runs[0].height)

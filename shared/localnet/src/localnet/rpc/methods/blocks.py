@@ -119,14 +119,7 @@ def _accounts_entry(done: Any, config: Config) -> Json:
 
 def _slots_with_blocks(network: Network, first: int, last: int, limit: int) -> list[int]:
     """Return slots of closed blocks, ascending, at most ``limit``."""
-    if last < network.first_slot:
-        return []
-    slots = network.slots
-    bottom = slots.height_of(network.first_slot)
-    at = slots.latest_at_or_before(first)
-    height = max(slots.height_of(at) + (1 if at < first else 0), bottom)
-    top = slots.height_of(slots.latest_at_or_before(last))
-    return [slots.slot_at_height(height + step) for step in range(min(top - height + 1, limit))]
+    return [network.slots.slot_at_height(height) for height in network.slots.heights_between(first, last)[:limit]]
 
 
 def get_blocks(network: Network, params: Params) -> list[int]:

@@ -109,21 +109,10 @@ def get_block_production(network: Network, params: Params) -> Json:
     identity = config.members.get("identity")
     if identity is not None:
         pubkey(identity)
-    produced = _blocks_between(network, first, last)
+    produced = len(network.slots.heights_between(first, last))
     production = {str(IDENTITY): [last - first + 1, produced]} if identity in (None, str(IDENTITY)) else {}
     value = {"byIdentity": production, "range": {"firstSlot": first, "lastSlot": last}}
     return {"context": context(network, config), "value": value}
-
-
-def _blocks_between(network: Network, first: int, last: int) -> int:
-    """Return the number of blocks from ``first`` to ``last``, both inclusive."""
-    slots = network.slots
-    if last < network.first_slot:
-        return 0
-    first = max(first, network.first_slot)
-    before = slots.latest_at_or_before(first)
-    blocks = slots.height_of(slots.latest_at_or_before(last)) - slots.height_of(before)
-    return blocks + (before == first)
 
 
 def get_inflation_rate(network: Network, _params: Params) -> Json:
@@ -147,7 +136,7 @@ def get_recent_performance_samples(network: Network, params: Params) -> list[Jso
     while len(samples) < limit and last - SAMPLE_SLOTS + 1 >= network.first_slot:
         first = last - SAMPLE_SLOTS + 1
         count = sum(len(block.transactions) for block in network.blocks_with_transactions(first, last))
-        slots = _blocks_between(network, first, last)
+        slots = len(network.slots.heights_between(first, last))
         samples.append(
             {
                 "slot": last,
