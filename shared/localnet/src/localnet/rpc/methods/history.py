@@ -1,5 +1,6 @@
 """Methods about the transactions of an address (shared/localnet/docs/methods.md, "Methods")."""
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from localnet.rpc.parsed.instructions import MEMO_PROGRAMS
 
 MAX_SIGNATURES = 1000
 MAX_TRANSACTIONS = 100
+_OPERATORS = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le, "eq": operator.eq}
 Position = tuple[int, int]
 """Slot of a transaction, and its index in the block."""
 Place = tuple[Position, RecordedTransaction]
@@ -138,28 +140,18 @@ def _comparison(filters: Config, name: str, read: Callable[[Config, str], Any]) 
     if not isinstance(members, dict):
         raise invalid(f"Invalid params: {name} is an object of bounds.")
     bounds = Config(members)
-    gt, gte, lt, lte, eq = (read(bounds, operator) for operator in ("gt", "gte", "lt", "lte", "eq"))
-
-    def passes(value: Any) -> bool:
-        return (
-            (gt is None or value > gt)
-            and (gte is None or value >= gte)
-            and (lt is None or value < lt)
-            and (lte is None or value <= lte)
-            and eq in (None, value)
-        )
-
-    return passes
+    limits = [(holds, limit) for name, holds in _OPERATORS.items() if (limit := read(bounds, name)) is not None]
+    return lambda value: all(holds(value, limit) for holds, limit in limits)
 
 
-def _position_of(network: Network, bounds: Config, operator: str) -> Position | None:
-    text = bounds.members.get(operator)
+def _position_of(network: Network, bounds: Config, name: str) -> Position | None:
+    text = bounds.members.get(name)
     if text is None:
         return None
     done = network.transaction(signature(text)) if isinstance(text, str) else None
     block = None if done is None else network.block(done.slot)
     if block is None or done is None:
-        raise invalid(f"Invalid params: the signature of {operator} is unknown.")
+        raise invalid(f"Invalid params: the signature of {name} is unknown.")
     return done.slot, block.transactions.index(done)
 
 
