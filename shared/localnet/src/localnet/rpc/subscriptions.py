@@ -39,16 +39,17 @@ _ids = itertools.count(1)
 
 @dataclass(frozen=True)
 class Subscription:
-    """A subscription. ``account`` and ``transaction`` return the value of the notification, None to send none."""
+    """A subscription. ``account`` and ``transaction`` return the value of the notification, None to send none.
+
+    ``slots`` returns those of a slot that was closed with some transactions.
+    """
 
     name: str
     commitment: str
     account: Callable[[Pubkey], Any] = lambda _key: None
     transaction: Callable[[RecordedTransaction], Any] = lambda _done: None
     signature: Signature | None = None
-    slot: bool = False
-    root: bool = False
-    stages: bool = False
+    slots: Callable[[int, Sequence[RecordedTransaction]], list[Any]] | None = None
     once: bool = False
 
 
@@ -126,13 +127,9 @@ class Connection:
         block = self.network.block(closed)
         done = block.transactions if block else ()
         for identifier, subscription in list(self._subscriptions.items()):
-            if subscription.slot:
-                self._notify_slot(identifier)
-            elif subscription.stages:
-                for update in self._stages(closed, done):
-                    self._notify(identifier, update)
-            elif subscription.root:
-                self._notify(identifier, commitment.slot_at(self.network, "finalized"))
+            if subscription.slots is not None:
+                for value in subscription.slots(closed, done):
+                    self._notify(identifier, value)
             elif subscription.commitment == "confirmed":
                 for value in _values(subscription, done, changed):
                     self._notify(identifier, value, closed)
@@ -142,10 +139,12 @@ class Connection:
             identifier, slot, value = self._recent.popleft()
             self._notify(identifier, value, slot)
 
-    def _notify_slot(self, identifier: int) -> None:
-        root = commitment.slot_at(self.network, "finalized")
+    def _opened(self, *_: object) -> list[dict[str, Any]]:
         parent = self.network.slots.parent_of(self.network.slot)
-        self._notify(identifier, {"slot": self.network.slot, "parent": parent, "root": root})
+        return [{"slot": self.network.slot, "parent": parent, "root": self._root()}]
+
+    def _root(self) -> int:
+        return commitment.slot_at(self.network, "finalized")
 
     def _stages(self, closed: int, done: Sequence[RecordedTransaction]) -> list[dict[str, Any]]:
         """Return what happened to slots when one closed and the next opened; times are in milliseconds since 1970."""
@@ -158,7 +157,7 @@ class Connection:
             {"type": "completed", "slot": closed, "timestamp": now},
             {"type": "frozen", "slot": closed, "timestamp": now, "stats": counts},
             {"type": "optimisticConfirmation", "slot": closed, "timestamp": now},
-            {"type": "root", "slot": commitment.slot_at(self.network, "finalized"), "timestamp": now},
+            {"type": "root", "slot": self._root(), "timestamp": now},
             {"type": "firstShredReceived", "slot": opened, "timestamp": now},
             {
                 "type": "createdBank",
@@ -181,9 +180,9 @@ class Connection:
 
     def _subscribe_methods(self) -> dict[str, Method]:
         makers = {
-            "slot": lambda _params: Subscription("slot", "processed", slot=True),
-            "slotsUpdates": lambda _params: Subscription("slotsUpdates", "processed", stages=True),
-            "root": lambda _params: Subscription("root", "finalized", root=True),
+            "slot": lambda _params: Subscription("slot", "processed", slots=self._opened),
+            "slotsUpdates": lambda _params: Subscription("slotsUpdates", "processed", slots=self._stages),
+            "root": lambda _params: Subscription("root", "finalized", slots=lambda *_: [self._root()]),
             "account": self._account,
             "program": self._program,
             "signature": self._signature,
