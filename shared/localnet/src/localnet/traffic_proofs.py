@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from solders.pubkey import Pubkey
 
@@ -27,16 +27,6 @@ class RootedProof:
 
     root_index: int
     proof: bytes
-
-
-class Proofs(Protocol):
-    """Source of proofs about the default trees; raises NoProof if there is none."""
-
-    async def of_leaf(self, leaf: bytes) -> RootedProof:
-        """Return a proof that the V1 state tree has a leaf."""
-
-    async def of_absence(self, address: bytes, tree: Pubkey = addresses.ADDRESS_TREE) -> RootedProof:
-        """Return a proof that an address tree lacks an address."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +79,10 @@ class IndexedProofs:
             return (await self.call(method, params))["value"]
         except RpcError as error:
             raise NoProof(f"no proof: {error}") from error
+
+
+Proofs = SimulatedProofs | IndexedProofs
+"""Source of proofs about the default trees; raises NoProof if there is none."""
 
 
 def _bytes_of(value: Any) -> bytes:
