@@ -8,7 +8,6 @@ import aiohttp
 import msgspec
 
 from forester.errors import (
-    AnswerTooLong,
     EndpointTimedOut,
     EndpointUnreachable,
     MalformedAnswer,
@@ -81,7 +80,7 @@ class RpcEndpoint:
                 self._session.post(
                     self._url, data=body, headers={"Content-Type": "application/json"}, allow_redirects=False
                 ) as response,
-                self._answers.body(response, self.name, self._too_long) as answer,
+                self._answers.body(response, self.name) as answer,
             ):
                 return self._result(method, response.status, answer, response.headers.get("Retry-After"))
         except aiohttp.ConnectionTimeoutError:
@@ -93,9 +92,6 @@ class RpcEndpoint:
             raise EndpointTimedOut(f"{self.name} did not answer {method} within {timeout_s:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise EndpointUnreachable(f"{self.name} cannot be reached for {method}: {_reason(error)}") from None
-
-    def _too_long(self, reason: str) -> AnswerTooLong:
-        return AnswerTooLong(f"{self.name} sent an answer {reason}")
 
     def _result(self, method: str, status: int, body: bytes, retry_after: str | None) -> msgspec.Raw:
         if status == 429:

@@ -63,7 +63,8 @@ class Daemon:
         self._compressible = compressible or CompressibleView(services.metrics, settings.light_pda_programs)
         self._probes.watch(lambda: self._supervisor.dead)
         self._clock = SlotClock(silence_s=settings.slot_update_interval_seconds)
-        self._shares = LiveShares(self._plan_changed)
+        self._trees = TreeTasks(self._supervisor, self._dispatcher)
+        self._shares = LiveShares(self._trees.plan_changed)
         payer = given(settings.payer).pubkey
         self._funds = Funds(services.rpc, payer, services.sender, services.metrics, self._funds_changed)
         self._pages: dict[int, str] = {}
@@ -76,7 +77,6 @@ class Daemon:
             maximum_lamports=None if settings.rollover_max_sol is None else lamports_of(settings.rollover_max_sol),
             rent_lamports_per_byte_year=settings.rent_lamports_per_byte_year,
         )
-        self._trees = TreeTasks(self._supervisor, self._dispatcher)
         self._discovery = Discovery(
             services.rpc,
             TreeFilter.from_settings(settings),
@@ -198,9 +198,6 @@ class Daemon:
             self._services.metrics.count_processed(eligibility.epoch, done.elements, seconds)
         self._heartbeat.count(done)
         self._worked(tree, done)
-
-    def _plan_changed(self) -> None:
-        self._trees.plan_changed()
 
     def _funds_changed(self) -> None:
         payer = given(self._services.settings.payer).pubkey

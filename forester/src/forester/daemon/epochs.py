@@ -262,8 +262,4 @@ class EpochKeeper:
         for old in sorted(self._runners)[:-_OVER_REMEMBERED]:
             if self._runners[old].state.is_over:
                 del self._runners[old]
-        self._supervisor.start("epoch", runner.run, name=_name(epoch), drains=True)
-
-
-def _name(epoch: int) -> str:
-    return f"epoch {epoch}"
+        self._supervisor.start("epoch", runner.run, name=f"epoch {epoch}", drains=True)

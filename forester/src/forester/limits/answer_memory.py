@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
-from forester.errors import AnswersExceedMemory, EndpointError
+from forester.errors import AnswersExceedMemory, AnswerTooLong, EndpointError
 
 _CHUNK_BYTES = 1 << 16
 
@@ -21,12 +21,12 @@ class AnswerMemory:
 
     @asynccontextmanager
     async def body(
-        self, response: aiohttp.ClientResponse, name: str, too_long: Callable[[str], EndpointError]
+        self, response: aiohttp.ClientResponse, name: str, too_long: Callable[[str], EndpointError] | None = None
     ) -> AsyncIterator[bytes]:
         """Yield the body of a response of ``name``, which counts until the block ends.
 
-        Raises the error of ``too_long(reason)`` if the answer is over its limit, AnswersExceedMemory if all answers
-        together are over theirs.
+        Raises the error of ``too_long(reason)``, else AnswerTooLong, if the answer is over its limit,
+        AnswersExceedMemory if all answers together are over theirs.
         """
         parts: list[bytes] = []
         length = 0
@@ -35,7 +35,8 @@ class AnswerMemory:
                 length += len(part)
                 self.held += len(part)
                 if length > self._each:
-                    raise too_long(f"longer than {self._each} bytes")
+                    reason = f"longer than {self._each} bytes"
+                    raise AnswerTooLong(f"{name} sent an answer {reason}") if too_long is None else too_long(reason)
                 if self.held > self._total:
                     text = f"{name}: answers that arrive at once are longer than {self._total} bytes; try again later"
                     raise AnswersExceedMemory(text)

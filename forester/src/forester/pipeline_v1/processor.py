@@ -160,7 +160,8 @@ class V1Processor:
         self._strikes = {value: count for value, count in self._strikes.items() if value in self._queue}
         self._unknown = {value: count for value, count in self._unknown.items() if value in self._queue}
         cells = sorted(self._queue.waiting(), key=lambda cell: cell.value not in self._prepared)[: self._options.round]
-        tally.changes = _changes_of(self._tree.kind, len(cells)) + _CHANGES_BY_OTHERS
+        of_each = CHANGES_PER_ADDRESS if self._tree.kind is TreeKind.ADDRESS_V1 else 1
+        tally.changes = of_each * len(cells) + _CHANGES_BY_OTHERS
         groups = [cells[first : first + self._options.group] for first in range(0, len(cells), self._options.group)]
         async with asyncio.TaskGroup() as tasks:
             for item in self._still_open(eligibility.epoch):
@@ -330,7 +331,3 @@ class V1Processor:
         done = tally.confirmed
         more = bool(self._queue.waiting() or self._open)
         return ProcessingResult(elements=done, transactions=done, more=more, failure=failure)
-
-
-def _changes_of(kind: TreeKind, elements: int) -> int:
-    return elements * (CHANGES_PER_ADDRESS if kind is TreeKind.ADDRESS_V1 else 1)

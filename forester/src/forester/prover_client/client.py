@@ -13,6 +13,7 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import aiohttp
 import msgspec
@@ -211,12 +212,10 @@ class _Call:
                 method, url, data=data, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
                 wait_s = read_retry_after(response.headers.get("Retry-After"))
-                async with _ANSWERS.body(response, f"prover {self.shown}", _too_long) as body:
+                async with _ANSWERS.body(
+                    response, f"prover {self.shown}", partial(AnswerUnusable, "an answer of the prover", "$")
+                ) as body:
                     return response.status, body, wait_s
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             reason = str(error) or type(error).__name__
             raise EndpointUnreachable(f"prover {self.shown} is unreachable: {reason}") from error
-
-
-def _too_long(reason: str) -> AnswerUnusable:
-    return AnswerUnusable("an answer of the prover", "$", reason)

@@ -125,7 +125,7 @@ class Rollovers:
     async def _roll_over(self, tree: TreeMetadata, eligibility: EligibilityWindow) -> None:
         sizes = await self._sizes_of(tree)
         require_sizes(sizes)
-        rents = Rents(*[await self._rent(size) for size in astuple(sizes)])
+        rents = Rents(*[await self._rpc.minimum_balance(size) if size is not None else 0 for size in astuple(sizes)])
         cap = cap_of(tree.kind, self._maximum_lamports, self._rent_lamports_per_byte_year)
         require_within(cap, sizes, rents, tree)
         await self._require_funds(tree, rents)
@@ -224,9 +224,6 @@ class Rollovers:
         queue = await self._rpc.existing_account(tree.queue, "the queue of a tree")
         additional = decode_metadata(queue.data, 8).additional_bytes if tree.kind is TreeKind.STATE_V2 else None
         return Sizes(len(account.data), len(queue.data), additional=additional)
-
-    async def _rent(self, size: int | None) -> int:
-        return 0 if size is None else await self._rpc.minimum_balance(size)
 
     async def _existing(self, begun: BegunRollover) -> list[Account | None]:
         return await self._rpc.accounts([key.pubkey for key in begun.keys], length=0)

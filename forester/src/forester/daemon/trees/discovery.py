@@ -134,7 +134,8 @@ class Discovery:
         trees = {address: tree for address, tree in found.items() if address not in drained}
         self._known = frozenset(found)
         if trees != self.trees:
-            _log.info("trees_changed", trees=len(trees), **_differences(self.trees, trees), drained=len(drained))
+            new, gone = len(trees.keys() - self.trees.keys()), len(self.trees.keys() - trees.keys())
+            _log.info("trees_changed", trees=len(trees), new=new, gone=gone, drained=len(drained))
             self.trees = trees
             self._changed(trees)
 
@@ -164,7 +165,3 @@ class Discovery:
     def refresh_soon(self) -> None:
         """Read the trees as soon as possible."""
         self._again.set()
-
-
-def _differences(before: Trees, after: Trees) -> dict[str, int]:
-    return {"new": len(after.keys() - before.keys()), "gone": len(before.keys() - after.keys())}

@@ -192,7 +192,7 @@ class TreeDispatcher:
         """Return the result of one round; None if it was cancelled after its window or at the end of the process."""
         work = asyncio.ensure_future(processor.work(eligibility))
         try:
-            await first_of(_settled(work), self._round_end(eligibility))
+            await first_of(asyncio.wait([work]), self._round_end(eligibility))
         finally:
             if not work.done():
                 _log.info("processing_cut_short", window_last=eligibility.window.last)
@@ -254,7 +254,3 @@ class TreeDispatcher:
         if or_queue:
             waits.append(self._queue_changed.wait())
         await first_of(*waits, timeout_s=seconds)
-
-
-async def _settled(work: asyncio.Future[ProcessingResult]) -> None:
-    await asyncio.wait([work])
