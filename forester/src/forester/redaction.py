@@ -9,7 +9,6 @@ unbounded repetitions are only matched after a literal ("://", "=", "/", "["), n
 
 import base64
 import re
-from collections.abc import Iterable
 from urllib.parse import unquote, unquote_plus, urlsplit
 
 MASK = "***"
@@ -52,9 +51,9 @@ def remember_url(url: str) -> None:
         remember_secret(value)
 
 
-def mask(text: str, secrets: Iterable[str] = ()) -> str:
+def mask(text: str) -> str:
     """Return ``text`` without anything that grants access."""
-    for secret in (*_remembered, *secrets):
+    for secret in _remembered:
         text = text.replace(secret, MASK)
     text = _KEY_ARRAY.sub(f"[{MASK}]", text)
     text = _CREDENTIALS.sub(f"://{MASK}@", text)

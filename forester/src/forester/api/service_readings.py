@@ -28,12 +28,9 @@ class _Counts(msgspec.Struct):
 class ServiceReadings:
     """Task that reads the services of the settings into ``records``, which also observe the readings themselves."""
 
-    def __init__(
-        self, settings: Settings, client: RpcClient, records: ServiceRecords, *, every_s: float = EVERY_S
-    ) -> None:
+    def __init__(self, settings: Settings, client: RpcClient, records: ServiceRecords) -> None:
         self._client = client
         self._records = records
-        self._every_s = every_s
         self._indexers = revealed(settings.indexer_url, settings.fallback_indexer_url)
         self._provers = used_provers(settings)
         key = settings.prover_api_key
@@ -45,7 +42,7 @@ class ServiceReadings:
         async with aiohttp.ClientSession(trace_configs=[trace]) as observed, aiohttp.ClientSession() as silent:
             while True:
                 await self.read(observed, silent)
-                await asyncio.sleep(self._every_s)
+                await asyncio.sleep(EVERY_S)
 
     async def read(self, observed: aiohttp.ClientSession, silent: aiohttp.ClientSession) -> None:
         """Read all services once; calls in ``silent`` are not observed."""

@@ -44,8 +44,7 @@ class UpstreamView:
 class Upstreams:
     """Foresters by the base URLs of their APIs. One task runs ``run``; ``views`` returns what it has read."""
 
-    def __init__(self, urls: Sequence[str], *, every_s: float = EVERY_S) -> None:
-        self._every_s = every_s
+    def __init__(self, urls: Sequence[str]) -> None:
         self._views = {url.rstrip("/"): UpstreamView(mask(url.rstrip("/")), error="not read yet") for url in urls}
 
     @property
@@ -76,7 +75,7 @@ class Upstreams:
                 self._views[url] = UpstreamView(before.base_url, error=error.detail)
             else:
                 self._views[url] = UpstreamView(before.base_url, answers, int(time.time()), activity)
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(EVERY_S)
 
 
 async def _activity(session: aiohttp.ClientSession, url: str) -> ActivityDocument | None:

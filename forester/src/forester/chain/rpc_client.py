@@ -223,21 +223,17 @@ class RpcClient:
         program: Pubkey,
         *,
         memcmp: Sequence[tuple[int, bytes]] = (),
-        size: int | None = None,
         start: int = 0,
         length: int | None = None,
         maximum: int | None = LISTED_ACCOUNTS,
     ) -> list[Account]:
-        """Return the accounts of a program that have given bytes at given offsets, and a given size.
+        """Return the accounts of a program that have given bytes at given offsets.
 
         Raises MalformedAnswer if there are more than ``maximum``.
         """
-        filters = memcmp_filters(memcmp)
-        if size is not None:
-            filters.append({"dataSize": size})
         answer = await self._pool.call(
             "getProgramAccounts",
-            [str(program), self._options(start, length) | {"filters": filters}],
+            [str(program), self._options(start, length) | {"filters": memcmp_filters(memcmp)}],
             list[KeyedAccount],
             timeout_s=_PROGRAM_ACCOUNTS_TIMEOUT_S,
         )

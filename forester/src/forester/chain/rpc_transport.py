@@ -58,14 +58,12 @@ class _Envelope(msgspec.Struct):
 class RpcEndpoint:
     """A node at a URL. Messages contain ``name``; the URL itself, which may hold a key, is never shown."""
 
-    def __init__(
-        self, session: aiohttp.ClientSession, url: str, *, name: str = "RPC node", answers: AnswerMemory = ANSWERS
-    ) -> None:
+    def __init__(self, session: aiohttp.ClientSession, url: str, *, answers: AnswerMemory = ANSWERS) -> None:
         self._session = session
         self._answers = answers
         self._url = url
         parts = urlsplit(url)
-        self.name = f"{name} {parts.hostname}" + (f":{parts.port}" if parts.port else "")
+        self.name = f"RPC node {parts.hostname}" + (f":{parts.port}" if parts.port else "")
 
     async def call(self, method: str, params: list[Any], *, timeout_s: float) -> msgspec.Raw:
         """Return the undecoded result of a method.

@@ -37,6 +37,7 @@ MESSAGE_LIMIT_BYTES = 16 * 2**20
 
 _CONNECT_S = 10.0
 _HEARTBEAT_S = 20.0
+_OPTIONS = {"encoding": "base64", "commitment": "confirmed"}
 _CLOSING = aiohttp.ClientWSTimeout(ws_close=1.0)
 
 
@@ -79,10 +80,9 @@ def slots() -> Subscription:
     return Subscription("slotSubscribe")
 
 
-def account(address: Pubkey, *, commitment: str = "confirmed") -> Subscription:
+def account(address: Pubkey) -> Subscription:
     """Return the subscription to every change of an account."""
-    options = {"encoding": "base64", "commitment": commitment}
-    return Subscription("accountSubscribe", (str(address), options), address)
+    return Subscription("accountSubscribe", (str(address), _OPTIONS), address)
 
 
 def program_accounts(
@@ -90,13 +90,12 @@ def program_accounts(
     *,
     memcmp: Sequence[tuple[int, bytes]] = (),
     length: int | None = None,
-    commitment: str = "confirmed",
 ) -> Subscription:
     """Return the subscription to changes of the accounts of a program that have given bytes at given offsets.
 
     With ``length`` notifications carry at most that many bytes of each account.
     """
-    options: dict[str, Any] = {"encoding": "base64", "commitment": commitment, "filters": memcmp_filters(memcmp)}
+    options: dict[str, Any] = {**_OPTIONS, "filters": memcmp_filters(memcmp)}
     if length is not None:
         options["dataSlice"] = {"offset": 0, "length": length}
     return Subscription("programSubscribe", (str(program), options))

@@ -57,12 +57,12 @@ def command_start_s() -> float:
     return start if isinstance(start, float) else time.monotonic()
 
 
-def process_start_s(stat: Path = Path("/proc/self/stat")) -> float:
+def process_start_s() -> float:
     """Return the start of this process in seconds of ``time.monotonic``; now where /proc does not have it."""
     now = time.monotonic()
     with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
         # Field 22, proc(5); the name in parentheses may have spaces.
-        ticks = int(stat.read_text().rpartition(")")[2].split()[19])
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
         return min(now, now - (since_boot - ticks / os.sysconf("SC_CLK_TCK")))
     return now

@@ -1,7 +1,7 @@
 """Compressible accounts in the daemon: trackers, dispatch in the eligibility windows of the zero key, and counts."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from forester.chain import subscriptions
@@ -28,8 +28,6 @@ from shared.retries import jittered
 
 _log = get_logger(__name__)
 
-Progress = Callable[[ProcessingResult], None]
-
 
 class CompressionDispatcher:
     """Closes accounts and claims rent in our windows of the zero key while we are registered and have funds.
@@ -47,7 +45,6 @@ class CompressionDispatcher:
         funds: Funds,
         stopping: asyncio.Event,
         poll_s: float,
-        progress: Progress = lambda _: None,
     ) -> None:
         self._rounds = rounds
         self._claims = claims
@@ -56,7 +53,6 @@ class CompressionDispatcher:
         self._funds = funds
         self._stopping = stopping
         self._poll_s = poll_s
-        self._progress = progress
         self._made: tuple[LiveEpoch, TreeSchedule] | None = None
         self._failures = 0
 
@@ -83,7 +79,6 @@ class CompressionDispatcher:
         if done.failure is None and not done.more:
             claimed = await self._claims.work(eligibility)
             done = ProcessingResult(done.elements + claimed.elements, more=claimed.more, failure=claimed.failure)
-        self._progress(done)
         if done.failure is None:
             self._failures = 0
             return 0.0 if done.elements and done.more else self._poll_s

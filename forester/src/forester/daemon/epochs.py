@@ -199,12 +199,9 @@ class EpochRunner:
 class EpochKeeper:
     """Starter of every epoch that allows an action; it keeps the protocol configuration up to date."""
 
-    def __init__(
-        self, parts: EpochParts, supervisor: Supervisor, *, config_refresh_s: float = CONFIG_REFRESH_S
-    ) -> None:
+    def __init__(self, parts: EpochParts, supervisor: Supervisor) -> None:
         self._parts = parts
         self._supervisor = supervisor
-        self._config_refresh_s = config_refresh_s
         self._awake = asyncio.Event()
         self._runners: dict[int, EpochRunner] = {}
         self.config: ProtocolConfig | None = None
@@ -243,7 +240,7 @@ class EpochKeeper:
             if live:
                 parts.metrics.epoch_detected.set(live[-1])
             opening = times.phases(following).registration.first
-            await first_of(parts.clock.reach(opening), self._awake.wait(), timeout_s=self._config_refresh_s)
+            await first_of(parts.clock.reach(opening), self._awake.wait(), timeout_s=CONFIG_REFRESH_S)
 
     async def _refresh_config(self) -> None:
         """Read the protocol configuration; epochs for which we are not registered follow the new one."""

@@ -131,11 +131,8 @@ class Pages:
     nobody looks. ``clock`` returns Unix seconds.
     """
 
-    def __init__(
-        self, inputs: Callable[[], Inputs], *, fresh_s: float = FRESH_S, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, inputs: Callable[[], Inputs], *, clock: Callable[[], float] = time.time) -> None:
         self._inputs = inputs
-        self._fresh_s = fresh_s
         self._clock = clock
         self._renderer = Renderer()
         self._under_way: dict[Choice | None, asyncio.Task[Document]] = {}
@@ -153,7 +150,7 @@ class Pages:
 
     async def _document(self, choice: Choice | None) -> Document:
         kept = self._rendered.get(choice)
-        if kept is not None and 0 <= self._clock() - kept[0] < self._fresh_s:
+        if kept is not None and 0 <= self._clock() - kept[0] < FRESH_S:
             return kept[1]
         task = self._under_way.get(choice)
         if task is None:
@@ -165,7 +162,7 @@ class Pages:
     async def _render(self, choice: Choice | None) -> Document:
         async with self._lock:
             now = self._clock()
-            if self._view is None or not 0 <= now - self._view[0] < self._fresh_s:
+            if self._view is None or not 0 <= now - self._view[0] < FRESH_S:
                 inputs = self._inputs()
                 self._view = now, await asyncio.to_thread(view_of, inputs)
             view = self._view[1]

@@ -78,18 +78,14 @@ class ProtocolTimes:
             raise BeforeGenesis(f"slot {slot} is before the first active slot {first}")
         return (slot - first) // self.active_phase_length
 
-    def live_epochs(self, slot: int, lead_slots: int = 0) -> range:
-        """Return the epochs that allow an action at a slot, from the first whose report phase has not ended.
-
-        ``lead_slots`` includes an epoch that many slots before its registration opens.
-        """
-        if slot + lead_slots < self.genesis_slot:
+    def live_epochs(self, slot: int) -> range:
+        """Return the epochs that allow an action at a slot, from the first whose report phase has not ended."""
+        if slot < self.genesis_slot:
             return range(0)
-        latest = self.registering_epoch(slot + lead_slots)
         # The first epoch with post_first > slot.
         opening = self.registration_phase_length + self.active_phase_length + self.report_work_phase_length
         ended = (slot - self.genesis_slot - opening) // self.active_phase_length
-        return range(max(0, ended + 1), latest + 1)
+        return range(max(0, ended + 1), self.registering_epoch(slot) + 1)
 
     def phases(self, epoch: int) -> "EpochPhases":
         """Return the phases of an epoch."""

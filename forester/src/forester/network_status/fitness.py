@@ -52,19 +52,16 @@ class FitnessWatch:
     missing twice in a row: a forester that has just been started registers at once.
     """
 
-    def __init__(
-        self, board: HealthBoard, *, payer: Pubkey, derivation: Pubkey, minimum_sol: float = MINIMUM_BALANCE_SOL
-    ) -> None:
+    def __init__(self, board: HealthBoard, *, payer: Pubkey, derivation: Pubkey) -> None:
         self._board = board
         self._payer = payer
         self._derivation = derivation
-        self._minimum_sol = minimum_sol
         self._missing: int | None = None
 
     def show(self, state: NetworkState) -> None:
         """Judge a state."""
         if self._payer in state.balances:
-            balance = judge_balance(self._payer, state.balances[self._payer], self._minimum_sol)
+            balance = judge_balance(self._payer, state.balances[self._payer], MINIMUM_BALANCE_SOL)
             self._board.set(BALANCE, None if balance.fine else balance.message)
         epoch = state.epochs.registering
         current, previous = _of(state, epoch, self._payer), _of(state, epoch - 1, self._payer)

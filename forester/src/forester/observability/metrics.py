@@ -24,9 +24,9 @@ _PROOFS = "forester_indexer_proof_count"
 class Metrics:
     """The metrics, in a registry of their own, and the records of recent work and services behind the dashboard."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the reference has none; unused
-        self.registry = registry or CollectorRegistry(auto_describe=True)
+        self.registry = CollectorRegistry(auto_describe=True)
         self.work = WorkRecords()
         self.services = ServiceRecords()
         counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)

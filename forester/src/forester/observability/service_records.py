@@ -56,8 +56,7 @@ class ServiceRecord:
 class ServiceRecords:
     """The services of one process, in the order in which they were added."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._records: dict[tuple[str, str], ServiceRecord] = {}
 
     @property
@@ -105,7 +104,7 @@ class ServiceRecords:
             if status >= _SERVER_FAULT or status in _REFUSED:
                 self._failed(record, f"answered with status {status}")
                 return
-            record.failures, record.failing_since, record.answered_at = 0, None, self._clock()
+            record.failures, record.failing_since, record.answered_at = 0, None, time.time()
             if "wait" not in end.url.query:
                 record.seconds.append(time.monotonic() - context.began)
 
@@ -123,7 +122,7 @@ class ServiceRecords:
 
     def _failed(self, record: ServiceRecord, error: str) -> None:
         record.failures += 1
-        record.failed_at = self._clock()
+        record.failed_at = time.time()
         record.failing_since = record.failing_since or record.failed_at
         record.error = mask(error)[:_ERROR_LENGTH]
 
