@@ -14,27 +14,16 @@ from typing import Self
 
 from forester.epoch.phases import EpochPhases, SlotRange
 
-KEY_BYTES = 32
-COMPRESSION_KEY = bytes(KEY_BYTES)
-
-
-class RegistrationNotFinalized(ValueError):
-    """The weight of an epoch is not finalised, or zero."""
+COMPRESSION_KEY = bytes(32)
 
 
 @dataclass(frozen=True)
 class Share:
-    """Our part of the registered weight: ``weight`` parts from ``index`` on, of ``total_weight``."""
+    """Our part of the registered weight: ``weight`` parts from ``index`` on, of ``total_weight``, which is not 0."""
 
     index: int
     weight: int
     total_weight: int
-
-    def __post_init__(self) -> None:
-        if self.total_weight < 1:
-            raise RegistrationNotFinalized("the total weight of the epoch is not finalised")
-        if self.index < 0 or self.weight < 0:
-            raise ValueError(f"index {self.index} and weight {self.weight} must not be negative")
 
     def owns(self, part: int) -> bool:
         """Return whether a part belongs to the share."""
@@ -43,10 +32,6 @@ class Share:
 
 def chosen_part(key: bytes, epoch: int, light_slot: int, total_weight: int) -> int:
     """Return the part of the weight, 0 to ``total_weight`` - 1, to which a light slot of a key belongs."""
-    if len(key) != KEY_BYTES:
-        raise ValueError(f"an eligibility key has {KEY_BYTES} bytes, not {len(key)}")
-    if total_weight < 1:
-        raise RegistrationNotFinalized("the total weight of the epoch is not finalised")
     digest = hashlib.sha256(key + epoch.to_bytes(8, "big") + light_slot.to_bytes(8, "big")).digest()
     return int.from_bytes(digest[:8], "big") % total_weight
 

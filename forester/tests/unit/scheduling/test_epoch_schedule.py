@@ -7,7 +7,6 @@ from solders.pubkey import Pubkey
 from forester.epoch.phases import ProtocolTimes, SlotRange
 from forester.scheduling.tree_schedule import (
     COMPRESSION_KEY,
-    RegistrationNotFinalized,
     Share,
     TreeSchedule,
     chosen_part,
@@ -38,15 +37,6 @@ def test_chosen_part__vectors_of_the_program__are_met(case: dict[str, object]) -
 )
 def test_chosen_part__published_vectors__are_met(key: bytes, epoch: int, weight: int, parts: list[int]) -> None:
     assert [chosen_part(key, epoch, light_slot, weight) for light_slot in range(12)] == parts
-
-
-def test_chosen_part__no_weight_or_a_wrong_key__is_refused() -> None:
-    with pytest.raises(RegistrationNotFinalized):
-        chosen_part(TREE, 0, 0, 0)
-    with pytest.raises(ValueError, match="32 bytes, not 31"):
-        chosen_part(TREE[1:], 0, 0, 1)
-    with pytest.raises(RegistrationNotFinalized):
-        Share(0, 1, 0)
 
 
 @settings(deadline=None)
