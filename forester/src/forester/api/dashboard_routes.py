@@ -3,7 +3,6 @@
 Source: forester/docs/reference/dashboard.md, "Paths".
 """
 
-from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import msgspec
@@ -16,17 +15,13 @@ from forester.dashboard.tree_rows import Choice
 _YEAR = "public, max-age=31536000, immutable"
 
 
-@dataclass(frozen=True)
 class Dashboard:
     """The dashboard of one process."""
 
-    source: DashboardSource
-    pages: Pages = field(init=False)
-    style: Document = field(default_factory=lambda: static("dashboard.css"))
-    script: Document = field(default_factory=lambda: static("dashboard.js"))
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "pages", Pages(self.source.inputs))
+    def __init__(self, source: DashboardSource) -> None:
+        self.source = source
+        self.pages = Pages(source.inputs)
+        self.style, self.script = static("dashboard.css"), static("dashboard.js")
 
 
 DASHBOARD = web.AppKey("dashboard", Dashboard)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -101,7 +102,7 @@ async def _dry_run(settings: Settings, output: str) -> int:
     results = await run_start_checks(settings)
     if output == "json":
         checks = [{"name": item.name, "success": item.success, "message": item.message} for item in results]
-        click.echo(json.dumps(plan.as_object() | {"checks": checks}, indent=2))
+        click.echo(json.dumps(asdict(plan) | {"checks": checks}, indent=2))
     else:
         for line in plan_text(plan):
             click.echo(line)

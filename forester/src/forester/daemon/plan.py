@@ -1,8 +1,7 @@
 """Plan of a dry run: the chain is read once, nothing is sent or written."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from forester.chain.registry_accounts import read_protocol_config
 from forester.chain.rpc_client import RpcClient
@@ -55,10 +54,6 @@ class Plan:
     journal: str
     epochs: tuple[EpochPlan, ...]
     trees: tuple[TreePlan, ...]
-
-    def as_object(self) -> dict[str, Any]:
-        """Return the plan as a JSON object."""
-        return asdict(self)
 
 
 async def make_plan(rpc: RpcClient, settings: Settings, journal: str) -> Plan:

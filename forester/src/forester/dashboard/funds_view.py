@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
-from forester.dashboard.activity import ActivityDocument, HistoryFacts
+from forester.dashboard.activity import ActivityDocument, HistoryFacts, MoneyFacts
 
 _ENOUGH_S = 1800.0
 _DAY_S = 86400.0
@@ -11,21 +11,17 @@ _DAY_S = 86400.0
 
 @dataclass(frozen=True)
 class FundsView:
-    """Lamports of a forester. ``days_left`` is None while nothing is spent; ``basis`` says what it is computed from."""
+    """Money of a forester. ``days_left`` is None while nothing is spent; ``basis`` says what it is computed from."""
 
     payer: str
-    lamports: int | None
-    spent: int
-    budget: int
-    by_purpose: tuple[tuple[str, int], ...]
-    failed: tuple[tuple[str, int], ...]
+    money: MoneyFacts
     days_left: float | None
     basis: str
 
     @property
     def used_percent(self) -> float:
         """Used part of the budget in percent, 100 at most."""
-        return min(100.0, self.spent / self.budget * 100) if self.budget else 0.0
+        return min(100.0, self.money.spent / self.money.budget * 100) if self.money.budget else 0.0
 
     @property
     def tone(self) -> str:
@@ -40,16 +36,7 @@ def funds_view(activity: ActivityDocument) -> FundsView:
     money = activity.money
     per_day, basis = _burn(activity.history, money.spent)
     days = money.lamports / per_day if money.lamports is not None and per_day > 0 else None
-    return FundsView(
-        activity.payer,
-        money.lamports,
-        money.spent,
-        money.budget,
-        tuple(sorted(money.by_purpose.items(), key=lambda item: -item[1])),
-        tuple(sorted(money.failed.items(), key=lambda item: -item[1])),
-        days,
-        basis,
-    )
+    return FundsView(activity.payer, money, days, basis)
 
 
 def _burn(history: HistoryFacts | None, spent: int) -> tuple[float, str]:
