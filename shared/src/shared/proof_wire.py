@@ -156,7 +156,7 @@ MerkleRequest = InclusionRequest | NonInclusionRequest | CombinedRequest
 BatchRequest = BatchAppendRequest | BatchUpdateRequest | BatchAddressAppendRequest
 ProofRequest = MerkleRequest | BatchRequest
 
-_REQUEST_TYPES: dict[CircuitKind, type[ProofRequest]] = {
+REQUEST_TYPES: dict[CircuitKind, type[ProofRequest]] = {
     CircuitKind.INCLUSION: InclusionRequest,
     CircuitKind.NON_INCLUSION: NonInclusionRequest,
     CircuitKind.COMBINED: CombinedRequest,
@@ -166,7 +166,7 @@ _REQUEST_TYPES: dict[CircuitKind, type[ProofRequest]] = {
 }
 _REQUEST_DECODERS = {
     kind: [(field, msgspec.json.Decoder(field.type)) for field in msgspec.structs.fields(model)]
-    for kind, model in _REQUEST_TYPES.items()
+    for kind, model in REQUEST_TYPES.items()
 }
 _NUMBERS_OF_ELEMENTS: Final = ("pathIndex", "nextIndex")
 """Members of accounts and addresses that are 0 when absent."""
@@ -189,7 +189,7 @@ _NULL, _ABSENT = msgspec.Raw(b"null"), msgspec.Raw(b"")
 _MEMBER_NAMES: Final = {
     "treeId",
     "batchIndex",
-    *(field.encode_name for model in _REQUEST_TYPES.values() for field in msgspec.structs.fields(model)),
+    *(field.encode_name for model in REQUEST_TYPES.values() for field in msgspec.structs.fields(model)),
 }
 _ELEMENT_NAMES: Final = {
     field.encode_name for model in (InputCompressedAccount, NewAddress) for field in msgspec.structs.fields(model)
@@ -319,7 +319,7 @@ def decode_request(members: Members, kind: CircuitKind, version: int = 2) -> Pro
         values[field.name] = _decode_member(decoder, raw, f"$.{name}")
     if values.get("start_index", 0) > _LARGEST_U64:
         raise WireError(f"failed to parse JSON: Expected `int` <= {_LARGEST_U64}", "$.startIndex")
-    return _REQUEST_TYPES[kind](**values)
+    return REQUEST_TYPES[kind](**values)
 
 
 def encode_request(request: ProofRequest) -> bytes:

@@ -18,26 +18,10 @@ from prover.http.routes.table import ROUTES, Route
 from prover.queue.circuit_queues import Network
 from prover.versions import INTERFACE_VERSION
 from shared.problem import PROBLEM_CONTENT_TYPE, Problem
-from shared.proof_wire import (
-    BatchAddressAppendRequest,
-    BatchAppendRequest,
-    BatchUpdateRequest,
-    CombinedRequest,
-    InclusionRequest,
-    NonInclusionRequest,
-    ProofJson,
-)
+from shared.proof_wire import REQUEST_TYPES, ProofJson
 
 Json = dict[str, Any]
 
-_REQUESTS = {
-    "inclusion": InclusionRequest,
-    "non-inclusion": NonInclusionRequest,
-    "combined": CombinedRequest,
-    "append": BatchAppendRequest,
-    "update": BatchUpdateRequest,
-    "address-append": BatchAddressAppendRequest,
-}
 EXAMPLES: Json = msgspec.json.decode(files(__package__).joinpath("examples.json").read_bytes())
 """A request, a job id, and answers by route and status."""
 
@@ -129,9 +113,9 @@ def encoded_document() -> bytes:
 def document() -> Json:
     """Return the document."""
     answers = dict.fromkeys(model for answer in _ANSWERS.values() for _, model in answer.values())
-    types = (*_REQUESTS.values(), *answers, Problem)
+    types = (*REQUEST_TYPES.values(), *answers, Problem)
     _, schemas = msgspec.json.schema_components(types, ref_template=_REF)
-    for kind, model in _REQUESTS.items():
+    for kind, model in REQUEST_TYPES.items():
         _require_circuit_type(schemas[model.__name__], kind)
     paths: Json = {}
     for route in ROUTES:
@@ -191,10 +175,12 @@ def _operation(route: Route) -> Json:
             "content": {
                 "application/json": {
                     "schema": {
-                        "oneOf": [{"$ref": _REF.format(name=model.__name__)} for model in _REQUESTS.values()],
+                        "oneOf": [{"$ref": _REF.format(name=model.__name__)} for model in REQUEST_TYPES.values()],
                         "discriminator": {
                             "propertyName": "circuitType",
-                            "mapping": {kind: _REF.format(name=model.__name__) for kind, model in _REQUESTS.items()},
+                            "mapping": {
+                                kind: _REF.format(name=model.__name__) for kind, model in REQUEST_TYPES.items()
+                            },
                         },
                     },
                     "example": EXAMPLES["request"],
