@@ -83,6 +83,6 @@ def _define(circuit: CircuitId, system: ConstraintSystem) -> None:
     """Define a circuit in an empty system."""
     wires: list[Expression] = []
     for each in inputs_of(circuit.kind, circuit.version):
-        scope = system.public if each.is_public else system.secret
-        wires += map(scope.scalar, each.wire_names(circuit))
+        names = system.public_names if each.is_public else system.secret_names
+        wires += [system.declare(names, name) for name in each.wire_names(circuit)]
     _DEFINITIONS[circuit.kind](system, NamedValues(circuit, wires))

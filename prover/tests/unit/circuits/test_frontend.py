@@ -23,8 +23,8 @@ any_release = pytest.mark.parametrize("release", [GNARK_08, GNARK_014], ids=lamb
 def system_with(*names: str, release: GnarkRelease = GNARK_014) -> tuple[ConstraintSystem, list[Expression]]:
     """Return a system with one public input, and the secret inputs of these names: wires 2 and up."""
     system = ConstraintSystem(release)
-    system.public.scalar("Public")
-    return system, [system.secret.scalar(name) for name in names]
+    system.declare(system.public_names, "Public")
+    return system, [system.declare(system.secret_names, name) for name in names]
 
 
 def rows_of(system: ConstraintSystem) -> list[tuple[dict[int, int], dict[int, int], dict[int, int]]]:
@@ -163,10 +163,10 @@ def test_bits__of_one_bit_or_a_constant__need_no_hint() -> None:
 def test_inputs__in_the_wrong_order__are_refused() -> None:
     system, (a,) = system_with("A")
     with pytest.raises(ValueError, match="follows a secret one"):
-        system.public.scalar("Late")
+        system.declare(system.public_names, "Late")
     _ = a * a
     with pytest.raises(ValueError, match="follows a computed wire"):
-        system.secret.scalar("Later")
+        system.declare(system.secret_names, "Later")
 
 
 def test_expressions__of_two_systems__do_not_mix() -> None:

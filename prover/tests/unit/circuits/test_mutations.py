@@ -48,8 +48,8 @@ class Case:
     def program(self, release: GnarkRelease = GNARK_014) -> Program:
         """Return the compiled case."""
         system = ConstraintSystem(release)
-        given = system.secret.vector("Given", len(self.inputs))
-        results = system.secret.vector("Result", self.results)
+        given = [system.declare(system.secret_names, f"Given_{index}") for index in range(len(self.inputs))]
+        results = [system.declare(system.secret_names, f"Result_{index}") for index in range(self.results)]
         for made, result in zip(self.define(system, given), results, strict=True):
             system.assert_equal(made, result)
         first = 1 + len(self.inputs)
@@ -160,7 +160,7 @@ def test_gadget__without_any_one_constraint__accepts_what_the_circuit_rejects(ca
 
 def test_boolean_of_is_zero__in_generation_08__is_redundant() -> None:
     system = ConstraintSystem(GNARK_08)
-    given = system.secret.vector("Given", 3)
+    given = [system.declare(system.secret_names, f"Given_{index}") for index in range(3)]
     bit = is_zero(given[0])
     select(bit, given[1], given[2])
     rows = Program(CompiledCircuit.of(system), set()).constraints

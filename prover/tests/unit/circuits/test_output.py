@@ -36,9 +36,9 @@ def tiny_circuit() -> CompiledCircuit:
     Wires: 1 Y (public), 2 X, 3 Z, 4 X², 5..8 bits of X, 9 inverse of Z, 10 whether Z is 0, 11 and 12 quotients.
     """
     system = ConstraintSystem()
-    system.public.scalar("Y")
-    system.secret.scalar("X")
-    system.secret.scalar("Z")
+    system.declare(system.public_names, "Y")
+    system.declare(system.secret_names, "X")
+    system.declare(system.secret_names, "Z")
     instructions = system.instructions
     three, five, four, eight, seven = map(system.coefficients.id_of, (3, 5, 4, 8, 7))
 

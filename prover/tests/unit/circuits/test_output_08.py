@@ -51,7 +51,7 @@ def test_constraint_system__converted_to_0_14__equals_what_that_generation_compi
 
 def test_constraint_system__with_is_zero__has_its_hint_called_a_level_early() -> None:
     system = ConstraintSystem(GNARK_08)
-    a = system.secret.scalar("A")
+    a = system.declare(system.secret_names, "A")
     system.assert_equal(is_zero(a), a * a)
     decoded, _ = gnark_conversion.decode_cbor(constraint_system_bytes(CompiledCircuit.of(system)))
     # Row 0 finds the wire of is_zero by calling the hint, row 2 is the square, rows 1 and 3 only check.
@@ -63,7 +63,7 @@ def test_constraint_system__map_of_the_tiny_key__has_the_same_members() -> None:
     key = bytes.fromhex(load("gnark/tiny.json")["key_v0_8_hex"])
     golden, _ = gnark_conversion.decode_cbor(key, gnark_conversion.key_sections(key).verifying_key_end)
     system = ConstraintSystem(GNARK_08)
-    system.assert_equal(is_zero(system.secret.scalar("A")), system.constant(1))
+    system.assert_equal(is_zero(system.declare(system.secret_names, "A")), system.constant(1))
     ours, _ = gnark_conversion.decode_cbor(constraint_system_bytes(CompiledCircuit.of(system)))
     assert list(ours) == list(golden)
     same = ("Logs", "MDebug", "DebugInfo", "ScalarField", "SymbolTable", "GnarkVersion", "CommitmentInfo")
@@ -72,7 +72,7 @@ def test_constraint_system__map_of_the_tiny_key__has_the_same_members() -> None:
 
 def test_constraint_system__hint_that_is_not_used_at_once__is_refused() -> None:
     system = ConstraintSystem(GNARK_08)
-    a = system.secret.scalar("A")
+    a = system.declare(system.secret_names, "A")
     (inverse,) = system.hint(system.release.inverse_or_zero, [a], 1)
     _ = a * a
     _ = inverse * a

@@ -23,8 +23,8 @@ from prover.circuits.gadgets.poseidon import poseidon
 def system_with(*names: str) -> tuple[ConstraintSystem, list[Expression]]:
     """Return a system with one public input, and the secret inputs of these names: wires 2 and up."""
     system = ConstraintSystem()
-    system.public.scalar("Public")
-    return system, [system.secret.scalar(name) for name in names]
+    system.declare(system.public_names, "Public")
+    return system, [system.declare(system.secret_names, name) for name in names]
 
 
 @gadget
@@ -100,9 +100,9 @@ def random_circuit(
     steps: list[tuple[int, list[int]]], inputs: list[int], *, repeat: bool
 ) -> tuple[CompiledCircuit, Pool]:
     system = ConstraintSystem(repeat=repeat)
-    public = [system.public.scalar("P")]
-    secret = system.secret.vector("S", len(inputs) - 2)
-    bit = system.secret.scalar("Bit")
+    public = [system.declare(system.public_names, "P")]
+    secret = [system.declare(system.secret_names, f"S_{index}") for index in range(len(inputs) - 2)]
+    bit = system.declare(system.secret_names, "Bit")
     pool = Pool(list(zip([*public, *secret, bit], inputs, strict=True)), [(bit, inputs[-1])])
     for code, picks in steps:
         extend(system, pool, code, picks)

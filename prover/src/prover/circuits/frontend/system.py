@@ -69,22 +69,6 @@ class Expression:
         return " + ".join(f"{coefficient}·w{wire}" for wire, coefficient in self.terms)
 
 
-class Inputs:
-    """Public or secret inputs of a system, declared in the order of their wires."""
-
-    def __init__(self, system: ConstraintSystem, names: list[str]) -> None:
-        self._system = system
-        self._names = names
-
-    def scalar(self, name: str) -> Expression:
-        """Declare one input."""
-        return self._system.declare(self._names, name)
-
-    def vector(self, name: str, size: int) -> list[Expression]:
-        """Declare inputs ``name_0`` and so on."""
-        return [self.scalar(f"{name}_{index}") for index in range(size)]
-
-
 class ConstraintSystem:
     """A constraint system under construction.
 
@@ -105,15 +89,16 @@ class ConstraintSystem:
         self.coefficients = Coefficients()
         self.public_names = ["1"]
         self.secret_names: list[str] = []
-        self.public = Inputs(self, self.public_names)
-        self.secret = Inputs(self, self.secret_names)
         self._booleans = BooleanExpressions()
         self.repeater = Repeater(self.instructions, self._booleans) if repeat else None
 
     # ---- wires -------------------------------------------------------------------------------
 
     def declare(self, names: list[str], name: str) -> Expression:
-        """Append an input. Raises ValueError unless public ones come first, then secret ones, then other wires."""
+        """Append an input to ``public_names`` or ``secret_names``.
+
+        Raises ValueError unless public ones come first, then secret ones, then other wires.
+        """
         if names is self.public_names and self.secret_names:
             raise ValueError(f"public input {name} follows a secret one")
         if self.instructions.wires != len(self.public_names) + len(self.secret_names):
