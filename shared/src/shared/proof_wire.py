@@ -164,6 +164,7 @@ REQUEST_TYPES: dict[CircuitKind, type[ProofRequest]] = {
     CircuitKind.BATCH_UPDATE: BatchUpdateRequest,
     CircuitKind.BATCH_ADDRESS_APPEND: BatchAddressAppendRequest,
 }
+"""Type of the request of each circuit family."""
 _REQUEST_DECODERS = {
     kind: [(field, msgspec.json.Decoder(field.type)) for field in msgspec.structs.fields(model)]
     for kind, model in REQUEST_TYPES.items()

@@ -170,18 +170,14 @@ def _operation(route: Route) -> Json:
     if parameters:
         operation["parameters"] = list(parameters)
     if route.path in _TAKE_REQUESTS:
+        schemas = {kind: _REF.format(name=model.__name__) for kind, model in REQUEST_TYPES.items()}
         operation["requestBody"] = {
             "required": True,
             "content": {
                 "application/json": {
                     "schema": {
-                        "oneOf": [{"$ref": _REF.format(name=model.__name__)} for model in REQUEST_TYPES.values()],
-                        "discriminator": {
-                            "propertyName": "circuitType",
-                            "mapping": {
-                                kind: _REF.format(name=model.__name__) for kind, model in REQUEST_TYPES.items()
-                            },
-                        },
+                        "oneOf": [{"$ref": schema} for schema in schemas.values()],
+                        "discriminator": {"propertyName": "circuitType", "mapping": schemas},
                     },
                     "example": EXAMPLES["request"],
                 }
