@@ -134,40 +134,36 @@ class Engine(Owner):
         """Start ``threads`` workers, 0 for one per available CPU."""
         out = ffi.new("g16_engine **")
         call(lib.g16_engine_create, out, threads or available_cpus(), backend.value)
-        self._handle = Handle("engine", out[0], lib.g16_engine_destroy)
+        self.handle = Handle("engine", out[0], lib.g16_engine_destroy)
+        """The C engine, for other modules of this package."""
         self._scratch = ScratchPool()
 
     @property
     def backend(self) -> str:
         """Name of the arithmetic in use."""
-        with self._handle.use() as engine:
+        with self.handle.use() as engine:
             return _text(lib.g16_engine_backend(engine))
 
     @property
     def threads(self) -> int:
         """Workers of one call, the calling thread included."""
-        with self._handle.use() as engine:
+        with self.handle.use() as engine:
             return int(lib.g16_engine_threads(engine))
 
     def limit_threads(self, threads: int) -> None:
         """Limit the concurrent tasks of all calls, from the next task on; 0 removes the limit."""
-        with self._handle.use() as engine:
+        with self.handle.use() as engine:
             lib.g16_engine_set_active_threads(engine, threads)
 
     @property
     def point_format(self) -> PointFormat:
         """Representation of key points by the arithmetic in use."""
-        with self._handle.use() as engine:
+        with self.handle.use() as engine:
             return PointFormat(lib.g16_engine_point_format(engine))
-
-    @property
-    def handle(self) -> Handle:
-        """The C engine, for other modules of this package."""
-        return self._handle
 
     def adopt_key(self, pointer: Any, destroy: Callable[[Any], None], file: mmap.mmap | None = None) -> "LoadedKey":
         """Return the owner of a C key of another module of this package; ``destroy`` ends it and its mapped file."""
-        return LoadedKey(self._handle, self._scratch, Handle("key", pointer, destroy), file)
+        return LoadedKey(self.handle, self._scratch, Handle("key", pointer, destroy), file)
 
     def load_key(self, data: Readable, cancel: CancelFlag | None = None) -> "LoadedKey":
         """Return the key of a whole key file; ``data`` may be released afterwards.
@@ -175,20 +171,20 @@ class Engine(Owner):
         Raises MalformedKey, UnsupportedKey, OutOfMemory or Cancelled.
         """
         out = ffi.new("g16_key **")
-        with self._handle.use() as engine, ffi.from_buffer("uint8_t[]", data) as source:
+        with self.handle.use() as engine, ffi.from_buffer("uint8_t[]", data) as source:
             call(lib.g16_key_load, engine, out, source, len(source), cell_of(cancel))
         return self.adopt_key(out[0], lib.g16_key_destroy)
 
     def load_verifying_key(self, data: Readable) -> "VerifyingKey":
         """Return a verifying key, compressed or raw, of gnark 0.8 or 0.14. Raises MalformedKey."""
         out = ffi.new("g16_vk **")
-        with self._handle.use() as engine, ffi.from_buffer("uint8_t[]", data) as source:
+        with self.handle.use() as engine, ffi.from_buffer("uint8_t[]", data) as source:
             call(lib.g16_vk_load, engine, out, source, len(source))
-        return VerifyingKey(self._handle, Handle("verifying key", out[0], lib.g16_vk_destroy))
+        return VerifyingKey(self.handle, Handle("verifying key", out[0], lib.g16_vk_destroy))
 
     def close(self) -> None:
         """Stop the workers once running calls have returned. Keys cannot be used afterwards."""
-        self._handle.close()
+        self.handle.close()
         self._scratch.close()
 
 
@@ -243,7 +239,8 @@ class LoadedKey(Owner):
     ) -> None:
         self._engine = engine
         self._scratch = scratch
-        self._handle = handle
+        self.handle = handle
+        """The C key, for other modules of this package."""
         self._file = file
         with handle.use() as key:
             info = ffi.new("g16_key_info *")
@@ -252,14 +249,9 @@ class LoadedKey(Owner):
             self.verifying_key = VerifyingKey(engine, handle, lib.g16_key_verifying_key(key))
 
     @property
-    def handle(self) -> Handle:
-        """The C key, for other modules of this package."""
-        return self._handle
-
-    @property
     def scratch_bytes(self) -> int:
         """Working memory of one proof, in bytes."""
-        return self.scratch_by(_HOST_CALLS.scratch_bytes, self._handle)
+        return self.scratch_by(_HOST_CALLS.scratch_bytes, self.handle)
 
     def scratch_by(self, scratch_bytes: SizeCall, handle: Handle) -> int:
         """Return the working memory in bytes, by ``scratch_bytes``, for this key or its copy on a device."""
@@ -288,7 +280,7 @@ class LoadedKey(Owner):
         Given ``blinding`` values, (r, s) or (rho, sigma) by ``method``, make the proof reproducible and NOT
         zero-knowledge; they are for tests. Raises WitnessRejected, Cancelled, OutOfMemory or DeviceUnavailable.
         """
-        return self.prove_by(_HOST_CALLS, self._handle, inputs, cancel, blinding, method)
+        return self.prove_by(_HOST_CALLS, self.handle, inputs, cancel, blinding, method)
 
     def prove_by(
         self,
@@ -316,7 +308,7 @@ class LoadedKey(Owner):
         """Return all wires for these inputs. Raises WitnessRejected or Cancelled."""
         wires = ffi.new("uint8_t[]", self.info.wires * SCALAR_BYTES)
         a, b, c = (ffi.new("uint8_t[]", self.info.constraints * SCALAR_BYTES) for _ in range(3))
-        with self._engine.use() as engine, self._handle.use() as key:
+        with self._engine.use() as engine, self.handle.use() as key:
             call(lib.g16_solve, engine, key, wires, a, b, c, inputs, _count(inputs), cell_of(cancel))
         return Witness(*(bytes(ffi.buffer(column)) for column in (wires, a, b, c)))
 
@@ -327,14 +319,14 @@ class LoadedKey(Owner):
         """
         if self._file is None:
             return
-        with suppress(KernelMisused), self._handle.use():
+        with suppress(KernelMisused), self.handle.use():
             # In steps of a millisecond, since each holds the interpreter lock.
             for start in range(0, len(self._file), _RELEASED_BYTES):
                 self._file.madvise(mmap.MADV_DONTNEED, start, _RELEASED_BYTES)
 
     def close(self) -> None:
         """Destroy the key once running calls have returned."""
-        self._handle.close()
+        self.handle.close()
 
 
 def stage_seconds(stage_ns: Any, proofs: int = 1) -> dict[str, float]:

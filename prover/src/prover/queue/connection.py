@@ -154,7 +154,8 @@ class RedisConnection:
     def __init__(self, address: Address, redis: ArqRedis, keys: Keys, sentinels: Sequence[Redis]) -> None:
         self._address = address
         self._sentinels = sentinels
-        self._redis = redis
+        self.redis = redis
+        """Client with the serializer of wake-ups; arq workers use it as ``redis_pool``."""
         self.keys = keys
 
     @classmethod
@@ -201,15 +202,10 @@ class RedisConnection:
         """Gaps in the protection of the address."""
         return self._address.weaknesses
 
-    @property
-    def redis(self) -> ArqRedis:
-        """Client with the serializer of wake-ups; arq workers use it as ``redis_pool``."""
-        return self._redis
-
     async def close(self) -> None:
         """Close all connections."""
-        await self._redis.aclose()
-        await self._redis.connection_pool.disconnect()
+        await self.redis.aclose()
+        await self.redis.connection_pool.disconnect()
         for sentinel in self._sentinels:
             await sentinel.aclose()
 

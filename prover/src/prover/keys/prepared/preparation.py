@@ -38,23 +38,18 @@ class PreparedKeys:
 
     def __init__(self, folder: Path) -> None:
         """Use and fill ``folder``, which is created when the first key is prepared."""
-        self._folder = folder
+        self.folder = folder
         self._lock = threading.Lock()
         self._requests: deque[_PreparationRequest] = deque()
         self._worker: threading.Thread | None = None
         self._refused = False
         self._stopping = CancelFlag()
 
-    @property
-    def folder(self) -> Path:
-        """Folder of the prepared keys."""
-        return self._folder
-
     def map(
         self, engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
     ) -> LoadedKey | None:
         """Map the prepared key of a key file; None if there is no valid one."""
-        return prepared_keys.open_existing(engine, source, self._folder, cancel, accepted)
+        return prepared_keys.open_existing(engine, source, self.folder, cancel, accepted)
 
     def prepare_later(
         self, engine: Engine, key: LoadedKey, origin: Source, source: Path, on_end: Callable[[], None] = lambda: None
@@ -97,7 +92,7 @@ class PreparedKeys:
     def _prepare(self, request: _PreparationRequest) -> None:
         engine, key, origin, source, _ = request
         try:
-            prepared_keys.prepare_loaded(key, origin, engine, source, self._folder, self._stopping)
+            prepared_keys.prepare_loaded(key, origin, engine, source, self.folder, self._stopping)
         except (Cancelled, KernelMisused):  # the key or the store was closed meanwhile
             return
         except (ProverError, OSError) as error:

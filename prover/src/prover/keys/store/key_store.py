@@ -92,7 +92,8 @@ class KeyStore:
         """
         self.verifying = VerifyingKeys(directory, engine)
         """The verifying keys of the folder, which need no loaded key."""
-        self._directory = directory
+        self.directory = directory
+        """Folder with the key files."""
         self._engine = engine
         self._metrics = metrics
         self._residency = Residency(budget_bytes)
@@ -106,18 +107,13 @@ class KeyStore:
         self._stopping = CancelFlag()
         metrics.key_budget_bytes.set(budget_bytes or 0)
 
-    @property
-    def directory(self) -> Path:
-        """Folder with the key files."""
-        return self._directory
-
     def find(self, circuit: CircuitId) -> Path:
         """Return the key file of a circuit, under its current or an earlier name; raises KeyMissing."""
-        return find_key(self._directory, circuit)
+        return find_key(self.directory, circuit)
 
     def installed(self) -> Mapping[CircuitId, Path]:
         """Return the key files of the directory by the circuit that their names claim."""
-        return installed_keys(self._directory)
+        return installed_keys(self.directory)
 
     def is_loaded(self, circuit: CircuitId) -> bool:
         """Return whether a key is in memory now."""

@@ -102,7 +102,8 @@ class Network:
         self._sent = 0
         self.transaction_listeners: list[Listener] = []
         self.slot_listeners: list[Callable[[], None]] = []
-        self._slots = Slots(first_slot, bytes(self.genesis_hash))
+        self.slots = Slots(first_slot, bytes(self.genesis_hash))
+        """Blocks by slot, height and hash."""
         self._ledger = Ledger()
         self._known: set[Pubkey] = set()
         self._vm = self._new_machine()
@@ -134,17 +135,12 @@ class Network:
     @property
     def slot(self) -> int:
         """Slot that is open now."""
-        return self._slots.current
+        return self.slots.current
 
     @property
     def first_slot(self) -> int:
         """Slot of the first block."""
-        return self._slots.first
-
-    @property
-    def slots(self) -> Slots:
-        """Blocks by slot, height and hash."""
-        return self._slots
+        return self.slots.first
 
     @property
     def transaction_count(self) -> int:
@@ -154,13 +150,13 @@ class Network:
     def advance(self, count: int = 1) -> None:
         """Close the open slot; ``count`` slots get a block each."""
         for _ in range(count):
-            self._slots.advance()
+            self.slots.advance()
             for listener in self.slot_listeners:
                 listener()
 
     def warp(self, slot: int) -> None:
         """Jump to a later slot; those between are skipped. Raise ValueError for a slot that is not later."""
-        self._slots.jump(slot)
+        self.slots.jump(slot)
         for listener in self.slot_listeners:
             listener()
 
@@ -170,15 +166,15 @@ class Network:
 
     def block(self, slot: int) -> Block | None:
         """Return the block of a slot, None if the slot was skipped or does not exist yet."""
-        if not self._slots.has_block(slot):
+        if not self.slots.has_block(slot):
             return None
-        parent = self._slots.parent_of(slot)
-        previous = self.genesis_hash if parent is None else self._slots.hash_of(parent)
+        parent = self.slots.parent_of(slot)
+        previous = self.genesis_hash if parent is None else self.slots.hash_of(parent)
         return Block(
             slot=slot,
             parent_slot=max(slot - 1, 0) if parent is None else parent,
-            block_height=self._slots.height_of(slot),
-            blockhash=self._slots.hash_of(slot),
+            block_height=self.slots.height_of(slot),
+            blockhash=self.slots.hash_of(slot),
             previous_blockhash=previous,
             block_time=self.block_time(slot),
             transactions=tuple(self._ledger.in_slot(slot)),
@@ -285,7 +281,7 @@ class Network:
 
     def _require_recent(self, transaction: VersionedTransaction) -> DurableNonce | None:
         """Return the durable nonce in place of a recent blockhash; raise TransactionRefused without either."""
-        if not self.check_blockhash or self._slots.is_recent(transaction.message.recent_blockhash):
+        if not self.check_blockhash or self.slots.is_recent(transaction.message.recent_blockhash):
             return None
         nonce = durable_nonce_of(transaction, self.account)
         if nonce is None:
@@ -362,7 +358,7 @@ class Network:
     def airdrop(self, pubkey: Pubkey, lamports: int) -> RecordedTransaction:
         """Send lamports from the faucet, as a transaction in the open block."""
         # The second transfer, to the faucet itself, makes equal airdrops of one slot distinct transactions.
-        blockhash = self._slots.hash_of(self.slot)
+        blockhash = self.slots.hash_of(self.slot)
         instructions = [transfer(TransferParams(from_pubkey=FAUCET.pubkey(), to_pubkey=pubkey, lamports=lamports))]
         memo = self.transaction_count
         instructions.append(
@@ -378,7 +374,7 @@ class Network:
             epoch = self.slot // SLOTS_PER_EPOCH
             started = self.block_time(max(epoch * SLOTS_PER_EPOCH, self.first_slot))
             self._vm.set_clock(Clock(self.slot, started, epoch, epoch + 1, self.block_time(self.slot)))
-            self._vm.set_slot_hashes(self._slots.recent_hashes())
+            self._vm.set_slot_hashes(self.slots.recent_hashes())
         return self._vm
 
     # States
@@ -387,7 +383,7 @@ class Network:
         """Return everything needed to restore this moment."""
         present = ((key, self._vm.get_account(key)) for key in self._known - self._genesis_programs)
         accounts = {key: account for key, account in present if account is not None and account.lamports}
-        return State(self.slot, self.fork, tuple(self._slots.runs), accounts, tuple(self._ledger))
+        return State(self.slot, self.fork, tuple(self.slots.runs), accounts, tuple(self._ledger))
 
     def restore(self, state: State) -> None:
         """Restore a state, of this or of an earlier process: a fork in the slot after it, with new blockhashes."""
@@ -399,7 +395,7 @@ class Network:
         for pubkey, account in sorted(state.accounts.items(), key=lambda item: item[1].executable):
             self._put(pubkey, account)
         self._ledger = Ledger(state.transactions)
-        self._slots.fork_at(state.runs, state.slot, self.fork)
+        self.slots.fork_at(state.runs, state.slot, self.fork)
         for listener in self.slot_listeners:
             listener()
 
