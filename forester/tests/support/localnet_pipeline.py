@@ -24,6 +24,7 @@ from forester.pipeline_v2.staging.tree_head import TreeHead
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.scheduling.eligibility_window import ProcessingResult
+from shared.circuit_id import CircuitKind
 from shared.proof_wire import BatchRequest
 
 STATE_TREE = Pubkey.from_string("bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU")
@@ -87,7 +88,7 @@ async def forestry(
     Proofs come from the prover of the network unless another is named; ``proved`` counts them by public input.
     """
     async with forester_on(net, folder) as kit, aiohttp.ClientSession() as session:
-        endpoints = ProverEndpoints(prover_url or net.environment["PROVER_URL"])
+        endpoints = ProverEndpoints(dict.fromkeys(CircuitKind, prover_url or net.environment["PROVER_URL"]))
         client = ProverClient(session, endpoints, times=ProverTimes(polling_interval_s=0.05))
         yield Forestry(
             kit,

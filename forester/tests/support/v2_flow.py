@@ -25,6 +25,7 @@ from forester.pipeline_v2.staging.snapshots import read_snapshot, staging_of
 from forester.pipeline_v2.staging.tree_head import TreeHead
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
+from shared.circuit_id import CircuitKind
 from shared.proof_wire import BatchRequest
 
 RECORDED = shared_vectors("indexer/queue_state")
@@ -76,7 +77,9 @@ async def run_pipeline(prover_url: str, store: ProofStore) -> tuple[list[Finishe
         staging = await asyncio.to_thread(staging_of, snapshot, head(), 4)
         assert staging is not None
         times = ProverTimes(polling_interval_s=0.05)
-        prover = RecordingProver(ProverClient(session, ProverEndpoints(prover_url), times=times))
+        prover = RecordingProver(
+            ProverClient(session, ProverEndpoints(dict.fromkeys(CircuitKind, prover_url)), times=times)
+        )
         services = SimpleNamespace(proofs=store, prover=prover, permits=proof_permits(4), metrics=Metrics())
         ledger = ProofLedger("tree", 60.0, time.monotonic)
         requests = ProofRequests(Pubkey(TREE), ledger, cast("V2Services", services), window=4)

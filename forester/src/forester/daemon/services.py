@@ -67,7 +67,7 @@ def journal_path(settings: Settings) -> Path:
 def prover_endpoints(settings: Settings) -> ProverEndpoints:
     """Return the provers of the settings."""
     provers = circuit_provers(settings).items()
-    return ProverEndpoints(by_circuit={kind: url.get_secret_value() for kind, url in provers if url is not None})
+    return ProverEndpoints({kind: url.get_secret_value() for kind, url in provers if url is not None})
 
 
 def indexer_of(settings: Settings, session: aiohttp.ClientSession) -> IndexerClient:

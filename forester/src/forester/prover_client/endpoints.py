@@ -1,7 +1,7 @@
 """Provers of the circuits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from yarl import URL
 
@@ -11,10 +11,9 @@ from shared.circuit_id import CircuitKind
 
 @dataclass(frozen=True)
 class ProverEndpoints:
-    """Base URLs: ``base`` for all circuits without one of their own in ``by_circuit``."""
+    """Base URLs of the provers by circuit."""
 
-    base: str = ""
-    by_circuit: Mapping[CircuitKind, str] = field(default_factory=dict)
+    by_circuit: Mapping[CircuitKind, str]
 
     def prove_url(self, kind: CircuitKind) -> URL:
         """Return the URL for requests of a circuit."""
@@ -29,7 +28,7 @@ class ProverEndpoints:
 
     def shown(self, kind: CircuitKind) -> str:
         """Return the prover's URL without credentials and query, for messages."""
-        return shown(self.by_circuit.get(kind, self.base))
+        return shown(self.by_circuit[kind])
 
     def _under(self, kind: CircuitKind, path: str) -> URL:
-        return under(self.by_circuit.get(kind, self.base), path)
+        return under(self.by_circuit[kind], path)

@@ -102,7 +102,9 @@ async def prove(
     url: str, request: BatchRequest = APPEND, *, times: ProverTimes = QUICK, key: str | None = None, **ids: Any
 ) -> FinishedProof:
     async with aiohttp.ClientSession() as session:
-        return await ProverClient(session, ProverEndpoints(url), api_key=key, times=times).prove(request, **ids)
+        return await ProverClient(
+            session, ProverEndpoints(dict.fromkeys(CircuitKind, url)), api_key=key, times=times
+        ).prove(request, **ids)
 
 
 def accepted(**more: Any) -> Answer:
@@ -163,7 +165,9 @@ async def test_prove__on_a_network__names_it_where_the_job_is_made_and_waits_whi
     full = error(429, "queue_full", retryable=True, headers={"Retry-After": "5"})
     prover = await start([full] * 7 + [accepted()], [state("completed", result=PROOF)])
     async with aiohttp.ClientSession() as session:
-        client = ProverClient(session, ProverEndpoints(prover.url), network=network, times=QUICK)
+        client = ProverClient(
+            session, ProverEndpoints(dict.fromkeys(CircuitKind, prover.url)), network=network, times=QUICK
+        )
         finished = await client.prove(APPEND)
     assert finished.outage_s == 0, "a full queue is no outage"
     assert sum(seconds >= 5 for seconds in slept) == 7
@@ -195,7 +199,9 @@ def test_idempotency_key__of_the_same_batch_in_another_process__is_another() -> 
 
 async def test_prove__url_for_one_circuit__is_asked_for_that_one_alone(start: Start) -> None:
     base, update = await start([(200, PROOF)]), await start([(200, PROOF)])
-    endpoints = ProverEndpoints(base.url + "v1?api-key=1", {CircuitKind.BATCH_UPDATE: update.url})
+    endpoints = ProverEndpoints(
+        {CircuitKind.BATCH_APPEND: base.url + "v1?api-key=1", CircuitKind.BATCH_UPDATE: update.url}
+    )
     async with aiohttp.ClientSession() as session:
         client = ProverClient(session, endpoints, times=QUICK)
         await client.prove(APPEND)

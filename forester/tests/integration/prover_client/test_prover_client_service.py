@@ -11,6 +11,7 @@ from service_process import Service, running_service
 from forester.prover_client.client import ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.prover_client.failures import ProverRefused
+from shared.circuit_id import CircuitKind
 from shared.field import ZERO, format_number
 from shared.merkle_tree import MerkleTree
 from shared.proof_wire import BatchAppendRequest, InclusionRequest
@@ -42,7 +43,7 @@ def request() -> InclusionRequest:
 
 async def test_prove__real_service__gives_a_proof_that_compresses(prover: Service) -> None:
     async with aiohttp.ClientSession() as session:
-        endpoints = ProverEndpoints(f"http://127.0.0.1:{prover.api_port}")
+        endpoints = ProverEndpoints(dict.fromkeys(CircuitKind, f"http://127.0.0.1:{prover.api_port}"))
         finished = await ProverClient(session, endpoints, api_key=KEY).prove(request(), tree_id="tree", batch_index=0)
         assert len(finished.proof.data) == 128
         again = await ProverClient(session, endpoints, api_key=KEY).prove(request(), tree_id="tree", batch_index=0)
@@ -51,7 +52,7 @@ async def test_prove__real_service__gives_a_proof_that_compresses(prover: Servic
 
 async def test_prove__real_service__refuses_with_its_codes(prover: Service) -> None:
     async with aiohttp.ClientSession() as session:
-        endpoints = ProverEndpoints(f"http://127.0.0.1:{prover.api_port}")
+        endpoints = ProverEndpoints(dict.fromkeys(CircuitKind, f"http://127.0.0.1:{prover.api_port}"))
         times = ProverTimes(max_wait_s=60)
         with pytest.raises(ProverRefused) as raised:
             await ProverClient(session, endpoints, api_key="wrong", times=times).prove(request())
