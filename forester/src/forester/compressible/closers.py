@@ -169,12 +169,13 @@ class ProgramAccountCloser(_LocatingCloser):
     base_units = 200_000
     units = 80_000
     skips_silently = True
+    _config: ProgramConfig
+    """The program's configuration, which ``prepare`` reads."""
 
     def __init__(self, source: AccountSource, rpc: RpcClient, indexer: IndexerClient, *, payer: Pubkey) -> None:
         super().__init__(source, indexer)
         self._rpc = rpc
         self._payer = payer
-        self._config: ProgramConfig | None = None
 
     async def prepare(self) -> None:
         """Read the program's configuration and the cluster's rate for rent exemption. Raises ForesterError."""
@@ -185,8 +186,6 @@ class ProgramAccountCloser(_LocatingCloser):
 
     async def groups(self, accounts: Sequence[Any]) -> list[list[Located]]:
         """Return a group of accounts that need no proof, and one for each that needs one."""
-        if self._config is None:
-            return []
         tree, program = self._config.address_tree, self.source.program
         addresses = [compressed_address(account.address, tree, program) for account in accounts]
         located = await self._located(accounts, addresses)
@@ -195,8 +194,6 @@ class ProgramAccountCloser(_LocatingCloser):
 
     def instructions(self, accounts: Sequence[Located], output_queue: Pubkey, epoch: int) -> list[Instruction]:  # noqa: ARG002
         """Return one instruction for all."""
-        if self._config is None:
-            return []
         locations = [item.location for item in accounts if item.location is not None]
         addresses = [item.account.address for item in accounts]
         return [compress_program_accounts(self._payer, self._config, addresses, locations, output_queue)]
