@@ -1,6 +1,8 @@
 """Every metric of the prover, declared once. Names, labels and buckets are a contract (contracts/metrics.json)."""
 
+from collections.abc import Iterable
 from functools import partial
+from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -143,9 +145,7 @@ class Metrics:
         self.key_evictions = counter(
             "prover_key_evictions_total", "Proving keys unloaded to free memory for others.", circuit
         )
-        for kind in CIRCUIT_TYPES:
-            for status in STATUSES:
-                self.requests.labels(kind, status)
+        _expose([self.requests], CIRCUIT_TYPES, STATUSES)
 
     def count_sweep(self, kind: str, jobs: int) -> None:
         """Count a sweep, one of SWEEPS, and the jobs that it changed."""
@@ -180,8 +180,7 @@ class Metrics:
             ("reason",),
         )
         self.device_proofs.labels(CPU)
-        for reason in DEVICE_FAILURES:
-            self.device_fallbacks.labels(reason)
+        _expose([self.device_fallbacks], DEVICE_FAILURES)
 
     def _declare_queue(self, counter: partial[Counter], gauge: partial[Gauge], histogram: partial[Histogram]) -> None:
         """Declare the metrics of jobs, zero without a queue. Gauges count all instances, counters this one."""
@@ -237,32 +236,20 @@ class Metrics:
         self.queue_removals = counter(
             "prover_queue_removals_total", "Invalid jobs and wake-ups removed from Redis.", ("kind",)
         )
-        for outcome in STORED_RESULTS:
-            self.stored_results.labels(outcome)
-        for kind in REMOVALS:
-            self.queue_removals.labels(kind)
-        for kind in CIRCUIT_TYPES:
-            self.queue_depth.labels(kind)
-        for kind in BATCH_TYPES:
-            self.queue_wait_seconds.labels(kind)
-        for status in JOB_STATUSES:
-            self.jobs_processed.labels(status)
-            self.queue_kept.labels(status)
-        for reason in RETRY_REASONS:
-            self.job_retries.labels(reason)
-        for kind in SWEEPS:
-            self.sweeps.labels(kind)
-            self.swept_jobs.labels(kind)
-        for queue in QUEUES:
-            for state in (
-                self.queue_waiting,
-                self.queue_processing,
-                self.queue_oldest_age_seconds,
-                self.queue_trees,
-                self.queue_bytes,
-            ):
-                state.labels(queue)
-            for events in (self.expired_jobs, self.lease_losses, self.worker_restarts):
-                events.labels(queue)
-            for outcome in SUBMISSIONS:
-                self.jobs_submitted.labels(queue, outcome)
+        _expose([self.stored_results], STORED_RESULTS)
+        _expose([self.queue_removals], REMOVALS)
+        _expose([self.queue_depth], CIRCUIT_TYPES)
+        _expose([self.queue_wait_seconds], BATCH_TYPES)
+        _expose([self.jobs_processed, self.queue_kept], JOB_STATUSES)
+        _expose([self.job_retries], RETRY_REASONS)
+        _expose([self.sweeps, self.swept_jobs], SWEEPS)
+        states = [self.queue_waiting, self.queue_processing, self.queue_oldest_age_seconds, self.queue_trees]
+        events = [self.expired_jobs, self.lease_losses, self.worker_restarts]
+        _expose([*states, self.queue_bytes, *events], QUEUES)
+        _expose([self.jobs_submitted], QUEUES, SUBMISSIONS)
+
+
+def _expose(metrics: Iterable[Counter | Gauge | Histogram], *labels: Iterable[str]) -> None:
+    """Expose metrics from the start, at zero, for all combinations of these values of their labels."""
+    for metric, values in product(metrics, [*product(*labels)]):
+        metric.labels(*values)
