@@ -58,11 +58,6 @@ class Handle:
                 return
         callback()
 
-    @property
-    def closed(self) -> bool:
-        """True once close was called."""
-        return self._closed
-
     def close(self) -> None:
         """Destroy the handle now, or when the last running call returns. Idempotent."""
         with self._lock:
