@@ -1,6 +1,8 @@
-"""An example of a property may take as long as a loaded machine needs."""
+"""An example of a property may take as long as a loaded machine needs, and so may making one up."""
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("patient", parent=settings.default, deadline=None)
+settings.register_profile(
+    "patient", parent=settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("patient")

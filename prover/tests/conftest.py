@@ -19,7 +19,7 @@ import pytest
 import redis_server
 import reference_batch_keys
 import reference_fixtures
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from kernel_library import BACKENDS
 from redis_server import Certificates, RedisServer, StartRedis, running_redis
 from sampling import CHECKED, left_out
@@ -32,7 +32,9 @@ from prover.settings import Settings
 sys.setrecursionlimit(5000)
 
 # An example of a property may take as long as a loaded machine needs.
-settings.register_profile("patient", parent=settings.default, deadline=None)
+settings.register_profile(
+    "patient", parent=settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("patient")
 
 PROVER = Path(__file__).resolve().parent.parent
