@@ -238,7 +238,7 @@ typedef enum g16_stage {
     G16_STAGE_QUOTIENT = 1,
     G16_STAGE_MSM_SORT = 2, /* digits of the wires and their sort, shared by A, B and K; 0 on a GPU, where no event is timed there */
     G16_STAGE_MSM_A = 3,
-    G16_STAGE_MSM_B1 = 4,
+    G16_STAGE_MSM_B1 = 4, /* always 0: no proof needs the sum over B in G1 */
     G16_STAGE_MSM_B2 = 5,
     G16_STAGE_MSM_K = 6, /* also the sum over Z, which shares its buckets */
     G16_STAGE_MSM_Z = 7, /* with tables the sort of the digits of the quotient, otherwise 0 */
@@ -259,19 +259,9 @@ G16_API g16_status g16_prove(g16_engine *engine, const g16_key *key, uint8_t *pr
                              const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                              const g16_cancel *cancel, g16_error *error);
 
-/* Method of blinding. Both give the same distribution of proofs (docs/explanation/blinding.md). */
-typedef enum g16_blinding {
-    /* Two values r and s, as in gnark: Ar and Bs contain r*delta and s*delta. */
-    G16_BLINDING_CLASSICAL = 1,
-    /* Two values rho != 0 and sigma that re-randomise the proof with r = s = 0; saves one multi-scalar
-     * multiplication. g16_prove() uses this method. */
-    G16_BLINDING_RERANDOMISED = 2
-} g16_blinding;
-
-/* As g16_prove(), with given blinding values, 32 bytes each: reproducible, and NOT zero-knowledge if they are known or
- * repeated. For tests only. */
-G16_API g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *key, uint8_t *proof,
-                                           g16_blinding method, const uint8_t *first, const uint8_t *second,
+/* As g16_prove(), with given blinding values: rho, which is not zero, then sigma, 32 bytes each (docs/explanation/blinding.md). The
+ * proof is reproducible, and NOT zero-knowledge if they are known or repeated. For tests only. */
+G16_API g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *key, uint8_t *proof, const uint8_t *blinding,
                                            const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                                            const g16_cancel *cancel, g16_error *error);
 
@@ -346,8 +336,7 @@ G16_API g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uin
                                     const g16_cancel *cancel, g16_error *error);
 
 /* As g16_prove_with_blinding(). For tests only. */
-G16_API g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proof,
-                                                  g16_blinding method, const uint8_t *first, const uint8_t *second,
+G16_API g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proof, const uint8_t *blinding,
                                                   const uint8_t *inputs, size_t count, void *scratch,
                                                   size_t scratch_size, const g16_cancel *cancel, g16_error *error);
 
@@ -368,12 +357,11 @@ G16_API g16_status g16_device_prove_many(g16_engine *engine, g16_device_key *key
                                          uint64_t *stage_ns, const uint8_t *const *inputs, size_t count, size_t batch,
                                          void *scratch, size_t scratch_size, const g16_cancel *cancel, g16_error *errors);
 
-/* As g16_device_prove_many(), with given blinding values; first and second: batch times 32 bytes each. For tests only. */
+/* As g16_device_prove_many(), with given blinding values: batch times 64 bytes. For tests only. */
 G16_API g16_status g16_device_prove_many_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proofs,
-                                                       g16_status *statuses, g16_blinding method, const uint8_t *first,
-                                                       const uint8_t *second, const uint8_t *const *inputs, size_t count,
-                                                       size_t batch, void *scratch, size_t scratch_size,
-                                                       const g16_cancel *cancel, g16_error *errors);
+                                                       g16_status *statuses, const uint8_t *blinding,
+                                                       const uint8_t *const *inputs, size_t count, size_t batch, void *scratch,
+                                                       size_t scratch_size, const g16_cancel *cancel, g16_error *errors);
 
 /* ---- trusted setup ------------------------------------------------------------- */
 

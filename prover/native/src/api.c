@@ -92,17 +92,15 @@ static g16_status check_pair(const g16_engine *engine, const g16_key *key, g16_e
     return engine && key ? G16_OK : g16_fail(error, G16_INVALID_ARGUMENT, 0, "engine or key is missing");
 }
 
-g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *key, uint8_t *proof, g16_blinding method,
-                                   const uint8_t *first, const uint8_t *second, const uint8_t *inputs, size_t count,
-                                   void *scratch, size_t scratch_size, const g16_cancel *cancel,
-                                   g16_error *error) {
+g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *key, uint8_t *proof, const uint8_t *blinding,
+                                   const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                                   const g16_cancel *cancel, g16_error *error) {
     g16_status status = check_pair(engine, key, error);
     if (status != G16_OK) return status;
-    if (!proof || !first || !second || (!inputs && count) || !scratch) {
+    if (!proof || !blinding || (!inputs && count) || !scratch) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
     }
-    return key->backend->prove(key, engine->pool, proof, NULL, method, first, second, inputs, count, scratch,
-                               scratch_size, cancel, error);
+    return key->backend->prove(key, engine->pool, proof, NULL, blinding, inputs, count, scratch, scratch_size, cancel, error);
 }
 
 g16_status g16_prove(g16_engine *engine, const g16_key *key, uint8_t *proof, uint64_t *stage_ns,
@@ -113,11 +111,11 @@ g16_status g16_prove(g16_engine *engine, const g16_key *key, uint8_t *proof, uin
     if (!proof || (!inputs && count) || !scratch) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
     }
-    uint8_t blinding[2][32];
+    uint8_t blinding[BLINDING_BYTES];
     status = blinding_draw(blinding, error);
     if (status == G16_OK) {
-        status = key->backend->prove(key, engine->pool, proof, stage_ns, G16_BLINDING_RERANDOMISED, blinding[0],
-                                     blinding[1], inputs, count, scratch, scratch_size, cancel, error);
+        status = key->backend->prove(key, engine->pool, proof, stage_ns, blinding, inputs, count, scratch, scratch_size, cancel,
+                                     error);
     }
     os_random_wipe(blinding, sizeof blinding);
     return status;

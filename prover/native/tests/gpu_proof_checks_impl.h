@@ -2,35 +2,36 @@
 #ifndef G16_GPU_PROOF_CHECKS_IMPL_H
 #define G16_GPU_PROOF_CHECKS_IMPL_H
 
-/* Blinding values: the form, then the last byte of the first and of the second. */
-static const uint8_t BLINDINGS[][3] = {{G16_BLINDING_CLASSICAL, 0, 0},
-                                       {G16_BLINDING_CLASSICAL, 7, 5},
-                                       {G16_BLINDING_RERANDOMISED, 1, 0},
-                                       {G16_BLINDING_RERANDOMISED, 200, 199}};
+/* The last bytes of rho and of sigma. */
+static const uint8_t BLINDINGS[][2] = {{1, 0}, {200, 199}};
 #define BLINDING_COUNT (sizeof BLINDINGS / sizeof *BLINDINGS)
+
+static void fill_blinding(uint8_t blinding[BLINDING_SIZE], size_t i) {
+    memset(blinding, 0, BLINDING_SIZE);
+    blinding[31] = BLINDINGS[i][0];
+    blinding[63] = BLINDINGS[i][1];
+}
 
 static void expect_proofs(const setting *s, uint8_t proofs[BLINDING_COUNT][G16_PROOF_BYTES]) {
     const size_t size = g16_prove_scratch_bytes(s->engine, s->key);
     uint8_t *scratch = take(size);
     g16_error error;
     for (size_t i = 0; i < BLINDING_COUNT; i++) {
-        uint8_t first[32] = {0}, second[32] = {0};
-        first[31] = BLINDINGS[i][1];
-        second[31] = BLINDINGS[i][2];
-        must("proof on the CPU", g16_prove_with_blinding(s->engine, s->key, proofs[i], BLINDINGS[i][0], first, second,
-             s->inputs.data, s->count, scratch, size, NULL, &error), &error);
+        uint8_t blinding[BLINDING_SIZE];
+        fill_blinding(blinding, i);
+        must("proof on the CPU", g16_prove_with_blinding(s->engine, s->key, proofs[i], blinding, s->inputs.data, s->count, scratch,
+             size, NULL, &error), &error);
     }
     free(scratch);
 }
 
 static int same_proof(const setting *s, g16_device_key *key, size_t i, const uint8_t expected[G16_PROOF_BYTES]) {
     const size_t size = g16_device_prove_scratch_bytes(s->engine, key);
-    uint8_t *scratch = take(size), first[32] = {0}, second[32] = {0}, proof[G16_PROOF_BYTES];
+    uint8_t *scratch = take(size), blinding[BLINDING_SIZE], proof[G16_PROOF_BYTES];
     g16_error error;
-    first[31] = BLINDINGS[i][1];
-    second[31] = BLINDINGS[i][2];
-    const g16_status status = g16_device_prove_with_blinding(s->engine, key, proof, BLINDINGS[i][0], first, second,
-                                                             s->inputs.data, s->count, scratch, size, NULL, &error);
+    fill_blinding(blinding, i);
+    const g16_status status = g16_device_prove_with_blinding(s->engine, key, proof, blinding, s->inputs.data, s->count, scratch, size,
+                                                             NULL, &error);
     if (status != G16_OK) fprintf(stderr, "gpu_proof: %s\n", error.message);
     free(scratch);
     return status == G16_OK && !memcmp(proof, expected, sizeof proof);
@@ -69,27 +70,21 @@ static int race_all(const setting *s, g16_device_key *const *keys, uint32_t coun
     return ok;
 }
 
-/* Given blinding of one form; the proof in the middle has inputs that break the circuit. */
-static int same_batch(const setting *s, g16_device_key *key, size_t size, g16_blinding method,
-                      uint8_t expected[BLINDING_COUNT][G16_PROOF_BYTES]) {
+/* The proof in the middle has inputs that break the circuit. */
+static int same_batch(const setting *s, g16_device_key *key, size_t size, uint8_t expected[BLINDING_COUNT][G16_PROOF_BYTES]) {
     batch b = take_batch(s, key, size);
     uint8_t *wrong = take(s->inputs.size);
-    const size_t bad = size / 2, begin = method == G16_BLINDING_CLASSICAL ? 0 : 2;
+    const size_t bad = size / 2;
     memset(wrong, 0, s->inputs.size);
-    memset(b.first, 0, 32 * size);
-    memset(b.second, 0, 32 * size);
-    for (size_t i = 0; i < size; i++) {
-        b.first[32 * i + 31] = BLINDINGS[begin + i % 2][1];
-        b.second[32 * i + 31] = BLINDINGS[begin + i % 2][2];
-    }
+    for (size_t i = 0; i < size; i++) fill_blinding(b.blinding + BLINDING_SIZE * i, i % BLINDING_COUNT);
     b.inputs[bad] = wrong;
     const g16_status status =
-        g16_device_prove_many_with_blinding(s->engine, key, b.proofs, b.statuses, method, b.first, b.second, b.inputs, s->count, size,
-                                            b.scratch, b.scratch_size, NULL, NULL);
+        g16_device_prove_many_with_blinding(s->engine, key, b.proofs, b.statuses, b.blinding, b.inputs, s->count, size, b.scratch,
+                                            b.scratch_size, NULL, NULL);
     int ok = status == G16_OK && b.statuses[bad] != G16_OK;
     for (size_t i = 0; i < size; i++) {
         if (i == bad) continue;
-        ok &= b.statuses[i] == G16_OK && !memcmp(b.proofs + i * G16_PROOF_BYTES, expected[begin + i % 2], G16_PROOF_BYTES);
+        ok &= b.statuses[i] == G16_OK && !memcmp(b.proofs + i * G16_PROOF_BYTES, expected[i % BLINDING_COUNT], G16_PROOF_BYTES);
     }
     free(wrong);
     release_batch(&b);
@@ -101,8 +96,7 @@ static void check_batches(const setting *s, const g16_device *device, g16_device
     const size_t limit = g16_device_batch_limit(device, s->key), sizes[] = {2, 3, limit};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i] < 2 || sizes[i] > limit) continue;
-        report(s, "batch, classical blinding", (uint32_t)sizes[i], same_batch(s, key, sizes[i], G16_BLINDING_CLASSICAL, expected));
-        report(s, "batch, re-randomised", (uint32_t)sizes[i], same_batch(s, key, sizes[i], G16_BLINDING_RERANDOMISED, expected));
+        report(s, "batch of proofs", (uint32_t)sizes[i], same_batch(s, key, sizes[i], expected));
     }
 }
 
@@ -112,8 +106,8 @@ static void check(const setting *s, uint32_t threads) {
     for (int tables = 1; tables >= 0; tables--) {
         g16_device *device = open_device(s, 0);
         if (!tables) {
-            /* Room for a key without tables, a proof of each thread and the sum over B in G1 that it may take besides, without waiting. */
-            const uint64_t bytes = g16_device_key_bytes(device, s->key) + 2 * threads * g16_device_proof_bytes(device, s->key);
+            /* Room for a key without tables and a proof of each thread, without waiting. */
+            const uint64_t bytes = g16_device_key_bytes(device, s->key) + threads * g16_device_proof_bytes(device, s->key);
             g16_device_close(device);
             device = open_device(s, bytes);
         }

@@ -90,10 +90,12 @@ static g16_device_key *load_key(const setting *s, g16_device *device) {
     return key;
 }
 
+#define BLINDING_SIZE 64 /* rho, then sigma */
+
 /* The memory of a batch, whose proofs all have the setting's inputs. */
 typedef struct batch {
     size_t size, scratch_size;
-    uint8_t *proofs, *scratch, *first, *second;
+    uint8_t *proofs, *scratch, *blinding;
     const uint8_t **inputs;
     g16_status *statuses;
     g16_error *errors;
@@ -103,8 +105,7 @@ static batch take_batch(const setting *s, const g16_device_key *key, size_t size
     batch b = {.size = size, .scratch_size = g16_device_prove_many_scratch_bytes(s->engine, key, size)};
     b.proofs = take(size * G16_PROOF_BYTES);
     b.scratch = take(b.scratch_size);
-    b.first = take(32 * size);
-    b.second = take(32 * size);
+    b.blinding = take(BLINDING_SIZE * size);
     b.inputs = take(size * sizeof *b.inputs);
     b.statuses = take(size * sizeof *b.statuses);
     b.errors = take(size * sizeof *b.errors);
@@ -113,7 +114,7 @@ static batch take_batch(const setting *s, const g16_device_key *key, size_t size
 }
 
 static void release_batch(batch *b) {
-    free(b->proofs), free(b->scratch), free(b->first), free(b->second), free(b->inputs), free(b->statuses), free(b->errors);
+    free(b->proofs), free(b->scratch), free(b->blinding), free(b->inputs), free(b->statuses), free(b->errors);
 }
 
 #endif

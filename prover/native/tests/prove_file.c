@@ -37,14 +37,13 @@ int main(int count, char **arguments) {
     require(g16_engine_create(&engine, 1, (g16_backend_choice)choice, &error), &error);
     require(g16_key_load(engine, &key, key_file, key_size, NULL, &error), &error);
 
-    uint8_t proof[G16_PROOF_BYTES], first[32] = {0}, second[32] = {0};
-    first[31] = 7, second[31] = 11;
+    uint8_t proof[G16_PROOF_BYTES], blinding[64] = {0};
+    blinding[31] = 7, blinding[63] = 11;
     size_t scratch_size = g16_prove_scratch_bytes(engine, key);
     void *scratch = malloc(scratch_size);
     if (scratch == NULL) return 2;
     for (int left = count > 5 ? atoi(arguments[5]) : 1; left > 0; left--) {
-        require(g16_prove_with_blinding(engine, key, proof, G16_BLINDING_RERANDOMISED, first, second, inputs, input_size / 32,
-                                        scratch, scratch_size, NULL, &error),
+        require(g16_prove_with_blinding(engine, key, proof, blinding, inputs, input_size / 32, scratch, scratch_size, NULL, &error),
                 &error);
     }
     const g16_vk *vk = g16_key_verifying_key(key);

@@ -11,7 +11,6 @@ BUILT_BY_THE_GATE = SERVICE / "build/aarch64/prove_file"
 """Compiled quickly; ``make native-compilers`` builds it."""
 FIRST, SECOND = (7).to_bytes(32, "big"), (11).to_bytes(32, "big")
 """Blinding values of prove_file."""
-RERANDOMISED = 2
 _SYSROOT = "/usr/aarch64-linux-gnu"
 _CHOICES = {"portable": "1", "aarch64": "6"}
 

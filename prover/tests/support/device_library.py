@@ -10,7 +10,6 @@ from kernel_library import STATUSES, Kernel, Key, Outcome
 
 from prover.kernel.engine import STAGES
 
-CLASSICAL, RERANDOMISED = 1, 2
 TIMED = {"witness", "ntt", "msm_a", "msm_b2", "msm_k", "assemble"}  # the stages that a device times alone
 Stages = list[dict[str, int]]  # of each call, nanoseconds by the name of the stage
 
@@ -37,18 +36,18 @@ void g16_device_key_witness(void *key, g16_device_witness *witness);
 size_t g16_device_prove_scratch_bytes(void *engine, void *key);
 int g16_device_prove(void *engine, void *key, uint8_t *proof, uint64_t *stage_ns, const uint8_t *inputs, size_t count,
                      void *scratch, size_t scratch_size, const int32_t *cancel, g16_error *error);
-int g16_device_prove_with_blinding(void *engine, void *key, uint8_t *proof, int form, const uint8_t *first,
-                                   const uint8_t *second, const uint8_t *inputs, size_t count, void *scratch,
-                                   size_t scratch_size, const int32_t *cancel, g16_error *error);
+int g16_device_prove_with_blinding(void *engine, void *key, uint8_t *proof, const uint8_t *blinding,
+                                   const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                                   const int32_t *cancel, g16_error *error);
 size_t g16_device_batch_limit(void *device, void *key);
 size_t g16_device_prove_many_scratch_bytes(void *engine, void *key, size_t batch);
 int g16_device_prove_many(void *engine, void *key, uint8_t *proofs, int *statuses, uint64_t *stage_ns,
                           const uint8_t *const *inputs, size_t count, size_t batch, void *scratch, size_t scratch_size,
                           const int32_t *cancel, g16_error *errors);
-int g16_device_prove_many_with_blinding(void *engine, void *key, uint8_t *proofs, int *statuses, int form,
-                                        const uint8_t *first, const uint8_t *second, const uint8_t *const *inputs,
-                                        size_t count, size_t batch, void *scratch, size_t scratch_size,
-                                        const int32_t *cancel, g16_error *errors);
+int g16_device_prove_many_with_blinding(void *engine, void *key, uint8_t *proofs, int *statuses,
+                                        const uint8_t *blinding, const uint8_t *const *inputs, size_t count,
+                                        size_t batch, void *scratch, size_t scratch_size, const int32_t *cancel,
+                                        g16_error *errors);
 """
 
 
@@ -153,9 +152,9 @@ class DeviceKey:
         self.calls.g16_device_key_witness(self.handle, witness)
         return witness
 
-    def prove_with_blinding(self, inputs: bytes, form: int, first: bytes, second: bytes) -> bytes:
+    def prove_with_blinding(self, inputs: bytes, rho: bytes, sigma: bytes) -> bytes:
         """Return a proof with given blinding values."""
-        return self._prove(self.calls.g16_device_prove_with_blinding, (form, first, second), inputs, None)
+        return self._prove(self.calls.g16_device_prove_with_blinding, (rho + sigma,), inputs, None)
 
     def prove(self, inputs: bytes, stages: Stages | None = None, cancel: Any = None) -> bytes:
         """Return a proof with fresh blinding; stages: a list to which the times of its stages are added."""
@@ -182,13 +181,12 @@ class DeviceKey:
         return batch
 
     def prove_many_with_blinding(
-        self, inputs: list[bytes], form: int, values: list[tuple[int, int]], less_scratch: int = 0
+        self, inputs: list[bytes], values: list[tuple[int, int]], less_scratch: int = 0
     ) -> Batch:
-        """Return proofs with given blinding values, a pair for each."""
-        columns = zip(*values, strict=True)
-        first, second = (b"".join(value.to_bytes(32, "big") for value in column) for column in columns)
+        """Return proofs with given rho and sigma, a pair for each."""
+        blinding = b"".join(value.to_bytes(32, "big") for pair in values for value in pair)
         function = self.calls.g16_device_prove_many_with_blinding
-        return self._prove_many(function, (form, first, second), inputs, None, less_scratch)
+        return self._prove_many(function, (blinding,), inputs, None, less_scratch)
 
     def _prove_many(
         self, function: Any, options: tuple[Any, ...], inputs: list[bytes], cancel: Any, less_scratch: int = 0

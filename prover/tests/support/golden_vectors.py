@@ -52,6 +52,16 @@ def load(name: str) -> Any:
     return json.loads((own if own.exists() else SHARED_VECTORS / name).read_text())
 
 
+UNBLINDED = ((1).to_bytes(32, "big"), bytes(32))
+"""rho and sigma with which a proof stays as it is before blinding."""
+
+
+def proof_points(proof: dict[str, Any]) -> bytes:
+    """Return a proof of a vector as the kernel's bytes."""
+    numbers = [*proof["ar"], *proof["bs"][0], *proof["bs"][1], *proof["krs"]]
+    return b"".join(int(text, 16).to_bytes(32, "big") for text in numbers)
+
+
 def number(text: str) -> int:
     """Return a wire number modulo r."""
     return int(text, 16) % SCALAR_MODULUS

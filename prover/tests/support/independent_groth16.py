@@ -78,10 +78,7 @@ class IndependentKey:
 
 def holds(key: IndependentKey, proof: dict[str, Any], public_inputs: Sequence[int]) -> bool:
     """Return whether e(A, B) = e(alpha, beta) e(K, gamma) e(C, delta), by py_ecc."""
-    a = g1(*(int(text, 16) for text in proof["ar"]))
-    (x1, x0), (y1, y0) = ([int(text, 16) for text in pair] for pair in proof["bs"])
-    b = (FQ2([x0, x1]), FQ2([y0, y1]), FQ2.one())
-    c = g1(*(int(text, 16) for text in proof["krs"]))
+    a, b, c = points_of(proof)
     if not (is_on_curve(a, b_g1) and is_on_curve(b, b_g2) and is_on_curve(c, b_g1)):
         return False
     product = (
@@ -91,6 +88,13 @@ def holds(key: IndependentKey, proof: dict[str, Any], public_inputs: Sequence[in
         * pairing(key.delta, c, final_exponentiate=False)
     )
     return bool(final_exponentiate(product) == type(product).one())
+
+
+def points_of(proof: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return Ar, Bs and Krs of a proof."""
+    (x1, x0), (y1, y0) = ([int(text, 16) for text in pair] for pair in proof["bs"])
+    ar, krs = (g1(*(int(text, 16) for text in proof[name])) for name in ("ar", "krs"))
+    return ar, (FQ2([x0, x1]), FQ2([y0, y1]), FQ2.one()), krs
 
 
 def reference_accepts(

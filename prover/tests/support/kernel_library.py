@@ -73,9 +73,8 @@ int g16_prepared_verify(const uint8_t *data, size_t size, const int32_t *cancel,
 size_t g16_prove_scratch_bytes(void *engine, void *key);
 int g16_prove(void *engine, void *key, uint8_t *proof, uint64_t *stage_ns, const uint8_t *inputs, size_t count,
               void *scratch, size_t scratch_size, const int32_t *cancel, g16_error *error);
-int g16_prove_with_blinding(void *engine, void *key, uint8_t *proof, int form, const uint8_t *first,
-                            const uint8_t *second, const uint8_t *inputs, size_t count, void *scratch,
-                            size_t scratch_size, const int32_t *cancel, g16_error *error);
+int g16_prove_with_blinding(void *engine, void *key, uint8_t *proof, const uint8_t *blinding, const uint8_t *inputs,
+                            size_t count, void *scratch, size_t scratch_size, const int32_t *cancel, g16_error *error);
 int g16_vk_load(void *engine, void **vk, const uint8_t *data, size_t size, g16_error *error);
 void g16_vk_destroy(void *vk);
 uint32_t g16_vk_public_inputs(void *vk);
@@ -279,12 +278,12 @@ class Key:
         outcome = kernel._call(kernel._library.g16_prove, kernel._engine, self._handle, proof, null, *rest)
         return outcome, bytes(kernel._ffi.buffer(proof))
 
-    def prove_with_blinding(self, inputs: bytes, form: int, first: bytes, second: bytes) -> tuple[Outcome, bytes]:
-        """Return the proof with given blinding values; form is a g16_blinding."""
+    def prove_with_blinding(self, inputs: bytes, rho: bytes, sigma: bytes) -> tuple[Outcome, bytes]:
+        """Return the proof with given blinding values."""
         kernel, null = self._kernel, self._kernel._ffi.NULL
         size = int(kernel._library.g16_prove_scratch_bytes(kernel._engine, self._handle))
         proof, scratch = kernel._ffi.new("uint8_t[]", 256), kernel._ffi.new("uint8_t[]", size)
-        rest = (proof, form, first, second, inputs, len(inputs) // 32, scratch, size, null)
+        rest = (proof, rho + sigma, inputs, len(inputs) // 32, scratch, size, null)
         outcome = kernel._call(kernel._library.g16_prove_with_blinding, kernel._engine, self._handle, *rest)
         return outcome, bytes(kernel._ffi.buffer(proof))
 

@@ -76,19 +76,13 @@ class KnownKey:
         return all((s.beta * x + s.alpha * y + z) % R for x, y, z in zip(a, b, c, strict=True))
 
     def unblinded(self, wires: list[int]) -> Logarithms:
-        """Return the proof with r = s = 0."""
+        """Return the proof before blinding."""
         s = self.secrets
         a, b, c = (sum(w * x for w, x in zip(wires, column, strict=True)) % R for column in self.columns)
         private = range(1 + self.system.public, len(wires))
         columns = self.columns
         k = sum(wires[i] * (s.beta * columns[0][i] + s.alpha * columns[1][i] + columns[2][i]) for i in private)
         return Logarithms(s.alpha + a, s.beta + b, (k + a * b - c) * pow(s.delta, -1, R) % R)
-
-    def classical(self, wires: list[int], r: int, s: int) -> Logarithms:
-        """Return the proof blinded as gnark does."""
-        plain, delta = self.unblinded(wires), self.secrets.delta
-        ar, bs = plain.ar + r * delta, plain.bs + s * delta
-        return Logarithms(ar, bs, plain.krs + s * ar + r * bs - r * s * delta)
 
     def rerandomised(self, wires: list[int], rho: int, sigma: int) -> Logarithms:
         """Return the proof as in prover/docs/explanation/blinding.md, "How a proof is blinded"."""

@@ -56,7 +56,7 @@ typedef struct library_key {
     library_device *device;
     proof_key key;
     witness_key witness; /* empty if no chains were loaded */
-    uint64_t bytes, b1_bytes;
+    uint64_t bytes;
     uint64_t batch_bytes[LIBRARY_ROOMS]; /* by room_log2 */
     library_memory *idle[LIBRARY_ROOMS];
     library_staging *staging; /* idle */

@@ -90,13 +90,6 @@ static uint64_t library_measure_batch(const proof_key *key, uint32_t room) {
     return queue.bytes;
 }
 
-static uint64_t library_measure_b1(const proof_key *key) {
-    device_queue queue = library_measuring_queue();
-    proof_b1_memory memory;
-    proof_b1_allocate(&queue, &memory, key);
-    return queue.bytes;
-}
-
 /* Chooses the fewest bucket sets whose tables stay within the key's share of the memory that other keys and one proof leave, or no
  * table, as without `tables`. Returns the key's bytes, or LIBRARY_NO_PLAN for a key with too many points. The caller holds the lock. */
 static uint64_t library_plan_key(const library_device *device, proof_key *key, const device_abi_key *data, int tables) {
@@ -177,7 +170,6 @@ static device_abi_status library_key_reserve(library_key *key, const device_abi_
         return DEVICE_ABI_OUT_OF_MEMORY;
     }
     for (uint32_t room = 0; room < LIBRARY_ROOMS; room++) key->batch_bytes[room] = library_measure_batch(&key->key, 1u << room);
-    key->b1_bytes = library_measure_b1(&key->key);
     device->used_by_keys += key->bytes;
     const device_abi_status status = library_reserve(device, key->bytes + key->batch_bytes[0], NULL, cancel, message);
     if (status != DEVICE_ABI_OK) device->used_by_keys -= key->bytes;
@@ -371,45 +363,13 @@ static void library_memory_give_back(library_key *key, library_memory *memory, i
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Takes memory for B in G1 for one batch. Does not wait, because the batch already holds memory that others may wait for. */
-static device_abi_status library_b1_take(library_key *key, proof_b1_memory *b1, device_queue *queue, char *message) {
-    library_device *device = key->device;
-    pthread_mutex_lock(&device->lock);
-    library_evict(device, key->b1_bytes);
-    const int fits = device->used + key->b1_bytes <= device->budget;
-    if (fits) device->used += key->b1_bytes;
-    pthread_mutex_unlock(&device->lock);
-    memset(b1, 0, sizeof *b1);
-    if (!fits) {
-        gpu_set_message(message, "the budget of GPU memory does not hold the sum over B in G1 of a classically blinded proof");
-        return DEVICE_ABI_OUT_OF_MEMORY;
-    }
-    proof_b1_allocate(queue, b1, &key->key);
-    return DEVICE_ABI_OK; /* errors are recorded in the queue */
-}
-
-static void library_b1_give_back(library_key *key, proof_b1_memory *b1) {
-    proof_b1_release(b1);
-    pthread_mutex_lock(&key->device->lock);
-    key->device->used -= key->b1_bytes;
-    pthread_mutex_unlock(&key->device->lock);
-}
-
 static device_abi_status library_run(library_key *key, proof_memory *memory, uint32_t number, device_abi_sums *sums,
-                                     device_abi_times *times, const device_abi_witness *witnesses, uint32_t count, int with_b1,
+                                     device_abi_times *times, const device_abi_witness *witnesses, uint32_t count,
                                      const int32_t *cancel, char *message) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];
-    proof_b1_memory b1;
-    gpu_inject_failure(queue, GPU_PROVE, number);
-    if (with_b1) {
-        const device_abi_status status = library_b1_take(key, &b1, queue, message);
-        if (status != DEVICE_ABI_OK) return status;
-    }
     int complete = 0;
-    if (queue->status == DEVICE_OK) {
-        complete = proof_run(memory, &key->key, sums, times, witnesses, count, with_b1 ? &b1 : NULL, cancel);
-    }
-    if (with_b1) library_b1_give_back(key, &b1);
+    gpu_inject_failure(queue, GPU_PROVE, number);
+    if (queue->status == DEVICE_OK) complete = proof_run(memory, &key->key, sums, times, witnesses, count, cancel);
     for (int i = 0; i < PROOF_QUEUES; i++) {
         if (memory->queues[i].status != DEVICE_OK && memory->queues[i].status >= queue->status) queue = &memory->queues[i];
     }
@@ -422,7 +382,7 @@ static device_abi_status library_run(library_key *key, proof_memory *memory, uin
 /* Proves a batch from witnesses or, if there are none, one proof from inputs. */
 static device_abi_status library_prove_from(library_key *key, device_abi_sums *sums, device_abi_times *times,
                                             const device_abi_witness *witnesses, uint32_t count, const device_abi_inputs *inputs,
-                                            int with_b1, const int32_t *cancel, char *message) {
+                                            const int32_t *cancel, char *message) {
     library_memory *memory;
     uint32_t number;
     device_queue queue;
@@ -436,7 +396,7 @@ static device_abi_status library_prove_from(library_key *key, device_abi_sums *s
         status = solving->status == DEVICE_OK ? DEVICE_ABI_CANCELLED : library_failed(key->device, solving, message);
     }
     if (status == DEVICE_ABI_OK) {
-        status = library_run(key, &memory->proof, number, sums, times, witnesses, count, with_b1, cancel, message);
+        status = library_run(key, &memory->proof, number, sums, times, witnesses, count, cancel, message);
     }
     if (status == DEVICE_ABI_OK && inputs) {
         times->witness = device_nanoseconds(&memory->proof.marks[PROOF_INPUTS], &memory->proof.marks[PROOF_BEGUN]);
@@ -448,14 +408,13 @@ static device_abi_status library_prove_from(library_key *key, device_abi_sums *s
 }
 
 static device_abi_status library_prove(void *key, device_abi_sums *sums, device_abi_times *times,
-                                       const device_abi_witness *witnesses, uint32_t count, int with_b1, const int32_t *cancel,
-                                       char *message) {
-    return library_prove_from((library_key *)key, sums, times, witnesses, count, NULL, with_b1, cancel, message);
+                                       const device_abi_witness *witnesses, uint32_t count, const int32_t *cancel, char *message) {
+    return library_prove_from((library_key *)key, sums, times, witnesses, count, NULL, cancel, message);
 }
 
 static device_abi_status library_prove_inputs(void *key, device_abi_sums *sums, device_abi_times *times,
-                                              const device_abi_inputs *inputs, int with_b1, const int32_t *cancel, char *message) {
-    return library_prove_from((library_key *)key, sums, times, NULL, 1, inputs, with_b1, cancel, message);
+                                              const device_abi_inputs *inputs, const int32_t *cancel, char *message) {
+    return library_prove_from((library_key *)key, sums, times, NULL, 1, inputs, cancel, message);
 }
 
 static const device_abi_library LIBRARY = {

@@ -5,7 +5,7 @@
  * quotient: copies a and b to the device, computes c as their products, transforms, digits of h, then K and Z in one
  * multiplication; of a folded key two transforms less, and products at points in the place of h
  * a: copies the wires to the device, computes their digits and the multiplication over A
- * b: computes the multiplication over B in G2, and in G1 on request
+ * b: computes the multiplication over B
  * For small domains, whose kernels take microseconds, a batch of the same size as the one before it is launched as one graph,
  * except for the copies to the device.
  */
@@ -30,14 +30,13 @@ typedef struct proof_key {
     uint32_t window_bits;
     const device_tuning *tuning; /* of the device */
     device_msm_plan a_plan, b_plan, kz_plan;
-    device_msm_plan b1_plan; /* without a table; only classical blinding needs it */
     ntt_plan transform;
     fr product_scale;
     uint32_t quotient_unit[LIMBS];
     proof_points points;
     fr *roots;
     uint32_t *a_wires, *b_wires, *k_wires; /* k_wires: NULL, unless the key is folded */
-    g1_affine *a, *b1, *kz; /* kz: K, then Z. a, kz and b2: the rows of a table */
+    g1_affine *a, *kz; /* kz: K, then Z. All three: the rows of a table */
     g2_affine *b2;
 } proof_key;
 
@@ -72,16 +71,14 @@ static inline int proof_key_plan(proof_key *key, const device_abi_key *data, uin
         const device_msm_plan a = device_msm_plan_of(data->a_count, bits, sets, tuning);
         const device_msm_plan b = device_msm_plan_of(data->b_count, bits, sets, tuning);
         const device_msm_plan kz = device_msm_plan_of(kz_count, bits, sets, tuning);
-        const device_msm_plan b1 = device_msm_plan_of(data->b_count, bits, 0, tuning);
         const uint64_t cost = proof_cost(&a) + 3 * proof_cost(&b) + proof_cost(&kz);
         if (cost >= best || !device_msm_is_allowed(tuning, bits)) continue;
-        if (!device_msm_fits(&a) || !device_msm_fits(&b) || !device_msm_fits(&b1) || !device_msm_fits(&kz)) continue;
+        if (!device_msm_fits(&a) || !device_msm_fits(&b) || !device_msm_fits(&kz)) continue;
         best = cost;
         key->window_bits = bits;
         key->a_plan = a;
         key->b_plan = b;
         key->kz_plan = kz;
-        key->b1_plan = b1;
     }
     return best != UINT64_MAX;
 }
@@ -93,7 +90,6 @@ static inline void proof_key_allocate(device_queue *queue, proof_key *key) {
     key->b_wires = (uint32_t *)device_allocate(queue, b * sizeof(uint32_t));
     key->k_wires = proof_is_folded(key) ? (uint32_t *)device_allocate(queue, key->k_count * sizeof(uint32_t)) : NULL;
     key->a = (g1_affine *)device_allocate(queue, key->a_plan.shifts * a * sizeof(g1_affine));
-    key->b1 = (g1_affine *)device_allocate(queue, b * sizeof(g1_affine));
     key->kz = (g1_affine *)device_allocate(queue, key->kz_plan.shifts * kz * sizeof(g1_affine));
     key->b2 = (g2_affine *)device_allocate(queue, key->b_plan.shifts * b * sizeof(g2_affine));
 }
@@ -104,7 +100,6 @@ static inline void proof_key_release(proof_key *key) {
     device_release(key->b_wires);
     device_release(key->k_wires);
     device_release(key->a);
-    device_release(key->b1);
     device_release(key->kz);
     device_release(key->b2);
 }
@@ -124,7 +119,6 @@ static inline void proof_key_fill(device_queue *queue, proof_key *key, const dev
     device_write(queue, key->b_wires, data->b_wires, b * sizeof(uint32_t));
     if (key->k_wires) device_write(queue, key->k_wires, data->k_wires, key->k_count * sizeof(uint32_t));
     proof_write_points(queue, key->a, data->a, a * sizeof(g1_affine), data->point_format);
-    proof_write_points(queue, key->b1, data->b1, b * sizeof(g1_affine), data->point_format);
     proof_write_points(queue, key->kz, data->k, key->k_count * sizeof(g1_affine), data->point_format);
     proof_write_points(queue, key->kz + key->k_count, data->z, key->z_count * sizeof(g1_affine), data->point_format);
     proof_write_points(queue, key->b2, data->b2, b * sizeof(g2_affine), data->point_format);
@@ -186,11 +180,10 @@ typedef enum proof_mark_name {
     PROOF_DIGITS,
     PROOF_H,
     PROOF_A_DONE,
-    PROOF_B2_DONE,
     PROOF_B_DONE,
     PROOF_DONE
 } proof_mark_name;
-#define PROOF_MARKS 9
+#define PROOF_MARKS 8
 
 /* Domains up to 2^17 are proved by a graph: their kernels take microseconds. */
 #define PROOF_GRAPH_LOG2 17
@@ -200,7 +193,7 @@ typedef enum proof_mark_name {
 
 /* Sums of each proof of a batch: one page-locked block that starts with a. */
 typedef struct proof_sums {
-    g1_xyzz *a, *b1, *kz;
+    g1_xyzz *a, *kz;
     g2_xyzz *b2;
 } proof_sums;
 
@@ -222,12 +215,6 @@ typedef struct proof_memory {
     g1_msm_memory a_sums, kz_sums;
     g2_msm_memory b2_sums;
 } proof_memory;
-
-/* Additional memory for B in G1, which is summed one proof after another. */
-typedef struct proof_b1_memory {
-    msm_sort_memory sort;
-    g1_msm_memory sums;
-} proof_b1_memory;
 
 /* Plans batches of `room` proofs. Returns 0 when they do not fit. */
 static inline int proof_memory_plan(proof_memory *memory, const proof_key *key, uint32_t room) {
@@ -271,18 +258,8 @@ static inline void proof_memory_release(proof_memory *memory) {
     g2_msm_release(&memory->b2_sums);
 }
 
-static inline void proof_b1_allocate(device_queue *queue, proof_b1_memory *memory, const proof_key *key) {
-    msm_sort_allocate(queue, &memory->sort, &key->b1_plan);
-    g1_msm_allocate(queue, &memory->sums, &key->b1_plan);
-}
-
-static inline void proof_b1_release(proof_b1_memory *memory) {
-    msm_sort_release(&memory->sort);
-    g1_msm_release(&memory->sums);
-}
-
 static inline size_t proof_sums_bytes(const proof_memory *memory) {
-    return memory->room * (3 * sizeof(g1_xyzz) + sizeof(g2_xyzz));
+    return memory->room * (2 * sizeof(g1_xyzz) + sizeof(g2_xyzz));
 }
 
 /* Call proof_memory_plan() first. */
@@ -295,9 +272,8 @@ static inline void proof_queues_create(proof_memory *memory) {
         return;
     }
     memory->sums.a = sums;
-    memory->sums.b1 = sums + memory->room;
-    memory->sums.kz = sums + 2 * memory->room;
-    memory->sums.b2 = (g2_xyzz *)(sums + 3 * memory->room);
+    memory->sums.kz = sums + memory->room;
+    memory->sums.b2 = (g2_xyzz *)(sums + 2 * memory->room);
     memory->failures = (uint32_t *)(memory->sums.b2 + memory->room);
 }
 
@@ -394,23 +370,11 @@ static inline void proof_read_and_wipe(device_queue *queue, void *to_host, void 
     device_zero(queue, results, bytes);
 }
 
-static inline void proof_b1(proof_memory *memory, const proof_key *key, const proof_b1_memory *b1) {
-    device_queue *queue = &memory->queues[PROOF_B];
-    for (uint32_t i = 0; i < memory->count; i++) {
-        msm_sort_arguments sort = proof_list(memory, key, key->b1_plan, key->b_wires, &b1->sort);
-        sort.lists[0].digits += (size_t)i * key->wires;
-        g1_msm_run(queue, &sort, key->b1, &b1->sums);
-        proof_read_and_wipe(queue, memory->sums.b1 + i, b1->sums.results, sizeof(g1_xyzz));
-    }
-}
-
-static inline void proof_b(proof_memory *memory, const proof_key *key, const proof_b1_memory *b1) {
+static inline void proof_b(proof_memory *memory, const proof_key *key) {
     const device_msm_plan plan = device_msm_plan_first(memory->b_plan, memory->count);
     const msm_sort_arguments sort = proof_list(memory, key, plan, key->b_wires, &memory->b_sort);
     proof_wait(memory, PROOF_B, PROOF_DIGITS);
     g2_msm_run(&memory->queues[PROOF_B], &sort, key->b2, &memory->b2_sums);
-    proof_mark(memory, PROOF_B, PROOF_B2_DONE);
-    if (b1) proof_b1(memory, key, b1);
     proof_mark(memory, PROOF_B, PROOF_B_DONE);
 }
 
@@ -437,12 +401,12 @@ static inline void proof_read(proof_memory *memory) {
 
 /* Computes the sums on the host from the data copied to the device. All queues start after and end before the quotient's. Returns
  * 0 when cancelled. */
-static inline int proof_compute(proof_memory *memory, const proof_key *key, const proof_b1_memory *b1, const int32_t *cancel) {
+static inline int proof_compute(proof_memory *memory, const proof_key *key, const int32_t *cancel) {
     proof_mark(memory, PROOF_QUOTIENT, PROOF_FORK);
     proof_quotient(memory, key);
     if (device_is_cancelled(cancel)) return 0;
     proof_digits(memory, key);
-    proof_b(memory, key, b1);
+    proof_b(memory, key);
     if (device_is_cancelled(cancel)) return 0;
     proof_a(memory, key);
     if (device_is_cancelled(cancel)) return 0;
@@ -456,7 +420,7 @@ static inline void proof_capture(proof_memory *memory, const proof_key *key) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];
     device_graph_release(&memory->graph);
     if (device_capture_begin(queue, &memory->graph)) {
-        proof_compute(memory, key, NULL, NULL);
+        proof_compute(memory, key, NULL);
         device_capture_end(queue, &memory->graph);
         for (int i = 0; i < PROOF_QUEUES; i++) {
             if (memory->queues[i].status != DEVICE_OK) device_graph_release(&memory->graph);
@@ -484,27 +448,24 @@ static inline void proof_times(const proof_memory *memory, device_abi_times *tim
     if (by_graph) return;
     times->quotient = device_nanoseconds(&marks[PROOF_BEGUN], &marks[PROOF_H]);
     times->a = device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_A_DONE]);
-    times->b2 = device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_B2_DONE]);
-    times->b1 = device_nanoseconds(&marks[PROOF_B2_DONE], &marks[PROOF_B_DONE]);
+    times->b2 = device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_B_DONE]);
 }
 
-static inline void proof_copy_sums(const proof_memory *memory, device_abi_sums *sums, int with_b1) {
+static inline void proof_copy_sums(const proof_memory *memory, device_abi_sums *sums) {
     for (uint32_t i = 0; i < memory->count; i++) {
         memcpy(sums[i].a, &memory->sums.a[i], sizeof sums[i].a);
         memcpy(sums[i].b2, &memory->sums.b2[i], sizeof sums[i].b2);
         memcpy(sums[i].kz, &memory->sums.kz[i], sizeof sums[i].kz);
-        if (with_b1) memcpy(sums[i].b1, &memory->sums.b1[i], sizeof sums[i].b1);
     }
 }
 
-/* Proves a batch of `count` proofs, for which the memory has room. witnesses: NULL when they are on the device already. b1: NULL,
- * or memory for B in G1. All queues are empty on return. Returns 0 when cancelled. */
+/* Proves a batch of `count` proofs, for which the memory has room. witnesses: NULL when they are on the device already. All queues
+ * are empty on return. Returns 0 when cancelled. */
 static inline int proof_run(proof_memory *memory, const proof_key *key, device_abi_sums *sums, device_abi_times *times,
-                            const device_abi_witness *witnesses, uint32_t count, const proof_b1_memory *b1,
-                            const int32_t *cancel) {
+                            const device_abi_witness *witnesses, uint32_t count, const int32_t *cancel) {
     int complete = 0;
     memory->count = count;
-    const int by_graph = !b1 && proof_has_graph(memory, key);
+    const int by_graph = proof_has_graph(memory, key);
     proof_mark(memory, PROOF_QUOTIENT, PROOF_BEGUN);
     if (witnesses) proof_upload(memory, key, witnesses, by_graph ? PROOF_QUOTIENT : PROOF_A);
     if (!device_is_cancelled(cancel)) {
@@ -512,7 +473,7 @@ static inline int proof_run(proof_memory *memory, const proof_key *key, device_a
             device_graph_launch(&memory->queues[PROOF_QUOTIENT], &memory->graph);
             complete = 1;
         } else {
-            complete = proof_compute(memory, key, b1, cancel);
+            complete = proof_compute(memory, key, cancel);
         }
         proof_mark(memory, PROOF_QUOTIENT, PROOF_DONE);
     }
@@ -520,7 +481,7 @@ static inline int proof_run(proof_memory *memory, const proof_key *key, device_a
     memory->before = complete ? count : 0;
     if (complete) {
         proof_times(memory, times, by_graph);
-        proof_copy_sums(memory, sums, b1 != NULL);
+        proof_copy_sums(memory, sums);
     }
     memset(memory->sums.a, 0, proof_sums_bytes(memory));
     return complete;

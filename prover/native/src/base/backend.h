@@ -71,20 +71,18 @@ typedef struct g16_backend {
     int (*solve_part)(const struct cs_chains *chains, uint32_t part, const struct constraint_system *cs, thread_pool *pool, fr *wires,
                       fr *a, fr *b, fr *values, const g16_cancel *cancel);
 
-    /* groth16/prove_impl.h. first, second: the blinding values, canonical big-endian bytes. */
+    /* groth16/prove_impl.h. blinding: BLINDING_BYTES of groth16/blinding.h. */
     size_t (*prove_scratch_bytes)(const struct g16_key *key, uint32_t threads);
     g16_status (*prove)(const struct g16_key *key, thread_pool *pool, uint8_t *proof, uint64_t *stage_ns,
-                        g16_blinding method, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
-                        size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
-                        g16_error *error);
+                        const uint8_t *blinding, const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                        const g16_cancel *cancel, g16_error *error);
 
     /* gpu/prove_impl.h: the same with multi-scalar multiplications on a GPU. device_key fills in the GPU's view of a key. */
     void (*device_key)(const struct g16_key *key, struct device_abi_key *data);
     size_t (*device_scratch_bytes)(const struct g16_key *key);
     g16_status (*device_prove)(const struct g16_key *key, thread_pool *pool, const struct device_calls *calls, uint8_t *proof,
-                               uint64_t *stage_ns, g16_blinding method, const uint8_t *first, const uint8_t *second,
-                               const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
-                               const g16_cancel *cancel, g16_error *error);
+                               uint64_t *stage_ns, const uint8_t *blinding, const uint8_t *inputs, size_t count,
+                               void *scratch, size_t scratch_size, const g16_cancel *cancel, g16_error *error);
 
     /* gpu/batch_impl.h: several proofs in one batch. */
     size_t (*device_batch_scratch_bytes)(const struct g16_key *key, size_t size);

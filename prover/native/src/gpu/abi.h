@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 /* Increases with every change of this file that affects the other side. */
-#define DEVICE_ABI_VERSION 6
+#define DEVICE_ABI_VERSION 7
 #define DEVICE_ABI_SYMBOL "groth16_device_library"
 #define DEVICE_ABI_MESSAGE 200
 
@@ -54,12 +54,12 @@ typedef struct device_abi_key {
     uint32_t wires, public_wires; /* including the constant wire */
     uint32_t rows, domain_log2;   /* rows <= n = 2^domain_log2 */
     uint32_t a_count, b_count, k_count, z_count;
-    uint32_t point_format;                /* of the five lists of points */
+    uint32_t point_format;                /* of the four lists of points */
     uint32_t cosets_count;              /* 0: not folded */
     device_abi_coset cosets[DEVICE_ABI_COSETS]; /* z_count points together, by `first` */
     const uint32_t *a_wires, *b_wires;  /* wire of each base of A, of B */
     const uint32_t *k_wires;            /* of a folded key; NULL: public_wires, public_wires + 1, ... */
-    const void *a, *b1, *k, *z;         /* z: bit-reversed */
+    const void *a, *k, *z;              /* z: bit-reversed */
     const void *b2;
     const void *roots;         /* n values psi^bitrev(i), psi of order 2n */
     uint8_t product_scale[32]; /* 1 / n^2 */
@@ -162,16 +162,16 @@ typedef struct device_abi_costs {
     double bus_bytes;    /* bytes per nanosecond */
 } device_abi_costs;
 
-/* Sums of wire times base in XYZZ coordinates: X, Y, ZZ, ZZZ; ZZ = 0 is infinity. b1 is written only on request. */
+/* Sums of wire times base in XYZZ coordinates: X, Y, ZZ, ZZZ; ZZ = 0 is infinity. */
 typedef struct device_abi_sums {
-    uint64_t a[16], b1[16];
+    uint64_t a[16];
     uint64_t kz[16]; /* K and Z together */
     uint64_t b2[32];
 } device_abi_sums;
 
 /* Nanoseconds between events on the GPU, for a whole batch. The intervals overlap. */
 typedef struct device_abi_times {
-    uint64_t quotient, a, b1, b2, kz;
+    uint64_t quotient, a, b2, kz;
     uint64_t witness; /* from the inputs to the last check, if the GPU solves witnesses */
 } device_abi_times;
 
@@ -194,14 +194,14 @@ typedef struct device_abi_library {
     void (*staging_give_back)(void *key, void *memory);
     /* Proves a batch of 1 to batch_limit() proofs in common launches; one entry of sums and witnesses per proof. */
     device_abi_status (*prove)(void *key, device_abi_sums *sums, device_abi_times *times, const device_abi_witness *witnesses,
-                               uint32_t count, int with_b1, const int32_t *cancel, char *message);
+                               uint32_t count, const int32_t *cancel, char *message);
     uint32_t (*batch_limit)(void *device, const device_abi_key *key);
     void (*costs)(void *device, device_abi_costs *costs);
     /* Loads the chains of the circuit into a key that no proof uses yet. */
     device_abi_status (*chains_load)(void *key, const device_abi_chains *chains, char *message);
     /* The same as prove for one proof from its inputs; the key must have chains. */
     device_abi_status (*prove_inputs)(void *key, device_abi_sums *sums, device_abi_times *times, const device_abi_inputs *inputs,
-                                      int with_b1, const int32_t *cancel, char *message);
+                                      const int32_t *cancel, char *message);
 } device_abi_library;
 
 typedef const device_abi_library *(*device_abi_entry)(void);

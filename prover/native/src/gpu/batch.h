@@ -8,8 +8,7 @@
 
 typedef struct device_batch {
     size_t size, count; /* number of proofs, and of inputs per proof */
-    g16_blinding method;
-    const uint8_t *first, *second; /* 32 bytes per proof */
+    const uint8_t *blinding; /* BLINDING_BYTES per proof */
     const uint8_t *const *inputs;
     uint8_t *proofs;
     g16_status *statuses;

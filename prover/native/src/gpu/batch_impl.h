@@ -3,6 +3,7 @@
 #ifndef G16_GPU_BATCH_IMPL_H
 #define G16_GPU_BATCH_IMPL_H
 
+#include "groth16/blinding.h"
 #include "gpu/batch.h"
 #include "gpu/prove_impl.h"
 
@@ -38,7 +39,7 @@ static size_t groth16_device_batch_scratch_bytes(const struct g16_key *key, size
 }
 
 static g16_status device_batch_read_blinding(const device_batch *batch, size_t i, fr blinding[2]) {
-    return prove_read_blinding(blinding, batch->method, batch->first + 32 * i, batch->second + 32 * i, device_batch_error(batch, i));
+    return prove_read_blinding(blinding, batch->blinding + BLINDING_BYTES * i, device_batch_error(batch, i));
 }
 
 /* Solves one witness on this thread. */
@@ -72,7 +73,7 @@ static void device_batch_finish(void *argument, uint32_t place, uint32_t worker)
     g16_status status = device_batch_read_blinding(batch, i, blinding);
     if (status == G16_OK) status = groth16_device_base(&base, &run->sums[place], error);
     if (status == G16_OK) {
-        status = prove_finish(run->key, batch->method, &base, batch->proofs + (size_t)i * G16_PROOF_BYTES, blinding, error);
+        status = prove_finish(run->key, &base, batch->proofs + (size_t)i * G16_PROOF_BYTES, blinding, error);
     }
     os_random_wipe(blinding, sizeof blinding);
     batch->statuses[i] = status;
@@ -112,8 +113,7 @@ static g16_status device_batch_sum(device_batch_run *run, const device_calls *ca
     device_abi_times times;
     memset(&times, 0, sizeof times);
     memset(run->sums, 0, run->solved * sizeof *run->sums);
-    const g16_status status = calls->sum(calls->handle, run->sums, &times, run->witnesses, run->solved,
-                                          run->batch->method == G16_BLINDING_CLASSICAL, run->cancel, error);
+    const g16_status status = calls->sum(calls->handle, run->sums, &times, run->witnesses, run->solved, run->cancel, error);
     groth16_device_times(run->timer.stage_ns, &times);
     return status;
 }

@@ -10,13 +10,12 @@
 typedef struct device_calls {
     void *handle;
     g16_status (*sum)(void *handle, device_abi_sums *sums, device_abi_times *times,
-                      const device_abi_witness *witnesses, uint32_t count, int with_b1, const g16_cancel *cancel,
-                      g16_error *error);
+                      const device_abi_witness *witnesses, uint32_t count, const g16_cancel *cancel, g16_error *error);
     /* If the GPU solves witnesses, else NULL: the chains, memory for cs_chains_values() values, and the sums from those. */
     const cs_chains *chains;
     fr *values;
     g16_status (*sum_inputs)(void *handle, device_abi_sums *sums, device_abi_times *times,
-                             const device_abi_inputs *inputs, int with_b1, const g16_cancel *cancel, g16_error *error);
+                             const device_abi_inputs *inputs, const g16_cancel *cancel, g16_error *error);
 } device_calls;
 
 #endif

@@ -44,7 +44,7 @@ static g16_status groth16_device_unsatisfied(const constraint_system *cs, thread
 
 static g16_status groth16_device_sum_inputs(const constraint_system *cs, thread_pool *pool, const device_calls *calls,
                                             const device_arrays *arrays, device_abi_sums *sums, device_abi_times *times,
-                                            const uint8_t *inputs, size_t count, int with_b1, uint64_t *solving_ns,
+                                            const uint8_t *inputs, size_t count, uint64_t *solving_ns,
                                             const g16_cancel *cancel, g16_error *error) {
     const cs_chains *chains = calls->chains;
     const uint64_t start = prove_now_ns();
@@ -57,7 +57,7 @@ static g16_status groth16_device_sum_inputs(const constraint_system *cs, thread_
     if (solved) {
         device_rest rest = {cs, chains, pool, arrays, second, cancel, 0};
         const device_abi_inputs given = {calls->values, {first, second}, groth16_device_rest, &rest};
-        status = calls->sum_inputs(calls->handle, sums, times, &given, with_b1, cancel, error);
+        status = calls->sum_inputs(calls->handle, sums, times, &given, cancel, error);
         solved = !rest.failed && status != G16_UNSATISFIED_CONSTRAINT;
     }
     if (g16_is_cancelled(cancel)) return g16_fail(error, G16_CANCELLED, 0, "cancelled while solving the witness");

@@ -215,35 +215,32 @@ void g16_device_key_witness(const g16_device_key *key, g16_device_witness *witne
 static void device_add_times(device_abi_times *times, const device_abi_times *more) {
     times->quotient += more->quotient;
     times->a += more->a;
-    times->b1 += more->b1;
     times->b2 += more->b2;
     times->kz += more->kz;
 }
 
 /* Adds to *times. When memory is short, the halves of a batch are proved one after the other. */
 static g16_status device_sum(void *handle, device_abi_sums *sums, device_abi_times *times,
-                             const device_abi_witness *witnesses, uint32_t count, int with_b1, const g16_cancel *cancel,
-                             g16_error *error) {
+                             const device_abi_witness *witnesses, uint32_t count, const g16_cancel *cancel, g16_error *error) {
     const g16_device_key *key = handle;
     char message[DEVICE_ABI_MESSAGE] = "";
     device_abi_times own;
     memset(&own, 0, sizeof own);
-    const device_abi_status done =
-        key->device->library->prove(key->handle, sums, &own, witnesses, count, with_b1, cancel, message);
+    const device_abi_status done = key->device->library->prove(key->handle, sums, &own, witnesses, count, cancel, message);
     device_add_times(times, &own);
     if (done != DEVICE_ABI_OUT_OF_MEMORY || count == 1) return g16_device_result(done, message, error);
     const uint32_t half = count / 2;
-    const g16_status status = device_sum(handle, sums, times, witnesses, half, with_b1, cancel, error);
+    const g16_status status = device_sum(handle, sums, times, witnesses, half, cancel, error);
     if (status != G16_OK) return status;
-    return device_sum(handle, sums + half, times, witnesses + half, count - half, with_b1, cancel, error);
+    return device_sum(handle, sums + half, times, witnesses + half, count - half, cancel, error);
 }
 
 static g16_status device_sum_inputs(void *handle, device_abi_sums *sums, device_abi_times *times, const device_abi_inputs *inputs,
-                                    int with_b1, const g16_cancel *cancel, g16_error *error) {
+                                    const g16_cancel *cancel, g16_error *error) {
     const g16_device_key *key = handle;
     char message[DEVICE_ABI_MESSAGE] = "";
     const device_abi_library *library = key->device->library;
-    return g16_device_result(library->prove_inputs(key->handle, sums, times, inputs, with_b1, cancel, message), message, error);
+    return g16_device_result(library->prove_inputs(key->handle, sums, times, inputs, cancel, message), message, error);
 }
 
 size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device_key *key) {
@@ -254,9 +251,8 @@ size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device
 /* The witness is solved in page-locked memory, or else in the caller's memory of the same size. If the GPU solves it, page-locked
  * memory holds only the values that the GPU needs. */
 static g16_status device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
-                               g16_blinding method, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
-                               size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
-                               g16_error *error) {
+                               const uint8_t *blinding, const uint8_t *inputs, size_t count, void *scratch,
+                               size_t scratch_size, const g16_cancel *cancel, g16_error *error) {
     const device_abi_library *library = key->device->library;
     const g16_backend *backend = key->key->backend;
     device_calls calls = {.handle = key, .sum = device_sum, .sum_inputs = device_sum_inputs};
@@ -270,8 +266,8 @@ static g16_status device_prove(g16_engine *engine, g16_device_key *key, uint8_t 
         room = staging;
         scratch_size = needed;
     }
-    const g16_status status = backend->device_prove(key->key, engine->pool, &calls, proof, stage_ns, method, first, second, inputs,
-                                                    count, room, scratch_size, cancel, error);
+    const g16_status status = backend->device_prove(key->key, engine->pool, &calls, proof, stage_ns, blinding, inputs, count, room,
+                                                    scratch_size, cancel, error);
     if (staging) library->staging_give_back(key->handle, staging);
     return status;
 }
@@ -281,25 +277,22 @@ static g16_status device_check(const g16_engine *engine, const g16_device_key *k
     return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
 }
 
-g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proof, g16_blinding method,
-                                          const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
-                                          size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
-                                          g16_error *error) {
-    const int complete = proof && first && second && (inputs || !count) && scratch;
-    g16_status status = device_check(engine, key, complete, error);
+g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proof, const uint8_t *blinding,
+                                          const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                                          const g16_cancel *cancel, g16_error *error) {
+    g16_status status = device_check(engine, key, proof && blinding && (inputs || !count) && scratch, error);
     if (status != G16_OK) return status;
-    return device_prove(engine, key, proof, NULL, method, first, second, inputs, count, scratch, scratch_size, cancel, error);
+    return device_prove(engine, key, proof, NULL, blinding, inputs, count, scratch, scratch_size, cancel, error);
 }
 
 g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
                             const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                             const g16_cancel *cancel, g16_error *error) {
-    uint8_t blinding[2][32];
+    uint8_t blinding[BLINDING_BYTES];
     g16_status status = device_check(engine, key, proof && (inputs || !count) && scratch, error);
     if (status == G16_OK) status = blinding_draw(blinding, error);
     if (status != G16_OK) return status;
-    status = device_prove(engine, key, proof, stage_ns, G16_BLINDING_RERANDOMISED, blinding[0], blinding[1], inputs, count,
-                          scratch, scratch_size, cancel, error);
+    status = device_prove(engine, key, proof, stage_ns, blinding, inputs, count, scratch, scratch_size, cancel, error);
     os_random_wipe(blinding, sizeof blinding);
     return status;
 }
@@ -314,8 +307,8 @@ size_t g16_device_prove_many_scratch_bytes(const g16_engine *engine, const g16_d
 /* A single proof uses all threads for its witness. */
 static g16_status device_prove_one(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
                                    void *scratch, size_t scratch_size, const g16_cancel *cancel) {
-    const g16_status status = device_prove(engine, key, batch->proofs, stage_ns, batch->method, batch->first, batch->second,
-                                           batch->inputs[0], batch->count, scratch, scratch_size, cancel, batch->errors);
+    const g16_status status = device_prove(engine, key, batch->proofs, stage_ns, batch->blinding, batch->inputs[0], batch->count,
+                                           scratch, scratch_size, cancel, batch->errors);
     batch->statuses[0] = status;
     return device_batch_is_own(status) ? G16_OK : status;
 }
@@ -344,17 +337,10 @@ static g16_status device_prove_all(g16_engine *engine, g16_device_key *key, uint
                             : device_prove_batch(engine, key, stage_ns, batch, scratch, scratch_size, cancel);
 }
 
-static g16_status device_draw_blinding(const device_batch *batch, uint8_t *first, uint8_t *second) {
-    uint8_t drawn[2][32];
+static g16_status device_draw_blinding(const device_batch *batch, uint8_t *blinding) {
     g16_error error;
     g16_status status = G16_OK;
-    for (size_t i = 0; i < batch->size; i++) {
-        status = blinding_draw(drawn, &error);
-        if (status != G16_OK) break;
-        memcpy(first + 32 * i, drawn[0], sizeof drawn[0]);
-        memcpy(second + 32 * i, drawn[1], sizeof drawn[1]);
-    }
-    os_random_wipe(drawn, sizeof drawn);
+    for (size_t i = 0; i < batch->size && status == G16_OK; i++) status = blinding_draw(blinding + BLINDING_BYTES * i, &error);
     if (status != G16_OK) device_batch_fail(batch, status, &error);
     return status;
 }
@@ -363,7 +349,7 @@ static g16_status device_draw_blinding(const device_batch *batch, uint8_t *first
 static g16_status device_check_batch(const g16_engine *engine, const g16_device_key *key, const device_batch *batch,
                                      const void *scratch) {
     g16_error error;
-    int complete = batch->proofs && batch->first && batch->second && batch->inputs && scratch;
+    int complete = batch->proofs && batch->blinding && batch->inputs && scratch;
     if (!batch->statuses) return G16_INVALID_ARGUMENT;
     for (size_t i = 0; i < batch->size && complete; i++) complete = batch->inputs[i] || !batch->count;
     memset(&error, 0, sizeof error);
@@ -378,11 +364,10 @@ static g16_status device_check_batch(const g16_engine *engine, const g16_device_
 }
 
 g16_status g16_device_prove_many_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proofs,
-                                               g16_status *statuses, g16_blinding method, const uint8_t *first,
-                                               const uint8_t *second, const uint8_t *const *inputs, size_t count,
-                                               size_t batch, void *scratch, size_t scratch_size,
-                                               const g16_cancel *cancel, g16_error *errors) {
-    const device_batch given = {batch, count, method, first, second, inputs, proofs, statuses, errors};
+                                               g16_status *statuses, const uint8_t *blinding,
+                                               const uint8_t *const *inputs, size_t count, size_t batch, void *scratch,
+                                               size_t scratch_size, const g16_cancel *cancel, g16_error *errors) {
+    const device_batch given = {batch, count, blinding, inputs, proofs, statuses, errors};
     const g16_status status = device_check_batch(engine, key, &given, scratch);
     return status == G16_OK ? device_prove_all(engine, key, NULL, &given, scratch, scratch_size, cancel) : status;
 }
@@ -390,12 +375,11 @@ g16_status g16_device_prove_many_with_blinding(g16_engine *engine, g16_device_ke
 g16_status g16_device_prove_many(g16_engine *engine, g16_device_key *key, uint8_t *proofs, g16_status *statuses,
                                  uint64_t *stage_ns, const uint8_t *const *inputs, size_t count, size_t batch,
                                  void *scratch, size_t scratch_size, const g16_cancel *cancel, g16_error *errors) {
-    uint8_t first[32 * DEVICE_BATCH_MAX], second[32 * DEVICE_BATCH_MAX];
-    const device_batch given = {batch, count, G16_BLINDING_RERANDOMISED, first, second, inputs, proofs, statuses, errors};
+    uint8_t blinding[BLINDING_BYTES * DEVICE_BATCH_MAX];
+    const device_batch given = {batch, count, blinding, inputs, proofs, statuses, errors};
     g16_status status = device_check_batch(engine, key, &given, scratch);
-    if (status == G16_OK) status = device_draw_blinding(&given, first, second);
+    if (status == G16_OK) status = device_draw_blinding(&given, blinding);
     if (status == G16_OK) status = device_prove_all(engine, key, stage_ns, &given, scratch, scratch_size, cancel);
-    os_random_wipe(first, sizeof first);
-    os_random_wipe(second, sizeof second);
+    os_random_wipe(blinding, sizeof blinding);
     return status;
 }

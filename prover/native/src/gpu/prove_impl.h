@@ -48,7 +48,6 @@ static void groth16_device_key(const struct g16_key *key, device_abi_key *data) 
         .a_wires = pk->a_wires,
         .b_wires = pk->b_wires,
         .a = pk->a,
-        .b1 = pk->b1,
         .k = pk->k,
         .z = pk->z,
         .b2 = pk->b2,
@@ -84,7 +83,6 @@ static g16_status groth16_device_base(prove_base *base, const device_abi_sums *s
         return g16_fail(error, G16_DEVICE_LOST, 0, "the GPU returned a coordinate that is not below the modulus");
     }
     memcpy(&base->ar, sums->a, sizeof base->ar);
-    memcpy(&base->bs1, sums->b1, sizeof base->bs1);
     memcpy(&base->krs, sums->kz, sizeof base->krs);
     memcpy(&base->bs, sums->b2, sizeof base->bs);
     return G16_OK;
@@ -94,38 +92,36 @@ static void groth16_device_times(uint64_t *stage_ns, const device_abi_times *tim
     if (!stage_ns) return;
     stage_ns[G16_STAGE_QUOTIENT] = times->quotient;
     stage_ns[G16_STAGE_MSM_A] = times->a;
-    stage_ns[G16_STAGE_MSM_B1] = times->b1;
     stage_ns[G16_STAGE_MSM_B2] = times->b2;
     stage_ns[G16_STAGE_MSM_K] = times->kz;
 }
 
 static g16_status groth16_device_prove(const struct g16_key *key, thread_pool *pool, const device_calls *calls,
-                                       uint8_t *proof, uint64_t *stage_ns, g16_blinding method, const uint8_t *first,
-                                       const uint8_t *second, const uint8_t *inputs, size_t count, void *scratch,
-                                       size_t scratch_size, const g16_cancel *cancel, g16_error *error) {
+                                       uint8_t *proof, uint64_t *stage_ns, const uint8_t *blinding_bytes, const uint8_t *inputs,
+                                       size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
+                                       g16_error *error) {
     fr blinding[2];
     device_arrays arrays;
     device_abi_sums sums;
     device_abi_times times;
     prove_state timer = {.stage_ns = stage_ns};
     g16_status status = prove_check_scratch(scratch_size, groth16_device_scratch_bytes(key), error);
-    if (status == G16_OK) status = prove_read_blinding(blinding, method, first, second, error);
+    if (status == G16_OK) status = prove_read_blinding(blinding, blinding_bytes, error);
     if (status != G16_OK) return status;
     groth16_device_lay_out(&arrays, arena_over(scratch), key);
     memset(&sums, 0, sizeof sums);
     memset(&times, 0, sizeof times);
     if (stage_ns) memset(stage_ns, 0, G16_STAGE_COUNT * sizeof *stage_ns);
 
-    const int with_b1 = method == G16_BLINDING_CLASSICAL;
     uint64_t start = prove_now_ns(), solving_ns = 0;
     if (calls->chains) {
-        status = groth16_device_sum_inputs(&key->cs, pool, calls, &arrays, &sums, &times, inputs, count, with_b1, &solving_ns,
-                                           cancel, error);
+        status = groth16_device_sum_inputs(&key->cs, pool, calls, &arrays, &sums, &times, inputs, count, &solving_ns, cancel,
+                                           error);
     } else {
         const device_abi_witness witness = {arrays.wires, arrays.a, arrays.b};
         status = witness_solver_solve(&key->cs, pool, arrays.wires, arrays.a, arrays.b, NULL, inputs, count, cancel, error);
         solving_ns = prove_now_ns() - start;
-        if (status == G16_OK) status = calls->sum(calls->handle, &sums, &times, &witness, 1, with_b1, cancel, error);
+        if (status == G16_OK) status = calls->sum(calls->handle, &sums, &times, &witness, 1, cancel, error);
     }
     if (stage_ns) stage_ns[G16_STAGE_WITNESS] = solving_ns + times.witness;
     if (status == G16_OK) {
@@ -133,7 +129,7 @@ static g16_status groth16_device_prove(const struct g16_key *key, thread_pool *p
         start = prove_now_ns();
         groth16_device_times(stage_ns, &times);
         status = groth16_device_base(&base, &sums, error);
-        if (status == G16_OK) status = prove_finish(key, method, &base, proof, blinding, error);
+        if (status == G16_OK) status = prove_finish(key, &base, proof, blinding, error);
         prove_add_time(&timer, G16_STAGE_ASSEMBLE, start);
     }
     /* Sums without blinding would allow to test guesses of the witness against the proof. */

@@ -4,7 +4,9 @@
 
 #include "groth16.h"
 
+#define BLINDING_BYTES 64
+
 /* Draws the values that re-randomise a proof: rho, which is not zero, and sigma. */
-g16_status blinding_draw(uint8_t out[2][32], g16_error *error);
+g16_status blinding_draw(uint8_t out[BLINDING_BYTES], g16_error *error);
 
 #endif

@@ -1,15 +1,14 @@
 /* groth16/prove_impl.h - a Groth16 proof (Groth 2016) with a gnark key; included by backend.c.
  *
- * With wires w and blinding r, s:
- *   Ar  = alpha + sum w_i A_i + r delta
- *   Bs  = beta  + sum w_i B_i + s delta           (in G2, and in G1 as Bs1)
- *   Krs = sum_{private} w_i K_i + sum h_j Z_j + s Ar + r Bs1 - r s delta
- * or, from the same proof with r = s = 0, re-randomised by rho and sigma (docs/explanation/blinding.md):
+ * With wires w:
+ *   Ar  = alpha + sum w_i A_i
+ *   Bs  = beta  + sum w_i B_i                     (in G2)
+ *   Krs = sum_{private} w_i K_i + sum h_j Z_j
+ * re-randomised by rho and sigma (docs/explanation/blinding.md):
  *   Ar / rho,   rho (Bs + sigma delta),   Krs + sigma Ar
- * which needs no Bs1 and so no multiplication over B in G1.
  *
  * The witness is solved first. One job of tasks computes the rest: digits of w, quotient, digits of h, and a task per
- * multi-scalar multiplication and bucket set. A, B, B1 and K share the digits of w and their sort by bucket; K and Z share buckets. With three or more
+ * multi-scalar multiplication and bucket set. A, B and K share the digits of w and their sort by bucket; K and Z share buckets. With three or more
  * threads the quotient (groth16/quotient_cut_impl.h) and windows (msm_cut_for()) are divided between them; the result does not
  * depend on that.
  * With a folded key (key/fold_shape.h) K covers all wires, and the sum of h_j Z_j is replaced by one over products of A and B at
@@ -75,13 +74,9 @@ static g16_status groth16_prepare_key(struct g16_key *key, fr *roots, thread_poo
 
 static size_t groth16_prove_scratch_bytes(const struct g16_key *key, uint32_t threads) {
     prove_state p;
-    size_t bytes = 0;
     p.key = key;
-    for (int classical = 0; classical < 2; classical++) {
-        p.plan = prove_plan(key, classical ? G16_BLINDING_CLASSICAL : G16_BLINDING_RERANDOMISED);
-        bytes = prove_max(bytes, prove_lay_out(&p, arena_measure(), threads, threads));
-    }
-    return bytes + ARENA_ALIGNMENT;
+    p.plan = prove_plan(key);
+    return prove_lay_out(&p, arena_measure(), threads, threads) + ARENA_ALIGNMENT;
 }
 
 /* Plans the computation of the quotient for a number of threads, and where it and its digits are stored. */
@@ -94,21 +89,20 @@ static void prove_plan_quotient(prove_state *p, uint32_t threads) {
 }
 
 static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, uint8_t *proof, uint64_t *stage_ns,
-                                g16_blinding method, const uint8_t *first, const uint8_t *second,
-                                const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
-                                const g16_cancel *cancel, g16_error *error) {
+                                const uint8_t *blinding_bytes, const uint8_t *inputs, size_t count, void *scratch,
+                                size_t scratch_size, const g16_cancel *cancel, g16_error *error) {
     const uint32_t threads = thread_pool_threads(pool), share = thread_pool_share(pool);
     fr blinding[2];
     g16_status status = prove_check_scratch(scratch_size, groth16_prove_scratch_bytes(key, threads), error);
-    if (status == G16_OK) status = prove_read_blinding(blinding, method, first, second, error);
+    if (status == G16_OK) status = prove_read_blinding(blinding, blinding_bytes, error);
     if (status != G16_OK) return status;
     prove_state p;
     memset(&p, 0, sizeof p);
     p.key = key;
-    prove_begin_blinding(&p.blinding, &key->pk, method, blinding);
+    prove_begin_blinding(&p.blinding, &key->pk, blinding);
     p.cancel = cancel;
     p.stage_ns = stage_ns;
-    p.plan = prove_plan(key, method);
+    p.plan = prove_plan(key);
     prove_lay_out(&p, arena_over(scratch), threads, share);
     p.folded = key_is_folded(&key->pk);
     p.shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);
@@ -124,7 +118,6 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
         status = thread_pool_run(pool, p.tasks, prove_list_tasks(&p), cancel);
         if (status == G16_OK) {
             start = prove_now_ns();
-            if (method == G16_BLINDING_CLASSICAL) prove_blind_classical(&p.blinding, &p.base);
             status = prove_encode(&p.blinding, &p.base, proof, error);
             prove_add_time(&p, G16_STAGE_ASSEMBLE, start);
         } else {

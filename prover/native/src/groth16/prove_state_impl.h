@@ -36,8 +36,8 @@ enum {
 
 /* The cuts of bucket sets, and the sums of their pieces; one block of memory that is wiped at the end. */
 typedef struct prove_sums {
-    msm_cut cut_a, cut_b1, cut_kz, cut_b2;
-    g1_xyzz *a, *b1, *kz;
+    msm_cut cut_a, cut_kz, cut_b2;
+    g1_xyzz *a, *kz;
     g2_xyzz *b2;
     uint8_t *memory;
     size_t bytes;
@@ -117,10 +117,9 @@ static void prove_chunks(uint32_t *chunk, uint32_t *chunks, size_t count) {
 
 static size_t prove_max(size_t a, size_t b) { return a > b ? a : b; }
 
-/* Returns the plan of all sums. B in G1, which only classical blinding needs, has no table; then no list uses one. */
-static msm_plan prove_plan(const struct g16_key *key, g16_blinding method) {
-    const int tables = key->pk.tables.windows && method != G16_BLINDING_CLASSICAL;
-    return tables ? key->pk.tables : msm_plan_for(prove_bases(key));
+/* Returns the plan of all sums. */
+static msm_plan prove_plan(const struct g16_key *key) {
+    return key->pk.tables.windows ? key->pk.tables : msm_plan_for(prove_bases(key));
 }
 
 static int prove_has_tables(const prove_state *p) { return msm_plan_shifts(&p->plan) > 1; }
@@ -155,13 +154,11 @@ static void prove_lay_out_sums(prove_state *p, arena *a, uint32_t threads, uint3
     const proving_key *pk = &p->key->pk;
     const size_t start = a->used, kz_count = prove_k_count(p->key) + prove_h_count(p->key);
     prove_sums *s = &p->sums;
-    size_t n_a, n_b1, n_kz, n_b2;
+    size_t n_a, n_kz, n_b2;
     s->cut_a = prove_lay_out_cut(&n_a, &p->plan, pk->a_count, threads, share, PROVE_WAIT, 1);
-    s->cut_b1 = prove_lay_out_cut(&n_b1, &p->plan, pk->b_count, threads, share, PROVE_WAIT, 1);
     s->cut_kz = prove_lay_out_cut(&n_kz, &p->plan, kz_count, threads, share, PROVE_WAIT_LAST, prove_sorts_h(p));
     s->cut_b2 = prove_lay_out_cut(&n_b2, &p->plan, pk->b_count, threads, share, PROVE_WAIT, 1);
     s->a = arena_take(a, n_a * sizeof *s->a);
-    s->b1 = arena_take(a, n_b1 * sizeof *s->b1);
     s->kz = arena_take(a, n_kz * sizeof *s->kz);
     s->b2 = arena_take(a, n_b2 * sizeof *s->b2);
     s->memory = a->base ? a->base + start : NULL;

@@ -71,21 +71,14 @@ static prove_part prove_part_of(const prove_state *p, uint32_t set, uint32_t par
     return found;
 }
 
-static void prove_set_g1(prove_state *p, g1_xyzz *out, msm_bases bases, const msm_cut *cut, wire_list list, uint32_t index,
-                         uint32_t worker) {
-    const prove_part part = prove_part_of(p, index / cut->parts, index % cut->parts, cut->parts, bases, list);
-    g1_msm_scratch scratch;
-    g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->plan, 0);
-    g1_msm_part(&out[index], &scratch, part.buckets, part.part, cut->parts, &part.sorted, NULL);
-}
-
 static void prove_task_a(prove_state *p, uint32_t index, uint32_t worker) {
     const proving_key *pk = &p->key->pk;
-    prove_set_g1(p, p->sums.a, prove_bases_of(p, pk->a, pk->table_a, pk->a_count), &p->sums.cut_a, WIRE_LIST_A, index, worker);
-}
-
-static void prove_task_b1(prove_state *p, uint32_t index, uint32_t worker) {
-    prove_set_g1(p, p->sums.b1, (msm_bases){p->key->pk.b1, 0}, &p->sums.cut_b1, WIRE_LIST_B, index, worker);
+    const uint32_t parts = p->sums.cut_a.parts;
+    const msm_bases bases = prove_bases_of(p, pk->a, pk->table_a, pk->a_count);
+    const prove_part part = prove_part_of(p, index / parts, index % parts, parts, bases, WIRE_LIST_A);
+    g1_msm_scratch scratch;
+    g1_msm_scratch_lay_out(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->plan, 0);
+    g1_msm_part(&p->sums.a[index], &scratch, part.buckets, part.part, parts, &part.sorted, NULL);
 }
 
 static void prove_task_b2(prove_state *p, uint32_t index, uint32_t worker) {
@@ -132,11 +125,7 @@ static void prove_task_join_b(prove_state *p, uint32_t index, uint32_t worker) {
     (void)index;
     (void)worker;
     g2_msm_join_sets(&p->base.bs, s->b2, msm_cut_pieces(&s->cut_b2), &p->plan);
-    if (p->blinding.method == G16_BLINDING_CLASSICAL) {
-        g1_msm_join_sets(&p->base.bs1, s->b1, msm_cut_pieces(&s->cut_b1), &p->plan);
-    } else {
-        prove_blind_b(&p->blinding, &p->base.bs);
-    }
+    prove_blind_b(&p->blinding, &p->base.bs);
 }
 
 static void prove_task_join_a(prove_state *p, uint32_t index, uint32_t worker) {
@@ -144,7 +133,7 @@ static void prove_task_join_a(prove_state *p, uint32_t index, uint32_t worker) {
     (void)index;
     (void)worker;
     g1_msm_join_sets(&p->base.ar, s->a, msm_cut_pieces(&s->cut_a), &p->plan);
-    if (p->blinding.method == G16_BLINDING_RERANDOMISED) prove_blind_a(&p->blinding, &p->base.ar);
+    prove_blind_a(&p->blinding, &p->base.ar);
 }
 
 static void prove_task_blind_a(prove_state *p, uint32_t index, uint32_t worker) {
@@ -168,9 +157,7 @@ static void prove_task_join_kz(prove_state *p, uint32_t index, uint32_t worker) 
 /* Joins are short and come first: the last of them is all that remains to be done after the sums. */
 static thread_pool_task *prove_list_joins(thread_pool_task *next, prove_state *p) {
     next = prove_push(next, p, prove_task_join_a, G16_STAGE_ASSEMBLE, 1, PROVE_GROUP_JOIN_A, THREAD_POOL_AFTER(PROVE_GROUP_A));
-    if (p->blinding.method == G16_BLINDING_RERANDOMISED) {
-        next = prove_push(next, p, prove_task_blind_a, G16_STAGE_ASSEMBLE, 2, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_JOIN_A));
-    }
+    next = prove_push(next, p, prove_task_blind_a, G16_STAGE_ASSEMBLE, 2, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_JOIN_A));
     next = prove_push(next, p, prove_task_join_b, G16_STAGE_ASSEMBLE, 1, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_B));
     return prove_push(next, p, prove_task_join_kz, G16_STAGE_ASSEMBLE, 1, PROVE_GROUP_JOIN, THREAD_POOL_AFTER(PROVE_GROUP_KZ));
 }
@@ -179,7 +166,6 @@ static thread_pool_task *prove_list_joins(thread_pool_task *next, prove_state *p
  * finish at about the same time. */
 static uint32_t prove_list_tasks(prove_state *p) {
     const uint32_t sorted = THREAD_POOL_AFTER(PROVE_GROUP_SORT_W), sets = p->plan.sets;
-    const int classical = p->blinding.method == G16_BLINDING_CLASSICAL;
     const prove_sums *s = &p->sums;
     uint32_t ready = sorted | THREAD_POOL_AFTER(PROVE_GROUP_RECODE_H);
     thread_pool_task *next = prove_list_joins(p->tasks, p);
@@ -196,7 +182,6 @@ static uint32_t prove_list_tasks(prove_state *p) {
     next = prove_push(next, p, prove_task_b2, G16_STAGE_MSM_B2, sets * s->cut_b2.parts, PROVE_GROUP_B, sorted);
     next = prove_push(next, p, prove_task_kz, G16_STAGE_MSM_K, sets * msm_cut_pieces(&s->cut_kz), PROVE_GROUP_KZ, ready);
     next = prove_push(next, p, prove_task_a, G16_STAGE_MSM_A, sets * s->cut_a.parts, PROVE_GROUP_A, sorted);
-    if (classical) next = prove_push(next, p, prove_task_b1, G16_STAGE_MSM_B1, sets * s->cut_b1.parts, PROVE_GROUP_B, sorted);
     return (uint32_t)(next - p->tasks);
 }
 

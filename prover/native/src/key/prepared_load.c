@@ -231,8 +231,8 @@ static g16_status bind_tables(load_job *job, g16_error *error) {
 
 #undef BIND
 
-/* Returns 1 for sections that a service never reads; verifying them at load would page them in. B in G1 is only for classical
- * blinding, small domains share their roots, and K and Z of a folded key are replaced by folded bases. */
+/* Returns 1 for sections that a service never reads; verifying them at load would page them in. No proof needs B in G1,
+ * small domains share their roots, and K and Z of a folded key are replaced by folded bases. */
 static int is_spare(const g16_key *key, uint32_t type) {
     if (type == PREPARED_POINTS_B1) return 1;
     if (type == PREPARED_TWIDDLES) return key->pk.domain_log2 <= SMALL_ROOTS_LOG2;

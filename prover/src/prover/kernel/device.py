@@ -18,7 +18,6 @@ from prover.kernel.cancellation import CancelFlag, cell_of
 from prover.kernel.engine import (
     PROOF_BYTES,
     SCALAR_BYTES,
-    BlindingMethod,
     KernelProof,
     LoadedKey,
     ProofCalls,
@@ -166,17 +165,13 @@ class DeviceKey(Owner):
         return "gpu" if found.on_device else ffi.string(found.reason).decode("ascii", "replace")
 
     def prove(
-        self,
-        inputs: bytes,
-        cancel: CancelFlag | None = None,
-        blinding: tuple[bytes, bytes] | None = None,
-        method: BlindingMethod = BlindingMethod.CLASSICAL,
+        self, inputs: bytes, cancel: CancelFlag | None = None, blinding: tuple[bytes, bytes] | None = None
     ) -> KernelProof:
         """Return a proof as LoadedKey.prove does, with the same bytes for the same blinding.
 
         Raises what LoadedKey.prove raises, DeviceOutOfMemory and DeviceLost.
         """
-        return self._key.prove_by(_CALLS, self._handle, inputs, cancel, blinding, method)
+        return self._key.prove_by(_CALLS, self._handle, inputs, cancel, blinding)
 
     def prove_many(self, inputs: Sequence[bytes], cancel: CancelFlag | None = None) -> list[KernelProof | ProverError]:
         """Make 1 to ``batch_limit`` proofs in one call, for inputs of equal length; a single one as ``prove`` does.

@@ -55,16 +55,6 @@ class PointFormat(enum.Enum):
     R260_LOOSE = lib.G16_POINTS_R260_LOOSE
 
 
-class BlindingMethod(enum.Enum):
-    """Blinding by (r, s) as in gnark, or by (rho, sigma).
-
-    See prover/docs/explanation/blinding.md, "How a proof is blinded".
-    """
-
-    CLASSICAL = lib.G16_BLINDING_CLASSICAL
-    RERANDOMISED = lib.G16_BLINDING_RERANDOMISED
-
-
 class KeyInfo(Struct, frozen=True):
     """Description of a key file; names and meanings are those of g16_key_info."""
 
@@ -269,18 +259,15 @@ class LoadedKey(Owner):
             yield engine, key, scratch
 
     def prove(
-        self,
-        inputs: bytes,
-        cancel: CancelFlag | None = None,
-        blinding: tuple[bytes, bytes] | None = None,
-        method: BlindingMethod = BlindingMethod.CLASSICAL,
+        self, inputs: bytes, cancel: CancelFlag | None = None, blinding: tuple[bytes, bytes] | None = None
     ) -> KernelProof:
         """Return an unverified proof for these inputs.
 
-        Given ``blinding`` values, (r, s) or (rho, sigma) by ``method``, make the proof reproducible and NOT
-        zero-knowledge; they are for tests. Raises WitnessRejected, Cancelled, OutOfMemory or DeviceUnavailable.
+        Given ``blinding``, rho and sigma (prover/docs/explanation/blinding.md, "How a proof is blinded"), makes the
+        proof reproducible and NOT zero-knowledge; for tests. Raises WitnessRejected, Cancelled, OutOfMemory or
+        DeviceUnavailable.
         """
-        return self.prove_by(_HOST_CALLS, self.handle, inputs, cancel, blinding, method)
+        return self.prove_by(_HOST_CALLS, self.handle, inputs, cancel, blinding)
 
     def prove_by(
         self,
@@ -289,7 +276,6 @@ class LoadedKey(Owner):
         inputs: bytes,
         cancel: CancelFlag | None = None,
         blinding: tuple[bytes, bytes] | None = None,
-        method: BlindingMethod = BlindingMethod.CLASSICAL,
     ) -> KernelProof:
         """Return a proof by ``calls`` with ``handle``: this key or its copy on a device. Raises their errors."""
         proof = ffi.new("uint8_t[]", PROOF_BYTES)
@@ -301,7 +287,7 @@ class LoadedKey(Owner):
                 call(calls.prove, engine, key, proof, stage_ns, *rest)
             else:
                 _require(all(len(value) == SCALAR_BYTES for value in blinding), "blinding values have 32 bytes")
-                call(calls.prove_with_blinding, engine, key, proof, method.value, *blinding, *rest)
+                call(calls.prove_with_blinding, engine, key, proof, b"".join(blinding), *rest)
         return KernelProof(bytes(ffi.buffer(proof)), stage_seconds(stage_ns))
 
     def solve(self, inputs: bytes, cancel: CancelFlag | None = None) -> Witness:

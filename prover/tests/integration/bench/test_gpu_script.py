@@ -24,7 +24,7 @@ def test_run__on_a_gpu_in_software__passes_and_does_not_run_again(cuda_host_libr
     checks = script.lines("test_*.jsonl")
     assert {check["ok"] for check in checks} == {True}
     details = "\n".join(check["detail"] for check in checks)
-    on_one = ("threads at once", "batch, re-randomised", "witness on the device")
+    on_one = ("threads at once", "batch of proofs", "witness on the device")
     for expected in (*on_one, "GPU by GPU"):
         assert expected in details
     with Engine() as engine, engine.load_key((script.keys / "inclusion_2_1.key").read_bytes()) as key:

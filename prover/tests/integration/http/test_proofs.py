@@ -11,7 +11,16 @@ import json
 from pathlib import Path
 
 import pytest
-from golden_vectors import BATCH, PUBLISHED, RequestVector, load, provable_with, request_vectors, vector_named
+from golden_vectors import (
+    BATCH,
+    PUBLISHED,
+    UNBLINDED,
+    RequestVector,
+    load,
+    provable_with,
+    request_vectors,
+    vector_named,
+)
 from in_process_service import CONVERTED, Serve, StoreFor, VerifyingKeyOf, circuit, scalars
 from independent_groth16 import holds, reference_accepts
 from sampling import FULL
@@ -160,13 +169,10 @@ def test_witness__of_a_golden_request__has_the_digests_of_the_reference(
 
 
 @pytest.mark.parametrize("name", ["inclusion_32_1", "mainnet_inclusion_26_1", "non-inclusion_40_1"])
-def test_proof__with_the_golden_blinding__is_the_golden_proof(name: str, published_keys: KeyStore) -> None:
+def test_proof__without_blinding__is_the_golden_proof(name: str, published_keys: KeyStore) -> None:
     golden = load(f"gnark/{name}.json")
     body = json.dumps(golden["request"]).encode()
     task = read_task(read_envelope(body), known=None)
     key = published_keys.get(task.circuit, CancelFlag())
-    blinding = (int(golden["proof"]["r"], 16), int(golden["proof"]["s"], 16))
-    proof = key.prove(
-        task.assignment.inputs, blinding=(blinding[0].to_bytes(32, "big"), blinding[1].to_bytes(32, "big"))
-    )
-    assert proof.points == read_proof(json.dumps(golden["proof"]).encode())
+    proof = key.prove(task.assignment.inputs, blinding=UNBLINDED)
+    assert proof.points == read_proof(json.dumps(golden["unblinded"]).encode())

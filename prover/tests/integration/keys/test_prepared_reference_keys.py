@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from circuit_inputs import circuit_inputs
 from click.testing import CliRunner
-from golden_vectors import load, vector_named
+from golden_vectors import UNBLINDED, load, proof_points, vector_named
 from in_process_service import CONVERTED, circuit
 from prepared_file import all_but_notes
 from prometheus_client import CollectorRegistry
@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from prover.cli.main import cli
 from prover.errors import KernelMisused
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.engine import Backend, BlindingMethod, Engine
+from prover.kernel.engine import Backend, Engine
 from prover.keys.prepared import folding, prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.store.key_store import KeyStore
@@ -54,16 +54,14 @@ def test_prove__prepared_published_key__gives_the_golden_proof(
     reference_keys_dir: Path, tmp_path: Path, name: str, backend: Backend
 ) -> None:
     vector = load(f"gnark/{name}.json")
-    proof = vector["proof"]
-    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
-    golden = [*proof["ar"], *proof["bs"][0], *proof["bs"][1], *proof["krs"]]
+    golden = proof_points(vector["unblinded"])
     inputs = scalars(circuit_inputs(vector["request"]))
     source = reference_keys_dir / f"{name}.key"
     with engine_of(backend) as engine:
         assert prepared_keys.prepare(engine, source, tmp_path)
         with prepared_keys.load(engine, source, tmp_path) as key:
             assert key.info.mapped_bytes
-            assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
+            assert key.prove(inputs, blinding=UNBLINDED).points == golden
 
 
 @pytest.mark.parametrize(
@@ -76,19 +74,17 @@ def test_prove__published_key_with_tables__gives_the_golden_proof(
     reference_keys_dir: Path, tmp_path: Path, name: str, backend: Backend, mebibytes: int
 ) -> None:
     vector = load(f"gnark/{name}.json")
-    proof = vector["proof"]
-    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
-    golden = [*proof["ar"], *proof["bs"][0], *proof["bs"][1], *proof["krs"]]
+    golden = proof_points(vector["unblinded"])
     inputs = scalars(circuit_inputs(vector["request"]))
     source = reference_keys_dir / f"{name}.key"
     with engine_of(backend) as engine:
         assert prepared_keys.prepare(engine, source, tmp_path, table_bytes=mebibytes << 20)
         with prepared_keys.load(engine, source, tmp_path) as key:
             assert 0 < key.info.table_bytes <= mebibytes << 20
-            assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
+            assert key.prove(inputs, blinding=UNBLINDED).points == golden
             key.verifying_key.verify(key.prove(inputs).points, inputs[: 32 * key.info.public_inputs])
     with engine_of(backend, 16) as many, prepared_keys.load(many, source, tmp_path) as key:
-        assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
+        assert key.prove(inputs, blinding=UNBLINDED).points == golden
 
 
 @pytest.mark.parametrize(
@@ -100,9 +96,7 @@ def test_prove__published_key_folded__gives_the_golden_proof(
 ) -> None:
     """The first on the whole coset, the last on a part of it."""
     vector = load(f"gnark/{name}.json")
-    proof = vector["proof"]
-    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
-    golden = [*proof["ar"], *proof["bs"][0], *proof["bs"][1], *proof["krs"]]
+    golden = proof_points(vector["unblinded"])
     inputs = scalars(circuit_inputs(vector["request"]))
     source = reference_keys_dir / f"{name}.key"
     with Engine() as engine:
@@ -110,11 +104,11 @@ def test_prove__published_key_folded__gives_the_golden_proof(
         with prepared_keys.load(engine, source, tmp_path) as key:
             assert key.info.fold_bytes > 0
             assert (key.info.table_bytes > 0) == (mebibytes > 0)
-            assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
+            assert key.prove(inputs, blinding=UNBLINDED).points == golden
             key.verifying_key.verify(key.prove(inputs).points, inputs[: 32 * key.info.public_inputs])
     for threads in (3, 48):
         with Engine(threads) as many, prepared_keys.load(many, source, tmp_path) as key:
-            assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
+            assert key.prove(inputs, blinding=UNBLINDED).points == golden
 
 
 def assert_same_proofs(source: Path, inputs: bytes, folder: Path) -> None:
@@ -124,12 +118,9 @@ def assert_same_proofs(source: Path, inputs: bytes, folder: Path) -> None:
             assert prepared_keys.prepare_loaded(plain, origin, engine, source, folder, CancelFlag())
             with prepared_keys.load(engine, source, folder) as mapped:
                 assert mapped.info.mapped_bytes
-                for method in BlindingMethod:
-                    first, second = (
-                        key.prove(inputs, blinding=BLINDING, method=method).points for key in (plain, mapped)
-                    )
-                    assert first == second
-                    mapped.verifying_key.verify(first, inputs[: 32 * mapped.info.public_inputs])
+                first, second = (key.prove(inputs, blinding=BLINDING).points for key in (plain, mapped))
+                assert first == second
+                mapped.verifying_key.verify(first, inputs[: 32 * mapped.info.public_inputs])
 
 
 def test_prove__prepared_key_of_the_later_generation__equals_the_source(

@@ -1,4 +1,4 @@
-"""Published keys: proofs with given blinding equal the reference's bit for bit, on every backend; memory of loading."""
+"""Published keys: proofs before blinding equal the reference's bit for bit, on every backend; memory of loading."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from circuit_inputs import circuit_inputs
-from golden_vectors import load
+from golden_vectors import UNBLINDED, load, proof_points
 from py_ecc import optimized_bn128 as bn128
 from quotients import quotient_coefficients
 
 from prover.errors import KernelMisused
-from prover.kernel.engine import Backend, BlindingMethod, Encoding, Engine
+from prover.kernel.engine import Backend, Encoding, Engine
 
 EVERY_BACKEND = [backend for backend in Backend if backend is not Backend.AUTO]
 GOLDEN = ("inclusion_32_1", "mainnet_inclusion_26_1", "non-inclusion_40_1")
@@ -57,18 +57,11 @@ def scalars(values: list[int]) -> bytes:
     return b"".join(value.to_bytes(32, "big") for value in values)
 
 
-def golden_points(proof: dict[str, Any]) -> bytes:
-    numbers = [*proof["ar"], *proof["bs"][0], *proof["bs"][1], *proof["krs"]]
-    return scalars([int(text, 16) for text in numbers])
-
-
-def inclusion(keys_dir: Path) -> tuple[bytes, bytes, tuple[bytes, bytes], bytes]:
-    """Return a published key, inputs, the blinding values of the golden proof, and its points."""
+def inclusion(keys_dir: Path) -> tuple[bytes, bytes, bytes]:
+    """Return a published key, inputs, and the golden proof."""
     vector = load("gnark/inclusion_32_1.json")
-    proof = vector["proof"]
-    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
     data = (keys_dir / "inclusion_32_1.key").read_bytes()
-    return data, scalars(circuit_inputs(vector["request"])), blinding, golden_points(proof)
+    return data, scalars(circuit_inputs(vector["request"])), proof_points(vector["unblinded"])
 
 
 def engine_of(backend: Backend, threads: int = 0) -> Engine:
@@ -81,16 +74,14 @@ def engine_of(backend: Backend, threads: int = 0) -> Engine:
 @pytest.mark.parametrize("backend", EVERY_BACKEND, ids=lambda b: b.name.lower())
 @pytest.mark.parametrize("name", GOLDEN)
 @pytest.mark.sampled(7)
-def test_prove__published_key_and_given_blinding__equals_the_golden_proof(
+def test_prove__published_key_without_blinding__equals_the_golden_proof(
     reference_keys_dir: Path, testing_library: Path, name: str, backend: Backend
 ) -> None:
     vector = load(f"gnark/{name}.json")
-    proof = vector["proof"]
     inputs = scalars(circuit_inputs(vector["request"]))
-    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
     data = (reference_keys_dir / f"{name}.key").read_bytes()
     with engine_of(backend) as engine, engine.load_key(data) as key:
-        assert key.prove(inputs, blinding=blinding).points == golden_points(proof)
+        assert key.prove(inputs, blinding=UNBLINDED).points == proof_points(vector["unblinded"])
         witness = key.solve(inputs)
         sides = (witness.a, witness.b, witness.c)
         quotient = quotient_coefficients(testing_library, backend.name.lower(), sides)
@@ -112,16 +103,13 @@ def g2_point(data: bytes) -> Any:
 def test_prove__rerandomised__equals_the_formula_over_the_unblinded_proof(
     reference_keys_dir: Path, rho: int, sigma: int
 ) -> None:
-    """Ar / rho, rho (Bs + sigma delta), Krs + sigma Ar, computed by py_ecc from the classical proof with r = s = 0."""
-    vector = load("gnark/inclusion_32_1.json")
-    inputs = scalars(circuit_inputs(vector["request"]))
-    data = (reference_keys_dir / "inclusion_32_1.key").read_bytes()
+    """Ar / rho, rho (Bs + sigma delta), Krs + sigma Ar, computed by py_ecc from the golden proof."""
+    data, inputs, base = inclusion(reference_keys_dir)
     order = bn128.curve_order
     rho %= order
     with Engine() as engine, engine.load_key(data) as key:
-        base = key.prove(inputs, blinding=(bytes(32), bytes(32))).points
         values = (rho.to_bytes(32, "big"), sigma.to_bytes(32, "big"))
-        proof = key.prove(inputs, blinding=values, method=BlindingMethod.RERANDOMISED).points
+        proof = key.prove(inputs, blinding=values).points
         key.verifying_key.verify(proof, inputs[:32])
         delta = g2_point(key.verifying_key.write(Encoding.RAW)[64 + 64 + 128 + 128 + 64 :][:128])
     ar, bs, krs = g1_point(base), g2_point(base[64:192]), g1_point(base[192:])
@@ -134,11 +122,9 @@ def test_prove__rerandomised__equals_the_formula_over_the_unblinded_proof(
 
 
 def test_prove__rho_zero__is_refused(reference_keys_dir: Path) -> None:
-    vector = load("gnark/inclusion_32_1.json")
-    inputs = scalars(circuit_inputs(vector["request"]))
-    data = (reference_keys_dir / "inclusion_32_1.key").read_bytes()
+    data, inputs, _ = inclusion(reference_keys_dir)
     with Engine() as engine, engine.load_key(data) as key, pytest.raises(KernelMisused, match="rho"):
-        key.prove(inputs, blinding=(bytes(32), bytes(32)), method=BlindingMethod.RERANDOMISED)
+        key.prove(inputs, blinding=(bytes(32), bytes(32)))
 
 
 @pytest.mark.parametrize(
@@ -150,28 +136,24 @@ def test_prove__other_thread_counts__give_the_same_proof(
     reference_keys_dir: Path, backend: Backend, threads: int
 ) -> None:
     """More threads than CPUs also work: the division of the work follows from their number."""
-    vector = load("gnark/inclusion_32_1.json")
-    proof = vector["proof"]
-    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
-    data = (reference_keys_dir / "inclusion_32_1.key").read_bytes()
+    data, inputs, expected = inclusion(reference_keys_dir)
     with engine_of(backend, threads) as engine, engine.load_key(data) as key:
-        inputs = scalars(circuit_inputs(vector["request"]))
-        assert key.prove(inputs, blinding=blinding).points == golden_points(proof)
+        assert key.prove(inputs, blinding=UNBLINDED).points == expected
 
 
 def test_prove__many_at_once_on_many_threads__give_the_same_proof(reference_keys_dir: Path) -> None:
     """Proofs that start while others run count on a part of the threads, and are divided for it."""
-    data, inputs, blinding, expected = inclusion(reference_keys_dir)
+    data, inputs, expected = inclusion(reference_keys_dir)
     with Engine(threads=16) as engine, engine.load_key(data) as key, ThreadPoolExecutor(5) as callers:
-        made = [callers.submit(key.prove, inputs, blinding=blinding) for _ in range(10)]
+        made = [callers.submit(key.prove, inputs, blinding=UNBLINDED) for _ in range(10)]
         assert {one.result().points for one in made} == {expected}
 
 
 def test_prove__with_a_limit_that_changes_all_the_time__gives_the_same_proof(reference_keys_dir: Path) -> None:
-    data, inputs, blinding, expected = inclusion(reference_keys_dir)
+    data, inputs, expected = inclusion(reference_keys_dir)
     with Engine(threads=8) as engine, engine.load_key(data) as key, ThreadPoolExecutor(3) as callers:
         engine.limit_threads(1)
-        made = [callers.submit(key.prove, inputs, blinding=blinding) for _ in range(9)]
+        made = [callers.submit(key.prove, inputs, blinding=UNBLINDED) for _ in range(9)]
         limits = cycle((3, 0, 1, 8, 2))
         while any(not one.done() for one in made):
             engine.limit_threads(next(limits))

@@ -7,23 +7,17 @@ from pathlib import Path
 
 import pytest
 from circuit_inputs import circuit_inputs
-from golden_vectors import load
+from golden_vectors import UNBLINDED, load, proof_points
 from kernel_library import Kernel, runs
 
 pytestmark = pytest.mark.unchecked
 
-CLASSICAL = 1
 PUBLISHED = "inclusion_32_1"
 TINY = load("gnark/tiny.json")
 
 
 def scalars(values: list[int]) -> bytes:
     return b"".join(value.to_bytes(32, "big") for value in values)
-
-
-def golden(proof: dict[str, list[str]]) -> bytes:
-    numbers = [*proof["ar"], *proof["bs"][0], *proof["bs"][1], *proof["krs"]]
-    return scalars([int(text, 16) for text in numbers])
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +34,9 @@ def test_prove__published_key__equals_the_golden_proof_and_verifies_rerandomised
 ) -> None:
     vector = load(f"gnark/{PUBLISHED}.json")
     inputs = scalars(circuit_inputs(vector["request"]))
-    blinding = [int(vector["proof"][name], 16).to_bytes(32, "big") for name in ("r", "s")]
     outcome, key = kernel.load_key((reference_keys_dir / f"{PUBLISHED}.key").read_bytes())
     assert key is not None, outcome.message
-    assert key.prove_with_blinding(inputs, CLASSICAL, *blinding)[1] == golden(vector["proof"])
+    assert key.prove_with_blinding(inputs, *UNBLINDED)[1] == proof_points(vector["unblinded"])
     outcome, proof = key.prove(inputs)
     assert outcome.status == "ok", outcome.message
     verifying_key = key.verifying_key
@@ -63,7 +56,6 @@ def test_prove__tiny_key_prepared_in_all_ways__equals_the_golden_proof(
     assert key is not None, outcome.message
     for case in TINY["cases"].values():
         inputs = scalars([int(text, 16) for text in (*case["public"], *case["secret"])])
-        blinding = [int(case[name], 16).to_bytes(32, "big") for name in ("r", "s")]
-        assert key.prove_with_blinding(inputs, CLASSICAL, *blinding)[1] == golden(case["proof"])
+        assert key.prove_with_blinding(inputs, *UNBLINDED)[1] == proof_points(case["unblinded"])
     key.destroy()
     source.destroy()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from aarch64 import BUILT_BY_THE_GATE, FIRST, RERANDOMISED, SECOND, Emulated
+from aarch64 import BUILT_BY_THE_GATE, FIRST, SECOND, Emulated
 from golden_vectors import PUBLISHED, RequestVector, provable_with
 from kernel_library import Kernel
 
@@ -41,7 +41,7 @@ def test_aarch64__proof_with_known_blinding__is_that_of_this_cpu(
     kernel = Kernel(testing_library, "portable", threads=2)
     outcome, key = kernel.load_key(path.read_bytes())
     assert key is not None, outcome.message
-    outcome, expected = key.prove_with_blinding(inputs, RERANDOMISED, FIRST, SECOND)
+    outcome, expected = key.prove_with_blinding(inputs, FIRST, SECOND)
     assert outcome.status == "ok", outcome.message
     assert proof == expected
     key.destroy()

@@ -27,7 +27,7 @@ from prepared_file import (
 
 from prover.errors import Cancelled, KernelMisused, MalformedKey, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag, Progress
-from prover.kernel.engine import Backend, BlindingMethod, Encoding, Engine, LoadedKey, PointFormat
+from prover.kernel.engine import Backend, Encoding, Engine, LoadedKey, PointFormat
 from prover.kernel.prepared import (
     describe_prepared,
     open_prepared,
@@ -180,14 +180,11 @@ def test_key__opened_from_its_prepared_key__describes_itself_alike(
             assert mapped.verifying_key.write(encoding) == plain.verifying_key.write(encoding)
 
 
-@pytest.mark.parametrize("method", list(BlindingMethod))
 @pytest.mark.parametrize("generation", list(KEYS))
 @pytest.mark.parametrize(
     "backend", [Backend.PORTABLE, Backend.ADX, Backend.AVX2, Backend.AVX512, Backend.IFMA], ids=lambda b: b.name.lower()
 )
-def test_prove__prepared__equals_the_proof_of_the_source(
-    backend: Backend, generation: str, method: BlindingMethod
-) -> None:
+def test_prove__prepared__equals_the_proof_of_the_source(backend: Backend, generation: str) -> None:
     blinding = (bytes(31) + b"\7", bytes(31) + b"\5")
     with (
         engine_of(backend) as own,
@@ -195,7 +192,7 @@ def test_prove__prepared__equals_the_proof_of_the_source(
         opened(own, prepared(own, plain, bytes(32))) as mapped,
     ):
         for case in CASES:
-            proofs = [key.prove(inputs(case), blinding=blinding, method=method).points for key in (plain, mapped)]
+            proofs = [key.prove(inputs(case), blinding=blinding).points for key in (plain, mapped)]
             assert proofs[0] == proofs[1]
             mapped.verifying_key.verify(proofs[1], scalars(case["public"]))
             assert mapped.solve(inputs(case)) == plain.solve(inputs(case))

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from golden_vectors import load
+from golden_vectors import UNBLINDED, load, proof_points
 
 from prover.kernel.engine import Engine
 
@@ -20,8 +20,7 @@ def scalars(texts: list[str]) -> bytes:
 
 
 INPUTS = scalars(CASE["public"]) + scalars(CASE["secret"])
-BLINDING = (scalars([CASE["r"]]), scalars([CASE["s"]]))
-POINTS = scalars([*CASE["proof"]["ar"], *CASE["proof"]["bs"][0], *CASE["proof"]["bs"][1], *CASE["proof"]["krs"]])
+POINTS = proof_points(CASE["unblinded"])
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 7])
@@ -29,5 +28,5 @@ def test_engine__under_a_limit__makes_the_same_proof(limit: int) -> None:
     with Engine(threads=4) as engine, engine.load_key(KEY) as key:
         engine.limit_threads(limit)
         with ThreadPoolExecutor(3) as callers:
-            made = [callers.submit(key.prove, INPUTS, blinding=BLINDING) for _ in range(6)]
+            made = [callers.submit(key.prove, INPUTS, blinding=UNBLINDED) for _ in range(6)]
             assert {one.result().points for one in made} == {POINTS}

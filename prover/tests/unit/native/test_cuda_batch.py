@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from device_library import CLASSICAL, RERANDOMISED, TIMED, Batch, Device, DeviceKey, Refused, Stages
+from device_library import TIMED, Batch, Device, DeviceKey, Refused, Stages
 from golden_vectors import load
 from kernel_library import BACKENDS, Kernel, Key, R
 
@@ -46,20 +46,20 @@ def on_device(device: Device, key: Key) -> Iterator[DeviceKey]:
 
 
 @pytest.fixture(scope="module")
-def expected(key: Key) -> dict[int, list[bytes]]:
-    """The CPU's proofs, by kind of blinding."""
-    return {form: [on_cpu(key, i, form) for i in range(len(INPUTS))] for form in (CLASSICAL, RERANDOMISED)}
+def expected(key: Key) -> list[bytes]:
+    """The CPU's proofs."""
+    return [on_cpu(key, i) for i in range(len(INPUTS))]
 
 
-def on_cpu(key: Key, i: int, form: int) -> bytes:
-    outcome, proof = key.prove_with_blinding(INPUTS[i], form, *(value.to_bytes(32, "big") for value in VALUES[i]))
+def on_cpu(key: Key, i: int) -> bytes:
+    outcome, proof = key.prove_with_blinding(INPUTS[i], *(value.to_bytes(32, "big") for value in VALUES[i]))
     assert outcome.status == "ok", outcome.message
     return proof
 
 
-def some_proofs(key: DeviceKey, size: int, form: int = RERANDOMISED) -> list[bytes]:
+def some_proofs(key: DeviceKey, size: int) -> list[bytes]:
     """Return the first proofs as one batch."""
-    batch = key.prove_many_with_blinding(INPUTS[:size], form, VALUES[:size])
+    batch = key.prove_many_with_blinding(INPUTS[:size], VALUES[:size])
     assert (batch.status, set(batch.statuses)) == ("ok", {"ok"})
     return batch.proofs
 
@@ -93,23 +93,21 @@ def keys_until_full(device: Device, key: Key) -> list[DeviceKey]:
 
 
 @pytest.mark.parametrize("order", ["", "lazy", "eager"])
-@pytest.mark.parametrize("form", [CLASSICAL, RERANDOMISED])
 @pytest.mark.sampled(2, checked=1)
 def test_prove_many__any_size_one_after_another__equals_the_cpu(
     kernel: Kernel,
     library: Path,
     key: Key,
-    expected: dict[int, list[bytes]],
+    expected: list[bytes],
     monkeypatch: pytest.MonkeyPatch,
     order: str,
-    form: int,
 ) -> None:
     """Smaller batches use what larger ones left in the same memory; queues run at once, late and early."""
     monkeypatch.setenv(ORDER, order)
     with Device(kernel, library) as device, device.load(key) as on_device:
         assert device.batch_limit(key) >= len(INPUTS)
         for size in (1, 3, 8, 5, 2, 7, 1):
-            assert some_proofs(on_device, size, form) == expected[form][:size]
+            assert some_proofs(on_device, size) == expected[:size]
 
 
 @pytest.mark.parametrize("order", ["lazy", "eager"])
@@ -117,7 +115,7 @@ def test_prove_many__size_that_comes_again__is_made_by_a_graph_of_that_size(
     kernel: Kernel,
     library: Path,
     key: Key,
-    expected: dict[int, list[bytes]],
+    expected: list[bytes],
     monkeypatch: pytest.MonkeyPatch,
     order: str,
 ) -> None:
@@ -129,8 +127,7 @@ def test_prove_many__size_that_comes_again__is_made_by_a_graph_of_that_size(
             stages: Stages = []
             assert on_device.prove_many(INPUTS[:size], stages=stages).status == "ok"
             by_graph.append(stages[0]["ntt"] == 0)
-            assert some_proofs(on_device, size) == expected[RERANDOMISED][:size]
-        assert some_proofs(on_device, 3, CLASSICAL) == expected[CLASSICAL][:3]
+            assert some_proofs(on_device, size) == expected[:size]
     assert by_graph == [False, True, False, False]
     monkeypatch.setenv("GROTH16_CUDA_GRAPHS", "never")
     with Device(kernel, library) as device, device.load(key) as on_device:
@@ -141,21 +138,21 @@ def test_prove_many__size_that_comes_again__is_made_by_a_graph_of_that_size(
 
 
 def test_prove_many__of_the_limit_with_tables__equals_the_cpu(
-    kernel: Kernel, library: Path, key: Key, expected: dict[int, list[bytes]]
+    kernel: Kernel, library: Path, key: Key, expected: list[bytes]
 ) -> None:
     with Device(kernel, library, budget=SPACIOUS) as device, device.load(key) as on_device:
         limit = device.batch_limit(key)
         assert limit == 64
         times = limit // len(INPUTS)
-        batch = on_device.prove_many_with_blinding(INPUTS * times, RERANDOMISED, VALUES * times)
-        assert batch.proofs == expected[RERANDOMISED] * times
+        batch = on_device.prove_many_with_blinding(INPUTS * times, VALUES * times)
+        assert batch.proofs == expected * times
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("fold", [False, True])
 @pytest.mark.sampled(3, checked=2)
 def test_prove_many__every_point_form_and_folded_keys__equals_the_cpu(
-    testing_library: Path, library: Path, expected: dict[int, list[bytes]], backend: str, fold: bool
+    testing_library: Path, library: Path, expected: list[bytes], backend: str, fold: bool
 ) -> None:
     kernel = Kernel(testing_library, backend)
     _, source = kernel.load_key(KEY)
@@ -163,7 +160,7 @@ def test_prove_many__every_point_form_and_folded_keys__equals_the_cpu(
     outcome, key = kernel.load_prepared(source.prepared(fold=fold))
     assert key is not None, outcome.message
     with Device(kernel, library) as device, device.load(key) as on_device:
-        assert some_proofs(on_device, 3) == expected[RERANDOMISED][:3]
+        assert some_proofs(on_device, 3) == expected[:3]
     key.destroy()
     source.destroy()
     kernel.close()
@@ -181,7 +178,7 @@ def test_prove_many__fresh_blinding__verifies_differs_and_says_times(key: Key, o
 
 
 def test_prove_many__several_threads__each_gets_the_proofs_of_its_inputs(
-    kernel: Kernel, library: Path, key: Key, expected: dict[int, list[bytes]]
+    kernel: Kernel, library: Path, key: Key, expected: list[bytes]
 ) -> None:
     budget = budget_of_limit(kernel, library, key, 4)
     with Device(kernel, library, budget=budget) as device, device.load(key) as on_device:
@@ -189,7 +186,7 @@ def test_prove_many__several_threads__each_gets_the_proofs_of_its_inputs(
         with ThreadPoolExecutor(6) as pool:
             jobs = [(size, pool.submit(some_proofs, on_device, size)) for size in (4, 3, 2, 1) * 3]
             for size, job in jobs:
-                assert job.result() == expected[RERANDOMISED][:size]
+                assert job.result() == expected[:size]
                 seen.append(device.describe().used_bytes)
         assert 0 < max(seen) <= budget
     with Device(kernel, library, budget=budget) as device:
@@ -207,17 +204,17 @@ def preparation_lock(key: DeviceKey, inputs: bytes) -> tuple[str, str]:
 
 
 def test_prove_many__unsatisfied_and_malformed_with_good_ones__fail_as_they_do_alone(
-    on_device: DeviceKey, expected: dict[int, list[bytes]]
+    on_device: DeviceKey, expected: list[bytes]
 ) -> None:
     given = [UNSATISFIED, INPUTS[1], INPUTS[2], MALFORMED, INPUTS[4], UNSATISFIED]
-    batch = on_device.prove_many_with_blinding(given, RERANDOMISED, VALUES[:6])
+    batch = on_device.prove_many_with_blinding(given, VALUES[:6])
     assert batch.status == "ok"
     for place, inputs in enumerate(given):
         outcome = batch.outcomes[place]
         if inputs in (UNSATISFIED, MALFORMED):
             assert (outcome.status, outcome.message) == preparation_lock(on_device, inputs)
         else:
-            assert (outcome.status, batch.proofs[place]) == ("ok", expected[RERANDOMISED][place])
+            assert (outcome.status, batch.proofs[place]) == ("ok", expected[place])
     assert {outcome.status for outcome in batch.outcomes} == {"ok", "unsatisfied_constraint", "invalid_argument"}
 
 
@@ -230,11 +227,11 @@ def test_prove_many__nothing_but_bad_inputs__does_not_ask_the_device(
     assert (batch.status, batch.statuses) == ("ok", ["unsatisfied_constraint"] * size)
 
 
-def test_prove_many__a_bad_blinding_value__fails_alone(on_device: DeviceKey, expected: dict[int, list[bytes]]) -> None:
+def test_prove_many__a_bad_blinding_value__fails_alone(on_device: DeviceKey, expected: list[bytes]) -> None:
     values = [VALUES[0], (0, 1), (R, 1)]
-    batch = on_device.prove_many_with_blinding(INPUTS[:3], RERANDOMISED, values)
+    batch = on_device.prove_many_with_blinding(INPUTS[:3], values)
     assert (batch.status, batch.statuses) == ("ok", ["ok", "invalid_argument", "invalid_argument"])
-    assert batch.proofs[0] == expected[RERANDOMISED][0]
+    assert batch.proofs[0] == expected[0]
 
 
 def test_prove_many__wrong_result_for_one__is_reported_by_its_verification(
@@ -277,24 +274,24 @@ def test_prove_many__no_field_elements_for_one__loses_the_device(
 
 
 def test_prove_many__out_of_memory__is_made_in_parts_while_some_fits(
-    on_device: DeviceKey, expected: dict[int, list[bytes]], monkeypatch: pytest.MonkeyPatch
+    on_device: DeviceKey, expected: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Calls 1 and 2 are for five and two proofs: 3 and 4 make these one by one.
     monkeypatch.setenv(FAULTS, "prove=out_of_memory@1,prove=out_of_memory@2")
-    assert some_proofs(on_device, 5) == expected[RERANDOMISED][:5]
+    assert some_proofs(on_device, 5) == expected[:5]
     monkeypatch.setenv(FAULTS, "prove=out_of_memory")
     assert ended(on_device.prove_many(INPUTS[:3])) == ("device_out_of_memory", {"device_out_of_memory"})
     monkeypatch.delenv(FAULTS)
-    assert some_proofs(on_device, 3) == expected[RERANDOMISED][:3]
+    assert some_proofs(on_device, 3) == expected[:3]
 
 
 def test_prove_many__memory_taken_by_other_keys__is_made_in_parts(
-    kernel: Kernel, library: Path, key: Key, expected: dict[int, list[bytes]]
+    kernel: Kernel, library: Path, key: Key, expected: list[bytes]
 ) -> None:
     budget = budget_of_limit(kernel, library, key, 8)
     with Device(kernel, library, budget=budget) as device:
         keys = keys_until_full(device, key)
-        assert some_proofs(keys[0], 8) == expected[RERANDOMISED]
+        assert some_proofs(keys[0], 8) == expected
         assert device.describe().used_bytes <= budget
         for loaded in keys:
             loaded.__exit__()
@@ -312,13 +309,13 @@ def test_prove_many__cancelled__ends_all_and_leaves_the_key_usable(on_device: De
 
 
 def test_batch_limit__budget_of_one_proof__is_one_and_more_are_refused(
-    kernel: Kernel, library: Path, key: Key, expected: dict[int, list[bytes]]
+    kernel: Kernel, library: Path, key: Key, expected: list[bytes]
 ) -> None:
     with Device(kernel, library, budget=2**20) as device:
         needed = device.key_bytes(key) + device.proof_bytes(key)
     with Device(kernel, library, budget=needed) as device, device.load(key) as on_device:
         assert device.batch_limit(key) == 1
-        assert some_proofs(on_device, 1) == expected[RERANDOMISED][:1]
+        assert some_proofs(on_device, 1) == expected[:1]
         batch = on_device.prove_many(INPUTS[:2])
         assert ended(batch) == ("invalid_argument", {"invalid_argument"})
         assert "1 to 1 proofs" in batch.outcomes[1].message
@@ -336,5 +333,5 @@ def test_batch_limit__growing_budgets__grows_by_powers_of_two_up_to_64(kernel: K
 
 def test_prove_many__scratch_too_small__is_refused(on_device: DeviceKey) -> None:
     for size in (1, 3):
-        batch = on_device.prove_many_with_blinding(INPUTS[:size], RERANDOMISED, VALUES[:size], less_scratch=1)
+        batch = on_device.prove_many_with_blinding(INPUTS[:size], VALUES[:size], less_scratch=1)
         assert ended(batch) == ("out_of_memory", {"out_of_memory"})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from circuit_inputs import circuit_inputs
-from device_library import CLASSICAL, RERANDOMISED, Device
+from device_library import Device
 from kernel_library import Kernel, Key, R
 
 from prover.circuits.catalogue import compile_circuit
@@ -57,11 +57,11 @@ def folded(kernel: Kernel, plain: Key) -> Iterator[Key]:
     key.destroy()
 
 
-def expected_proofs(plain: Key, inputs: bytes, form: int) -> list[bytes]:
+def expected_proofs(plain: Key, inputs: bytes) -> list[bytes]:
     """Return the CPU's proofs under the key before it was folded."""
     proofs = []
-    for first, second in VALUES:
-        outcome, proof = plain.prove_with_blinding(inputs, form, first.to_bytes(32, "big"), second.to_bytes(32, "big"))
+    for rho, sigma in VALUES:
+        outcome, proof = plain.prove_with_blinding(inputs, rho.to_bytes(32, "big"), sigma.to_bytes(32, "big"))
         assert outcome.status == "ok", outcome.message
         proofs.append(proof)
     return proofs
@@ -82,14 +82,13 @@ def test_prove__folded_key_with_padding__equals_the_cpu_alone_and_in_batches(
     """Where the queues have an order, a size that comes again is made by a graph."""
     monkeypatch.setenv(ORDER, order)
     monkeypatch.setenv(WITNESS, witness)
-    expected = {form: expected_proofs(plain, inputs, form) for form in (CLASSICAL, RERANDOMISED)}
+    expected = expected_proofs(plain, inputs)
     with Device(plain._kernel, library, budget=2**30) as device, device.load(folded) as on_device:
-        for form, proofs in expected.items():
-            first, second = (value.to_bytes(32, "big") for value in VALUES[0])
-            assert on_device.prove_with_blinding(inputs, form, first, second) == proofs[0]
+        rho, sigma = (value.to_bytes(32, "big") for value in VALUES[0])
+        assert on_device.prove_with_blinding(inputs, rho, sigma) == expected[0]
         for size in (2, 2, 2) if order else (3,):
-            batch = on_device.prove_many_with_blinding([inputs] * size, RERANDOMISED, VALUES[:size])
-            assert (batch.status, batch.proofs) == ("ok", expected[RERANDOMISED][:size])
+            batch = on_device.prove_many_with_blinding([inputs] * size, VALUES[:size])
+            assert (batch.status, batch.proofs) == ("ok", expected[:size])
 
 
 def test_key__folded__takes_the_memory_of_the_points_instead_of_the_domain(

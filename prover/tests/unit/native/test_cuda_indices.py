@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from device_library import CLASSICAL, RERANDOMISED, Device, DeviceKey, Refused, count_devices
+from device_library import Device, DeviceKey, Refused, count_devices
 from golden_vectors import load
 from kernel_library import Kernel, Key, R
 
@@ -51,17 +51,17 @@ def keys(devices: list[Device], key: Key) -> Iterator[list[DeviceKey]]:
         yield [stack.enter_context(device.load(key)) for device in devices]
 
 
-def proofs_on_cpu(key: Key, form: int) -> list[bytes]:
+def proofs_on_cpu(key: Key) -> list[bytes]:
     proofs = []
-    for first, second in VALUES:
-        outcome, proof = key.prove_with_blinding(INPUTS, form, first.to_bytes(32, "big"), second.to_bytes(32, "big"))
+    for rho, sigma in VALUES:
+        outcome, proof = key.prove_with_blinding(INPUTS, rho.to_bytes(32, "big"), sigma.to_bytes(32, "big"))
         assert outcome.status == "ok", outcome.message
         proofs.append(proof)
     return proofs
 
 
-def proof(key: DeviceKey, form: int, place: int = 0) -> bytes:
-    return key.prove_with_blinding(INPUTS, form, *(value.to_bytes(32, "big") for value in VALUES[place]))
+def proof(key: DeviceKey, place: int = 0) -> bytes:
+    return key.prove_with_blinding(INPUTS, *(value.to_bytes(32, "big") for value in VALUES[place]))
 
 
 def refusal(call: Callable[[], object]) -> tuple[str, str]:
@@ -85,31 +85,30 @@ def test_proofs__of_one_key_on_every_gpu__equal_the_cpu(
         devices = [stack.enter_context(Device(kernel, library, index)) for index in range(GPUS)]
         keys = [stack.enter_context(device.load(key)) for device in devices]
         assert [device.describe().index for device in devices] == list(range(GPUS))
-        for form in (CLASSICAL, RERANDOMISED):
-            expected = proofs_on_cpu(key, form)
-            for place in range(len(VALUES)):
-                assert [proof(on_device, form, place) for on_device in keys] == [expected[place]] * GPUS
-            for on_device in (*keys, *keys):
-                batch = on_device.prove_many_with_blinding([INPUTS] * len(VALUES), form, VALUES)
-                assert (batch.status, batch.proofs) == ("ok", expected)
+        expected = proofs_on_cpu(key)
+        for place in range(len(VALUES)):
+            assert [proof(on_device, place) for on_device in keys] == [expected[place]] * GPUS
+        for on_device in (*keys, *keys):
+            batch = on_device.prove_many_with_blinding([INPUTS] * len(VALUES), VALUES)
+            assert (batch.status, batch.proofs) == ("ok", expected)
 
 
 def test_proofs__of_several_threads_on_changing_gpus__equal_the_cpu(key: Key, keys: list[DeviceKey]) -> None:
-    expected = {form: proofs_on_cpu(key, form) for form in (CLASSICAL, RERANDOMISED)}
-    asked = [(index, form, place) for index in range(GPUS) for form in expected for place in range(len(VALUES))] * 3
+    expected = proofs_on_cpu(key)
+    asked = [(index, place) for index in range(GPUS) for place in range(len(VALUES))] * 5
     with ThreadPoolExecutor(5) as pool:
-        made = [(form, place, pool.submit(proof, keys[index], form, place)) for index, form, place in asked]
-        assert all(one.result() == expected[form][place] for form, place, one in made)
+        made = [(place, pool.submit(proof, keys[index], place)) for index, place in asked]
+        assert all(one.result() == expected[place] for place, one in made)
 
 
 def test_gpu__closed__leaves_the_others_with_their_keys(
     kernel: Kernel, library: Path, key: Key, keys: list[DeviceKey]
 ) -> None:
-    expected = proofs_on_cpu(key, RERANDOMISED)[0]
+    expected = proofs_on_cpu(key)[0]
     for index in (1, 0):
         with Device(kernel, library, index) as again, again.load(key) as on_device:
-            assert proof(on_device, RERANDOMISED) == expected
-        assert [proof(other, RERANDOMISED) for other in keys] == [expected] * GPUS
+            assert proof(on_device) == expected
+        assert [proof(other) for other in keys] == [expected] * GPUS
 
 
 # ---- budgets ---------------------------------------------------------------------------------------
@@ -150,7 +149,7 @@ def test_gpu__lost__is_lost_alone_until_it_is_opened_again(
     kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     monkeypatch.setenv(FAULTS, f"{lost}:prove=lost@2")
-    expected = proofs_on_cpu(key, CLASSICAL)[0]
+    expected = proofs_on_cpu(key)[0]
     with ExitStack() as others:
         keys: dict[int, DeviceKey] = {}
         for index in range(GPUS):
@@ -158,24 +157,24 @@ def test_gpu__lost__is_lost_alone_until_it_is_opened_again(
                 device = others.enter_context(Device(kernel, library, index))
                 keys[index] = others.enter_context(device.load(key))
         with Device(kernel, library, lost) as device, device.load(key) as on_device:
-            assert proof(on_device, CLASSICAL) == expected
+            assert proof(on_device) == expected
             for _ in range(3):
-                status, message = refusal(lambda: proof(on_device, CLASSICAL))
+                status, message = refusal(lambda: proof(on_device))
                 assert (status, f"GPU {lost} failed" in message) == ("device_lost", True)
-                assert [proof(other, CLASSICAL) for other in keys.values()] == [expected] * (GPUS - 1)
+                assert [proof(other) for other in keys.values()] == [expected] * (GPUS - 1)
             assert refusal(device.describe)[0] == "device_lost"
         with Device(kernel, library, lost) as device, device.load(key) as on_device:
-            assert proof(on_device, CLASSICAL) == expected
-            assert [proof(other, CLASSICAL) for other in keys.values()] == [expected] * (GPUS - 1)
+            assert proof(on_device) == expected
+            assert [proof(other) for other in keys.values()] == [expected] * (GPUS - 1)
 
 
 def test_gpu__lost_under_threads__costs_no_proof_of_the_others(
     key: Key, keys: list[DeviceKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FAULTS, "1:prove=lost@4")
-    expected = proofs_on_cpu(key, RERANDOMISED)[0]
+    expected = proofs_on_cpu(key)[0]
     with ThreadPoolExecutor(6) as pool:
-        made = [(i % GPUS, pool.submit(proof, keys[i % GPUS], RERANDOMISED)) for i in range(24)]
+        made = [(i % GPUS, pool.submit(proof, keys[i % GPUS])) for i in range(24)]
     assert all(one.result() == expected for index, one in made if index != 1)
     failed = [error for index, one in made if index == 1 and (error := one.exception())]
     assert len(failed) == 5

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from device_hooks import GROUPS, Group, expected_sum, ffi, odd_tunings, require_transforms, sums_on_device
-from device_library import CLASSICAL, RERANDOMISED, Device, Refused
+from device_library import Device, Refused
 from golden_vectors import load
 from kernel_library import Kernel, Key, R
 
@@ -95,10 +95,10 @@ def test_transforms__under_odd_tunings__equal_the_definition(tuned: Any, log2: i
     require_transforms(tuned, (log2, 0, 0, 0))
 
 
-def proofs_on_cpu(key: Key, form: int) -> list[bytes]:
+def proofs_on_cpu(key: Key) -> list[bytes]:
     proofs = []
-    for first, second in VALUES:
-        outcome, proof = key.prove_with_blinding(INPUTS, form, first.to_bytes(32, "big"), second.to_bytes(32, "big"))
+    for rho, sigma in VALUES:
+        outcome, proof = key.prove_with_blinding(INPUTS, rho.to_bytes(32, "big"), sigma.to_bytes(32, "big"))
         assert outcome.status == "ok", outcome.message
         proofs.append(proof)
     return proofs
@@ -110,21 +110,20 @@ def proofs_on_cpu(key: Key, form: int) -> list[bytes]:
 def test_proofs__alone_and_in_batches_under_odd_tunings__equal_the_cpu(
     kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch, tuning: str, order: str
 ) -> None:
-    """Classical and re-randomised; a size that comes again is made by a graph where the queues have an order."""
+    """A size that comes again is made by a graph where the queues have an order."""
     monkeypatch.setenv(VARIABLE, tuning)
     monkeypatch.setenv(ORDER, order)
     with Device(kernel, library) as device, device.load(key) as on_device:
         limit = device.batch_limit(key)
         assert limit == settings_of(tuning).get("batch", limit)
-        for form in (CLASSICAL, RERANDOMISED):
-            expected = proofs_on_cpu(key, form)
-            for (first, second), proof in zip(VALUES[:2], expected, strict=False):
-                values = (first.to_bytes(32, "big"), second.to_bytes(32, "big"))
-                assert on_device.prove_with_blinding(INPUTS, form, *values) == proof
-            for size in {min(3, limit), min(5, limit)}:
-                for _ in range(2 if order else 1):
-                    batch = on_device.prove_many_with_blinding([INPUTS] * size, form, VALUES[:size])
-                    assert (batch.status, batch.proofs) == ("ok", expected[:size])
+        expected = proofs_on_cpu(key)
+        for (rho, sigma), proof in zip(VALUES[:2], expected, strict=False):
+            values = (rho.to_bytes(32, "big"), sigma.to_bytes(32, "big"))
+            assert on_device.prove_with_blinding(INPUTS, *values) == proof
+        for size in {min(3, limit), min(5, limit)}:
+            for _ in range(2 if order else 1):
+                batch = on_device.prove_many_with_blinding([INPUTS] * size, VALUES[:size])
+                assert (batch.status, batch.proofs) == ("ok", expected[:size])
 
 
 # ---- nothing is ignored ----------------------------------------------------------------------------

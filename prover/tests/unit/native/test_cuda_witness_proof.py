@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from circuit_inputs import KEY_FILES, circuit_inputs
-from device_library import CLASSICAL, RERANDOMISED, Device, DeviceKey, Refused, Stages
+from device_library import Device, DeviceKey, Refused, Stages
 from golden_vectors import PUBLISHED, load, provable_with
 from kernel_library import BACKENDS, Kernel, Key, R
 
 TINY = load("gnark/tiny.json")
 CASES = list(TINY["cases"].values())
-BLINDINGS = [(CLASSICAL, R - 1, 5), (RERANDOMISED, R - 2, R - 1)]
+BLINDINGS = [(R - 1, 5), (R - 2, R - 1)]
 WITNESS, ORDER = "GROTH16_CUDA_WITNESS", "GROTH16_CUDA_HOST_ORDER"
 
 
@@ -49,11 +49,11 @@ def tiny(kernel: Kernel, generation: str) -> Key:
 
 
 def assert_same_proofs(key: Key, on_device: DeviceKey, inputs: bytes) -> None:
-    for form, *values in BLINDINGS:
-        first, second = (value.to_bytes(32, "big") for value in values)
-        outcome, proof = key.prove_with_blinding(inputs, form, first, second)
+    for values in BLINDINGS:
+        rho, sigma = (value.to_bytes(32, "big") for value in values)
+        outcome, proof = key.prove_with_blinding(inputs, rho, sigma)
         assert outcome.status == "ok", outcome.message
-        assert on_device.prove_with_blinding(inputs, form, first, second) == proof
+        assert on_device.prove_with_blinding(inputs, rho, sigma) == proof
 
 
 @pytest.mark.usefixtures("on_device")
@@ -88,9 +88,9 @@ def test_prove__published_key_with_its_witness_on_the_device__equals_the_cpu(
         witness = on_device.witness()
         assert (witness.on_device, witness.chains) == (1, 1)
         assert witness.device_rows + witness.processor_rows + witness.check_rows == key.describe()["constraints"]
-        first, second = (5).to_bytes(32, "big"), (7).to_bytes(32, "big")
-        _, expected = key.prove_with_blinding(inputs, RERANDOMISED, first, second)
-        assert on_device.prove_with_blinding(inputs, RERANDOMISED, first, second) == expected
+        rho, sigma = (5).to_bytes(32, "big"), (7).to_bytes(32, "big")
+        _, expected = key.prove_with_blinding(inputs, rho, sigma)
+        assert on_device.prove_with_blinding(inputs, rho, sigma) == expected
         spoiled = bytearray(inputs)
         spoiled[31] ^= 1
         outcome, _ = key.prove(bytes(spoiled))
