@@ -252,18 +252,13 @@ typedef enum g16_stage {
 /* Returns the bytes of scratch memory that one proof of this key needs on this engine. */
 G16_API size_t g16_prove_scratch_bytes(const g16_engine *engine, const g16_key *key);
 
-/* Creates a proof with random blinding values from the operating system. stage_ns: NULL, or an array of
- * G16_STAGE_COUNT nanoseconds, summed over threads, except for the witness, which is wall-clock time. The proof is
- * not verified: call g16_verify() before you publish it. */
+/* Creates a proof. stage_ns: NULL, or an array of G16_STAGE_COUNT nanoseconds, summed over threads, except for the witness,
+ * which is wall-clock time. blinding: NULL for random values from the operating system; or, for tests only, rho, which is not zero,
+ * and sigma, 32 bytes each (docs/explanation/blinding.md), with which the proof is reproducible, and NOT zero-knowledge if they are
+ * known or repeated. The proof is not verified: call g16_verify() before you publish it. */
 G16_API g16_status g16_prove(g16_engine *engine, const g16_key *key, uint8_t *proof, uint64_t *stage_ns,
-                             const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
-                             const g16_cancel *cancel, g16_error *error);
-
-/* As g16_prove(), with given blinding values: rho, which is not zero, then sigma, 32 bytes each (docs/explanation/blinding.md). The
- * proof is reproducible, and NOT zero-knowledge if they are known or repeated. For tests only. */
-G16_API g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *key, uint8_t *proof, const uint8_t *blinding,
-                                           const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
-                                           const g16_cancel *cancel, g16_error *error);
+                             const uint8_t *blinding, const uint8_t *inputs, size_t count, void *scratch,
+                             size_t scratch_size, const g16_cancel *cancel, g16_error *error);
 
 /* Solves the witness. wires: info.wires values; a, b, c: info.constraints values each, may be
  * NULL. If a row is not satisfied, the message is
@@ -324,44 +319,27 @@ typedef struct g16_device_witness {
 
 G16_API void g16_device_key_witness(const g16_device_key *key, g16_device_witness *witness);
 
-/* Returns the host memory that one proof needs. The library normally uses page-locked memory of that size instead and leaves the
- * caller's untouched; a key keeps up to four such buffers. */
-G16_API size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device_key *key);
-
-/* As g16_prove(); for work on the GPU, stage_ns is the time between events there, and Z is included in K. Several threads may
- * prove on one device at once; a call waits while the budget has no room for its proof in addition to running proofs. After
- * G16_DEVICE_LOST every call fails until the device has been closed and opened again. */
-G16_API g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
-                                    const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
-                                    const g16_cancel *cancel, g16_error *error);
-
-/* As g16_prove_with_blinding(). For tests only. */
-G16_API g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proof, const uint8_t *blinding,
-                                                  const uint8_t *inputs, size_t count, void *scratch,
-                                                  size_t scratch_size, const g16_cancel *cancel, g16_error *error);
-
-/* Returns the maximum number of proofs of the key in one call of g16_device_prove_many(): 1 for domains above 2^17, where one
- * proof fills a GPU, else the largest power of two up to 64 whose proofs need at most an eighth of the budget, or 1. */
+/* Returns the maximum number of proofs of the key in one call of g16_device_prove(): 1 for domains above 2^17, where one proof fills
+ * a GPU, else the largest power of two up to 64 whose proofs need at most an eighth of the budget, or 1. */
 G16_API size_t g16_device_batch_limit(const g16_device *device, const g16_key *key);
 
-/* Returns the host memory that a batch needs; page-locked memory replaces it as for a single proof. */
-G16_API size_t g16_device_prove_many_scratch_bytes(const g16_engine *engine, const g16_device_key *key, size_t batch);
+/* Returns the host memory that a batch of proofs needs. The library normally uses page-locked memory instead and leaves the
+ * caller's untouched; a key keeps up to four such buffers. */
+G16_API size_t g16_device_prove_scratch_bytes(const g16_device_key *key, size_t batch);
 
-/* Creates 1 to g16_device_batch_limit() proofs of one key, whose sums share their launches; results equal those of single calls.
- * proofs: batch times G16_PROOF_BYTES; inputs: batch pointers to count inputs each; statuses: one per proof; errors: NULL or one
- * per proof. A malformed or unsatisfied input affects only its own status: the other proofs are created, and the call returns
- * G16_OK. Any other failure is the call's result and the status and error of every proof that had not failed before. Each thread
- * of the engine solves one witness at a time. Where other keys occupy the memory, the batch is computed in parts. stage_ns: as in
- * g16_device_prove(), for the whole batch. */
-G16_API g16_status g16_device_prove_many(g16_engine *engine, g16_device_key *key, uint8_t *proofs, g16_status *statuses,
-                                         uint64_t *stage_ns, const uint8_t *const *inputs, size_t count, size_t batch,
-                                         void *scratch, size_t scratch_size, const g16_cancel *cancel, g16_error *errors);
-
-/* As g16_device_prove_many(), with given blinding values: batch times 64 bytes. For tests only. */
-G16_API g16_status g16_device_prove_many_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proofs,
-                                                       g16_status *statuses, const uint8_t *blinding,
-                                                       const uint8_t *const *inputs, size_t count, size_t batch, void *scratch,
-                                                       size_t scratch_size, const g16_cancel *cancel, g16_error *errors);
+/* Creates 1 to g16_device_batch_limit() proofs of one key, whose sums share their launches; their bytes do not depend on the others.
+ * proofs: batch times G16_PROOF_BYTES; blinding: as in g16_prove(), batch times 64 bytes; inputs: batch pointers to count inputs
+ * each; statuses: one per proof; errors: NULL or one per proof. A malformed or unsatisfied input affects only its own status: the
+ * other proofs are created, and the call returns G16_OK. Any other failure is the call's result and the status and error of every
+ * proof that had not failed before. A proof alone has all threads for its witness, else each thread solves one witness at a time.
+ * Where other keys occupy the memory, the batch is computed in parts. stage_ns: as in g16_prove(), for the whole batch; for work on
+ * the GPU, the time between events there, with Z included in K. Several threads may prove on one device at once; a call waits
+ * while the budget has no room for it in addition to running ones. After G16_DEVICE_LOST every call fails until the device has been
+ * closed and opened again. */
+G16_API g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proofs, g16_status *statuses,
+                                    uint64_t *stage_ns, const uint8_t *blinding, const uint8_t *const *inputs, size_t count,
+                                    size_t batch, void *scratch, size_t scratch_size, const g16_cancel *cancel,
+                                    g16_error *errors);
 
 /* ---- trusted setup ------------------------------------------------------------- */
 

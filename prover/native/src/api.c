@@ -92,32 +92,21 @@ static g16_status check_pair(const g16_engine *engine, const g16_key *key, g16_e
     return engine && key ? G16_OK : g16_fail(error, G16_INVALID_ARGUMENT, 0, "engine or key is missing");
 }
 
-g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *key, uint8_t *proof, const uint8_t *blinding,
-                                   const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
-                                   const g16_cancel *cancel, g16_error *error) {
-    g16_status status = check_pair(engine, key, error);
-    if (status != G16_OK) return status;
-    if (!proof || !blinding || (!inputs && count) || !scratch) {
-        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
-    }
-    return key->backend->prove(key, engine->pool, proof, NULL, blinding, inputs, count, scratch, scratch_size, cancel, error);
-}
-
-g16_status g16_prove(g16_engine *engine, const g16_key *key, uint8_t *proof, uint64_t *stage_ns,
-                     const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
-                     const g16_cancel *cancel, g16_error *error) {
+g16_status g16_prove(g16_engine *engine, const g16_key *key, uint8_t *proof, uint64_t *stage_ns, const uint8_t *blinding,
+                     const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
+                     g16_error *error) {
     g16_status status = check_pair(engine, key, error);
     if (status != G16_OK) return status;
     if (!proof || (!inputs && count) || !scratch) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
     }
-    uint8_t blinding[BLINDING_BYTES];
-    status = blinding_draw(blinding, error);
+    uint8_t drawn[BLINDING_BYTES];
+    if (!blinding) status = blinding_draw(drawn, error);
     if (status == G16_OK) {
-        status = key->backend->prove(key, engine->pool, proof, stage_ns, blinding, inputs, count, scratch, scratch_size, cancel,
-                                     error);
+        status = key->backend->prove(key, engine->pool, proof, stage_ns, blinding ? blinding : drawn, inputs, count, scratch,
+                                     scratch_size, cancel, error);
     }
-    os_random_wipe(blinding, sizeof blinding);
+    os_random_wipe(drawn, sizeof drawn);
     return status;
 }
 

@@ -66,7 +66,6 @@
 #include "fold/bases_impl.h"
 #include "groth16/prove_impl.h"
 #include "gpu/prove_impl.h"
-#include "gpu/batch_impl.h"
 #include "groth16/verify_impl.h"
 #include "groth16/setup_impl.h"
 
@@ -94,8 +93,6 @@ const g16_backend G16_BACKEND_TABLE = {
     .device_key = groth16_device_key,
     .device_scratch_bytes = groth16_device_scratch_bytes,
     .device_prove = groth16_device_prove,
-    .device_batch_scratch_bytes = groth16_device_batch_scratch_bytes,
-    .device_prove_batch = groth16_device_prove_batch,
     .verify = groth16_verify,
     .setup = groth16_setup,
     .fr_to_bytes = witness_solver_to_bytes,

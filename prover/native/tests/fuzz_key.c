@@ -53,7 +53,7 @@ static void prove(g16_engine *engine, const g16_key *key, const g16_key_info *in
     REQUIRE(inputs && scratch);
     for (size_t i = 0; i < count; i++) inputs[32 * i + 31] = (uint8_t)i;
     g16_error error;
-    g16_status status = g16_prove(engine, key, proof, NULL, inputs, count, scratch, scratch_size, NULL, &error);
+    g16_status status = g16_prove(engine, key, proof, NULL, NULL, inputs, count, scratch, scratch_size, NULL, &error);
     REQUIRE(status == G16_OK || status == G16_UNSATISFIED_CONSTRAINT);
     if (status == G16_OK) {
         /* The proof holds or not, as the points of the key may be anybody's; it is well-formed in any case. */

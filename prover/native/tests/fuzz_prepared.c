@@ -70,7 +70,7 @@ static void prove(g16_engine *engine, const g16_key *key, const g16_key_info *in
     void *scratch = calloc(scratch_size, 1);
     REQUIRE(inputs && scratch);
     for (size_t i = 0; i < count; i++) inputs[32 * i + 31] = (uint8_t)i;
-    g16_status status = g16_prove(engine, key, proof, NULL, inputs, count, scratch, scratch_size, NULL, NULL);
+    g16_status status = g16_prove(engine, key, proof, NULL, NULL, inputs, count, scratch, scratch_size, NULL, NULL);
     REQUIRE(status == G16_OK || status == G16_UNSATISFIED_CONSTRAINT || status == G16_UNSUPPORTED_KEY);
     if (status == G16_OK) {
         status = g16_verify(engine, g16_key_verifying_key(key), proof, inputs, info->public_inputs, NULL);

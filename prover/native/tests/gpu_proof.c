@@ -43,27 +43,13 @@ typedef struct runner {
     size_t batch;
 } runner;
 
-static void *run_until(void *argument) {
-    runner *r = argument;
-    const size_t size = g16_device_prove_scratch_bytes(r->s->engine, r->key);
-    uint8_t *scratch = take(size), proof[G16_PROOF_BYTES];
-    g16_error error;
-    while (now() < r->until) {
-        must("proof", g16_device_prove(r->s->engine, r->key, proof, NULL, r->s->inputs.data, r->s->count, scratch, size, NULL,
-                                       &error), &error);
-        r->proofs++;
-    }
-    free(scratch);
-    return NULL;
-}
-
 static void prove_batch(const setting *s, g16_device_key *key, batch *b, uint64_t *ns) {
-    must("batch", g16_device_prove_many(s->engine, key, b->proofs, b->statuses, ns, b->inputs, s->count, b->size, b->scratch,
-                                        b->scratch_size, NULL, b->errors), b->errors);
+    must("batch", g16_device_prove(s->engine, key, b->proofs, b->statuses, ns, NULL, b->inputs, s->count, b->size, b->scratch,
+                                   b->scratch_size, NULL, b->errors), b->errors);
     for (size_t i = 0; i < b->size; i++) must("proof of a batch", b->statuses[i], &b->errors[i]);
 }
 
-static void *run_batches_until(void *argument) {
+static void *run_until(void *argument) {
     runner *r = argument;
     batch b = take_batch(r->s, r->key, r->batch);
     while (now() < r->until) {
@@ -74,7 +60,7 @@ static void *run_batches_until(void *argument) {
     return NULL;
 }
 
-/* size: proofs of a call, 0 for those of g16_device_prove(). */
+/* size: proofs of a call. */
 static double proofs_per_second(const setting *s, g16_device_key *key, uint32_t threads, size_t size) {
     pthread_t started[MAX_THREADS];
     runner runners[MAX_THREADS];
@@ -82,7 +68,7 @@ static double proofs_per_second(const setting *s, g16_device_key *key, uint32_t 
     uint64_t proofs = 0;
     for (uint32_t i = 0; i < threads; i++) {
         runners[i] = (runner){s, key, begun + RATE_SECONDS, 0, size};
-        if (pthread_create(&started[i], NULL, size ? run_batches_until : run_until, &runners[i]) != 0) stop("threads", NULL);
+        if (pthread_create(&started[i], NULL, run_until, &runners[i]) != 0) stop("threads", NULL);
     }
     for (uint32_t i = 0; i < threads; i++) {
         pthread_join(started[i], NULL);
@@ -105,19 +91,17 @@ static void bench(const setting *s, uint32_t threads, const char *predicted) {
     const double begun = now();
     g16_device_key *key = load_key(s, device);
     const double loading = now() - begun;
-    const size_t size = g16_device_prove_scratch_bytes(s->engine, key);
-    uint8_t *scratch = take(size), proof[G16_PROOF_BYTES];
+    batch b = take_batch(s, key, 1);
     double times[REPEATS], stages[G16_STAGE_COUNT][REPEATS];
-    g16_error error;
     for (int i = -DISCARDED; i < REPEATS; i++) {
         uint64_t ns[G16_STAGE_COUNT];
         const double start = now();
-        must("proof", g16_device_prove(s->engine, key, proof, ns, s->inputs.data, s->count, scratch, size, NULL, &error), &error);
+        prove_batch(s, key, &b, ns);
         if (i < 0) continue;
         times[i] = 1e3 * (now() - start);
         for (int j = 0; j < G16_STAGE_COUNT; j++) stages[j][i] = 1e-6 * (double)ns[j];
     }
-    const int ok = verifies(s, proof);
+    const int ok = verifies(s, b.proofs);
     g16_device_witness witness;
     g16_device_key_witness(key, &witness);
     failures += !ok;
@@ -129,8 +113,8 @@ static void bench(const setting *s, uint32_t threads, const char *predicted) {
     print_stages(stages);
     printf(", \"witness_chains\": %u, \"chain_products\": %llu, \"bus_bytes\": %llu", witness.chains,
            (unsigned long long)witness.longest_products, (unsigned long long)witness.bus_bytes);
-    printf(", \"threads\": %u, \"proofs_per_second\": %.2f}\n", threads, proofs_per_second(s, key, threads, 0));
-    free(scratch);
+    printf(", \"threads\": %u, \"proofs_per_second\": %.2f}\n", threads, proofs_per_second(s, key, threads, 1));
+    release_batch(&b);
     g16_device_key_destroy(key);
     g16_device_close(device);
 }
@@ -163,14 +147,11 @@ static void rate(const setting *s, uint32_t threads) {
 static void soak(const setting *s, uint32_t count) {
     g16_device *device = open_device(s, 0);
     g16_device_key *key = load_key(s, device);
-    const size_t size = g16_device_prove_scratch_bytes(s->engine, key);
-    uint8_t *scratch = take(size), proof[G16_PROOF_BYTES];
-    g16_error error;
-    batch b = take_batch(s, key, g16_device_batch_limit(device, s->key));
+    batch alone = take_batch(s, key, 1), b = take_batch(s, key, g16_device_batch_limit(device, s->key));
     uint32_t made = 0, good = 0;
     for (; made < count / 2; made++) {
-        must("proof", g16_device_prove(s->engine, key, proof, NULL, s->inputs.data, s->count, scratch, size, NULL, &error), &error);
-        good += (uint32_t)verifies(s, proof);
+        prove_batch(s, key, &alone, NULL);
+        good += (uint32_t)verifies(s, alone.proofs);
     }
     for (; made < count; made += (uint32_t)b.size) {
         prove_batch(s, key, &b, NULL);
@@ -178,7 +159,7 @@ static void soak(const setting *s, uint32_t count) {
     }
     report(s, "verified proofs in a row", good, good == made);
     release_batch(&b);
-    free(scratch);
+    release_batch(&alone);
     g16_device_key_destroy(key);
     g16_device_close(device);
 }

@@ -19,22 +19,21 @@ static void expect_proofs(const setting *s, uint8_t proofs[BLINDING_COUNT][G16_P
     for (size_t i = 0; i < BLINDING_COUNT; i++) {
         uint8_t blinding[BLINDING_SIZE];
         fill_blinding(blinding, i);
-        must("proof on the CPU", g16_prove_with_blinding(s->engine, s->key, proofs[i], blinding, s->inputs.data, s->count, scratch,
-             size, NULL, &error), &error);
+        must("proof on the CPU", g16_prove(s->engine, s->key, proofs[i], NULL, blinding, s->inputs.data, s->count, scratch, size, NULL,
+             &error), &error);
     }
     free(scratch);
 }
 
 static int same_proof(const setting *s, g16_device_key *key, size_t i, const uint8_t expected[G16_PROOF_BYTES]) {
-    const size_t size = g16_device_prove_scratch_bytes(s->engine, key);
-    uint8_t *scratch = take(size), blinding[BLINDING_SIZE], proof[G16_PROOF_BYTES];
-    g16_error error;
-    fill_blinding(blinding, i);
-    const g16_status status = g16_device_prove_with_blinding(s->engine, key, proof, blinding, s->inputs.data, s->count, scratch, size,
-                                                             NULL, &error);
-    if (status != G16_OK) fprintf(stderr, "gpu_proof: %s\n", error.message);
-    free(scratch);
-    return status == G16_OK && !memcmp(proof, expected, sizeof proof);
+    batch b = take_batch(s, key, 1);
+    fill_blinding(b.blinding, i);
+    g16_device_prove(s->engine, key, b.proofs, b.statuses, NULL, b.blinding, b.inputs, s->count, 1, b.scratch, b.scratch_size, NULL,
+                     b.errors);
+    if (b.statuses[0] != G16_OK) fprintf(stderr, "gpu_proof: %s\n", b.errors[0].message);
+    const int same = b.statuses[0] == G16_OK && !memcmp(b.proofs, expected, G16_PROOF_BYTES);
+    release_batch(&b);
+    return same;
 }
 
 typedef struct racer {
@@ -79,8 +78,8 @@ static int same_batch(const setting *s, g16_device_key *key, size_t size, uint8_
     for (size_t i = 0; i < size; i++) fill_blinding(b.blinding + BLINDING_SIZE * i, i % BLINDING_COUNT);
     b.inputs[bad] = wrong;
     const g16_status status =
-        g16_device_prove_many_with_blinding(s->engine, key, b.proofs, b.statuses, b.blinding, b.inputs, s->count, size, b.scratch,
-                                            b.scratch_size, NULL, NULL);
+        g16_device_prove(s->engine, key, b.proofs, b.statuses, NULL, b.blinding, b.inputs, s->count, size, b.scratch, b.scratch_size,
+                         NULL, NULL);
     int ok = status == G16_OK && b.statuses[bad] != G16_OK;
     for (size_t i = 0; i < size; i++) {
         if (i == bad) continue;

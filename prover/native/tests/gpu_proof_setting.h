@@ -102,7 +102,7 @@ typedef struct batch {
 } batch;
 
 static batch take_batch(const setting *s, const g16_device_key *key, size_t size) {
-    batch b = {.size = size, .scratch_size = g16_device_prove_many_scratch_bytes(s->engine, key, size)};
+    batch b = {.size = size, .scratch_size = g16_device_prove_scratch_bytes(key, size)};
     b.proofs = take(size * G16_PROOF_BYTES);
     b.scratch = take(b.scratch_size);
     b.blinding = take(BLINDING_SIZE * size);

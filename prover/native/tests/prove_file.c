@@ -43,8 +43,7 @@ int main(int count, char **arguments) {
     void *scratch = malloc(scratch_size);
     if (scratch == NULL) return 2;
     for (int left = count > 5 ? atoi(arguments[5]) : 1; left > 0; left--) {
-        require(g16_prove_with_blinding(engine, key, proof, blinding, inputs, input_size / 32, scratch, scratch_size, NULL, &error),
-                &error);
+        require(g16_prove(engine, key, proof, NULL, blinding, inputs, input_size / 32, scratch, scratch_size, NULL, &error), &error);
     }
     const g16_vk *vk = g16_key_verifying_key(key);
     require(g16_verify(engine, vk, proof, inputs, g16_vk_public_inputs(vk), &error), &error);

@@ -33,21 +33,11 @@ typedef struct {
     char reason[160];
 } g16_device_witness;
 void g16_device_key_witness(void *key, g16_device_witness *witness);
-size_t g16_device_prove_scratch_bytes(void *engine, void *key);
-int g16_device_prove(void *engine, void *key, uint8_t *proof, uint64_t *stage_ns, const uint8_t *inputs, size_t count,
-                     void *scratch, size_t scratch_size, const int32_t *cancel, g16_error *error);
-int g16_device_prove_with_blinding(void *engine, void *key, uint8_t *proof, const uint8_t *blinding,
-                                   const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
-                                   const int32_t *cancel, g16_error *error);
 size_t g16_device_batch_limit(void *device, void *key);
-size_t g16_device_prove_many_scratch_bytes(void *engine, void *key, size_t batch);
-int g16_device_prove_many(void *engine, void *key, uint8_t *proofs, int *statuses, uint64_t *stage_ns,
-                          const uint8_t *const *inputs, size_t count, size_t batch, void *scratch, size_t scratch_size,
-                          const int32_t *cancel, g16_error *errors);
-int g16_device_prove_many_with_blinding(void *engine, void *key, uint8_t *proofs, int *statuses,
-                                        const uint8_t *blinding, const uint8_t *const *inputs, size_t count,
-                                        size_t batch, void *scratch, size_t scratch_size, const int32_t *cancel,
-                                        g16_error *errors);
+size_t g16_device_prove_scratch_bytes(void *key, size_t batch);
+int g16_device_prove(void *engine, void *key, uint8_t *proofs, int *statuses, uint64_t *stage_ns,
+                     const uint8_t *blinding, const uint8_t *const *inputs, size_t count, size_t batch, void *scratch,
+                     size_t scratch_size, const int32_t *cancel, g16_error *errors);
 """
 
 
@@ -154,28 +144,20 @@ class DeviceKey:
 
     def prove_with_blinding(self, inputs: bytes, rho: bytes, sigma: bytes) -> bytes:
         """Return a proof with given blinding values."""
-        return self._prove(self.calls.g16_device_prove_with_blinding, (rho + sigma,), inputs, None)
+        return self._only(self._prove([inputs], rho + sigma))
 
     def prove(self, inputs: bytes, stages: Stages | None = None, cancel: Any = None) -> bytes:
         """Return a proof with fresh blinding; stages: a list to which the times of its stages are added."""
-        times = self.kernel._ffi.new("uint64_t[]", len(STAGES))
-        proof = self._prove(self.calls.g16_device_prove, (times,), inputs, cancel)
-        if stages is not None:
-            stages.append(dict(zip(STAGES, times, strict=True)))
-        return proof
+        return self._only(self.prove_many([inputs], cancel, stages))
 
-    def _prove(self, function: Any, options: tuple[Any, ...], inputs: bytes, cancel: Any) -> bytes:
-        kernel, ffi = self.kernel, self.kernel._ffi
-        size = int(self.calls.g16_device_prove_scratch_bytes(kernel._engine, self.handle))
-        proof, scratch = ffi.new("uint8_t[]", 256), ffi.new("uint8_t[]", size)
-        rest = (inputs, len(inputs) // 32, scratch, size, cancel or ffi.NULL)
-        accept(kernel._call(function, kernel._engine, self.handle, proof, *options, *rest))
-        return bytes(ffi.buffer(proof))
+    def _only(self, batch: Batch) -> bytes:
+        accept(batch.outcomes[0])
+        return batch.proofs[0]
 
     def prove_many(self, inputs: list[bytes], cancel: Any = None, stages: Stages | None = None) -> Batch:
         """Return proofs with fresh blinding."""
         times = self.kernel._ffi.new("uint64_t[]", len(STAGES))
-        batch = self._prove_many(self.calls.g16_device_prove_many, (times,), inputs, cancel)
+        batch = self._prove(inputs, None, times, cancel)
         if stages is not None:
             stages.append(dict(zip(STAGES, times, strict=True)))
         return batch
@@ -185,20 +167,19 @@ class DeviceKey:
     ) -> Batch:
         """Return proofs with given rho and sigma, a pair for each."""
         blinding = b"".join(value.to_bytes(32, "big") for pair in values for value in pair)
-        function = self.calls.g16_device_prove_many_with_blinding
-        return self._prove_many(function, (blinding,), inputs, None, less_scratch)
+        return self._prove(inputs, blinding, less_scratch=less_scratch)
 
-    def _prove_many(
-        self, function: Any, options: tuple[Any, ...], inputs: list[bytes], cancel: Any, less_scratch: int = 0
+    def _prove(
+        self, inputs: list[bytes], blinding: bytes | None, times: Any = None, cancel: Any = None, less_scratch: int = 0
     ) -> Batch:
         kernel, ffi, batch = self.kernel, self.kernel._ffi, len(inputs)
-        size = int(self.calls.g16_device_prove_many_scratch_bytes(kernel._engine, self.handle, batch)) - less_scratch
+        size = int(self.calls.g16_device_prove_scratch_bytes(self.handle, batch)) - less_scratch
         buffers = [ffi.new("uint8_t[]", data) for data in inputs]
         proofs, statuses = ffi.new("uint8_t[]", 256 * batch), ffi.new("int[]", batch)
         errors = ffi.new("g16_error[]", batch)
-        of_inputs = (ffi.new("uint8_t *[]", buffers), len(inputs[0]) // 32, batch)
+        given = (times or ffi.NULL, blinding or ffi.NULL, ffi.new("uint8_t *[]", buffers), len(inputs[0]) // 32, batch)
         rest = (ffi.new("uint8_t[]", size), size, cancel or ffi.NULL, errors)
-        status = function(kernel._engine, self.handle, proofs, statuses, *options, *of_inputs, *rest)
+        status = self.calls.g16_device_prove(kernel._engine, self.handle, proofs, statuses, *given, *rest)
         outcomes = [
             Outcome(STATUSES[own], ffi.string(error.message).decode("ascii") if own else "", int(error.offset))
             for own, error in zip(statuses, errors, strict=True)

@@ -74,7 +74,7 @@ class FakeCopy:
         """Return as much as for each alone."""
         return 64 * proofs
 
-    def prove_many(self, inputs: Sequence[bytes], cancel: CancelFlag) -> list[KernelProof | ProverError]:
+    def prove(self, inputs: Sequence[bytes], cancel: CancelFlag) -> list[KernelProof | ProverError]:
         """Prove on the CPU, or fail."""
         assert not self.closed
         assert 1 <= len(inputs) <= self.batch_limit

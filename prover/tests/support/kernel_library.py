@@ -71,10 +71,9 @@ int g16_prepared_load(void *engine, void **key, const uint8_t *data, size_t size
                       const int32_t *cancel, g16_error *error);
 int g16_prepared_verify(const uint8_t *data, size_t size, const int32_t *cancel, g16_error *error);
 size_t g16_prove_scratch_bytes(void *engine, void *key);
-int g16_prove(void *engine, void *key, uint8_t *proof, uint64_t *stage_ns, const uint8_t *inputs, size_t count,
-              void *scratch, size_t scratch_size, const int32_t *cancel, g16_error *error);
-int g16_prove_with_blinding(void *engine, void *key, uint8_t *proof, const uint8_t *blinding, const uint8_t *inputs,
-                            size_t count, void *scratch, size_t scratch_size, const int32_t *cancel, g16_error *error);
+int g16_prove(void *engine, void *key, uint8_t *proof, uint64_t *stage_ns, const uint8_t *blinding,
+              const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size, const int32_t *cancel,
+              g16_error *error);
 int g16_vk_load(void *engine, void **vk, const uint8_t *data, size_t size, g16_error *error);
 void g16_vk_destroy(void *vk);
 uint32_t g16_vk_public_inputs(void *vk);
@@ -269,23 +268,18 @@ class Key:
         assert outcome.status == "ok", outcome.message
         return bytes(kernel._ffi.buffer(out))
 
-    def prove(self, inputs: bytes) -> tuple[Outcome, bytes]:
+    def prove(self, inputs: bytes, blinding: bytes | None = None) -> tuple[Outcome, bytes]:
         """Return a proof in scratch memory of zeros."""
         kernel, null = self._kernel, self._kernel._ffi.NULL
         size = int(kernel._library.g16_prove_scratch_bytes(kernel._engine, self._handle))
         proof, scratch = kernel._ffi.new("uint8_t[]", 256), kernel._ffi.new("uint8_t[]", size)
-        rest = (inputs, len(inputs) // 32, scratch, size, null)
-        outcome = kernel._call(kernel._library.g16_prove, kernel._engine, self._handle, proof, null, *rest)
+        rest = (proof, null, blinding or null, inputs, len(inputs) // 32, scratch, size, null)
+        outcome = kernel._call(kernel._library.g16_prove, kernel._engine, self._handle, *rest)
         return outcome, bytes(kernel._ffi.buffer(proof))
 
     def prove_with_blinding(self, inputs: bytes, rho: bytes, sigma: bytes) -> tuple[Outcome, bytes]:
         """Return the proof with given blinding values."""
-        kernel, null = self._kernel, self._kernel._ffi.NULL
-        size = int(kernel._library.g16_prove_scratch_bytes(kernel._engine, self._handle))
-        proof, scratch = kernel._ffi.new("uint8_t[]", 256), kernel._ffi.new("uint8_t[]", size)
-        rest = (proof, rho + sigma, inputs, len(inputs) // 32, scratch, size, null)
-        outcome = kernel._call(kernel._library.g16_prove_with_blinding, kernel._engine, self._handle, *rest)
-        return outcome, bytes(kernel._ffi.buffer(proof))
+        return self.prove(inputs, rho + sigma)
 
     def describe(self) -> dict[str, Any]:
         """Return the fields of g16_key_info."""

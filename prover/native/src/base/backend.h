@@ -77,18 +77,12 @@ typedef struct g16_backend {
                         const uint8_t *blinding, const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                         const g16_cancel *cancel, g16_error *error);
 
-    /* gpu/prove_impl.h: the same with multi-scalar multiplications on a GPU. device_key fills in the GPU's view of a key. */
+    /* gpu/prove_impl.h: a batch of proofs with multi-scalar multiplications on a GPU. device_key fills in the GPU's view of a key. */
     void (*device_key)(const struct g16_key *key, struct device_abi_key *data);
-    size_t (*device_scratch_bytes)(const struct g16_key *key);
-    g16_status (*device_prove)(const struct g16_key *key, thread_pool *pool, const struct device_calls *calls, uint8_t *proof,
-                               uint64_t *stage_ns, const uint8_t *blinding, const uint8_t *inputs, size_t count,
-                               void *scratch, size_t scratch_size, const g16_cancel *cancel, g16_error *error);
-
-    /* gpu/batch_impl.h: several proofs in one batch. */
-    size_t (*device_batch_scratch_bytes)(const struct g16_key *key, size_t size);
-    g16_status (*device_prove_batch)(const struct g16_key *key, thread_pool *pool, const struct device_calls *calls,
-                                     const struct device_batch *batch, uint64_t *stage_ns, void *scratch,
-                                     size_t scratch_size, const g16_cancel *cancel);
+    size_t (*device_scratch_bytes)(const struct g16_key *key, size_t size);
+    g16_status (*device_prove)(const struct g16_key *key, thread_pool *pool, const struct device_calls *calls,
+                               const struct device_batch *batch, uint64_t *stage_ns, void *scratch, size_t scratch_size,
+                               const g16_cancel *cancel);
 
     /* groth16/verify_impl.h */
     g16_status (*verify)(const struct g16_vk *vk, thread_pool *pool, const uint8_t *proof, const uint8_t *public_inputs,

@@ -1,4 +1,4 @@
-/* gpu/batch.h - a batch: several proofs of one key that a GPU computes together. */
+/* gpu/batch.h - a batch: the proofs of one key that a GPU computes together, or one proof. */
 #ifndef G16_GPU_BATCH_H
 #define G16_GPU_BATCH_H
 

@@ -243,98 +243,35 @@ static g16_status device_sum_inputs(void *handle, device_abi_sums *sums, device_
     return g16_device_result(library->prove_inputs(key->handle, sums, times, inputs, cancel, message), message, error);
 }
 
-size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device_key *key) {
-    (void)engine;
-    return key->key->backend->device_scratch_bytes(key->key);
+size_t g16_device_prove_scratch_bytes(const g16_device_key *key, size_t batch) {
+    return key->key->backend->device_scratch_bytes(key->key, batch);
 }
 
-/* The witness is solved in page-locked memory, or else in the caller's memory of the same size. If the GPU solves it, page-locked
- * memory holds only the values that the GPU needs. */
-static g16_status device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
-                               const uint8_t *blinding, const uint8_t *inputs, size_t count, void *scratch,
-                               size_t scratch_size, const g16_cancel *cancel, g16_error *error) {
+/* Witnesses are solved in page-locked memory, or else in the caller's memory. The size is rounded up to that of a power of two of
+ * proofs, so that batches of other sizes can reuse it. If the GPU solves the witness, page-locked memory holds only the values that
+ * the GPU needs. */
+static g16_status device_prove(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch, void *scratch,
+                               size_t scratch_size, const g16_cancel *cancel) {
     const device_abi_library *library = key->device->library;
     const g16_backend *backend = key->key->backend;
+    const cs_chains *chains = batch->size == 1 ? key->chains : NULL;
     device_calls calls = {.handle = key, .sum = device_sum, .sum_inputs = device_sum_inputs};
-    const size_t needed = backend->device_scratch_bytes(key->key);
-    const size_t staged = key->chains ? cs_chains_values(key->chains) * sizeof(fr) : needed;
-    void *staging = scratch_size < needed ? NULL : library->staging_take(key->handle, staged), *room = scratch;
-    if (staging && key->chains) {
-        calls.chains = key->chains;
-        calls.values = staging;
-    } else if (staging) {
-        room = staging;
-        scratch_size = needed;
-    }
-    const g16_status status = backend->device_prove(key->key, engine->pool, &calls, proof, stage_ns, blinding, inputs, count, room,
-                                                    scratch_size, cancel, error);
-    if (staging) library->staging_give_back(key->handle, staging);
-    return status;
-}
-
-static g16_status device_check(const g16_engine *engine, const g16_device_key *key, int complete, g16_error *error) {
-    if (engine && key && complete) return G16_OK;
-    return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
-}
-
-g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proof, const uint8_t *blinding,
-                                          const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
-                                          const g16_cancel *cancel, g16_error *error) {
-    g16_status status = device_check(engine, key, proof && blinding && (inputs || !count) && scratch, error);
-    if (status != G16_OK) return status;
-    return device_prove(engine, key, proof, NULL, blinding, inputs, count, scratch, scratch_size, cancel, error);
-}
-
-g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
-                            const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
-                            const g16_cancel *cancel, g16_error *error) {
-    uint8_t blinding[BLINDING_BYTES];
-    g16_status status = device_check(engine, key, proof && (inputs || !count) && scratch, error);
-    if (status == G16_OK) status = blinding_draw(blinding, error);
-    if (status != G16_OK) return status;
-    status = device_prove(engine, key, proof, stage_ns, blinding, inputs, count, scratch, scratch_size, cancel, error);
-    os_random_wipe(blinding, sizeof blinding);
-    return status;
-}
-
-/* ---- batches ------------------------------------------------------------------------ */
-
-size_t g16_device_prove_many_scratch_bytes(const g16_engine *engine, const g16_device_key *key, size_t batch) {
-    if (batch == 1) return g16_device_prove_scratch_bytes(engine, key);
-    return key->key->backend->device_batch_scratch_bytes(key->key, batch);
-}
-
-/* A single proof uses all threads for its witness. */
-static g16_status device_prove_one(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
-                                   void *scratch, size_t scratch_size, const g16_cancel *cancel) {
-    const g16_status status = device_prove(engine, key, batch->proofs, stage_ns, batch->blinding, batch->inputs[0], batch->count,
-                                           scratch, scratch_size, cancel, batch->errors);
-    batch->statuses[0] = status;
-    return device_batch_is_own(status) ? G16_OK : status;
-}
-
-/* The size of page-locked memory is rounded up to a power of two, so that batches of other sizes can reuse it. */
-static g16_status device_prove_batch(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
-                                     void *scratch, size_t scratch_size, const g16_cancel *cancel) {
-    const device_abi_library *library = key->device->library;
-    const g16_backend *backend = key->key->backend;
-    const device_calls calls = {.handle = key, .sum = device_sum};
     size_t room = 1;
     while (room < batch->size) room *= 2;
-    const size_t room_bytes = backend->device_batch_scratch_bytes(key->key, room);
-    const int enough = scratch_size >= backend->device_batch_scratch_bytes(key->key, batch->size);
-    void *staging = enough ? library->staging_take(key->handle, room_bytes) : NULL;
-    const g16_status status =
-        backend->device_prove_batch(key->key, engine->pool, &calls, batch, stage_ns, staging ? staging : scratch,
-                                    staging ? room_bytes : scratch_size, cancel);
+    const size_t room_bytes = backend->device_scratch_bytes(key->key, room);
+    const size_t staged = chains ? cs_chains_values(chains) * sizeof(fr) : room_bytes;
+    const int enough = scratch_size >= backend->device_scratch_bytes(key->key, batch->size);
+    void *staging = enough ? library->staging_take(key->handle, staged) : NULL;
+    if (staging && chains) {
+        calls.chains = chains;
+        calls.values = staging;
+    } else if (staging) {
+        scratch = staging;
+        scratch_size = room_bytes;
+    }
+    const g16_status status = backend->device_prove(key->key, engine->pool, &calls, batch, stage_ns, scratch, scratch_size, cancel);
     if (staging) library->staging_give_back(key->handle, staging);
     return status;
-}
-
-static g16_status device_prove_all(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
-                                   void *scratch, size_t scratch_size, const g16_cancel *cancel) {
-    return batch->size == 1 ? device_prove_one(engine, key, stage_ns, batch, scratch, scratch_size, cancel)
-                            : device_prove_batch(engine, key, stage_ns, batch, scratch, scratch_size, cancel);
 }
 
 static g16_status device_draw_blinding(const device_batch *batch, uint8_t *blinding) {
@@ -349,12 +286,14 @@ static g16_status device_draw_blinding(const device_batch *batch, uint8_t *blind
 static g16_status device_check_batch(const g16_engine *engine, const g16_device_key *key, const device_batch *batch,
                                      const void *scratch) {
     g16_error error;
-    int complete = batch->proofs && batch->blinding && batch->inputs && scratch;
+    g16_status status = G16_OK;
+    int complete = engine && key && batch->proofs && batch->inputs && scratch;
     if (!batch->statuses) return G16_INVALID_ARGUMENT;
     for (size_t i = 0; i < batch->size && complete; i++) complete = batch->inputs[i] || !batch->count;
     memset(&error, 0, sizeof error);
-    g16_status status = device_check(engine, key, complete, &error);
-    if (status == G16_OK && (batch->size < 1 || batch->size > key->batch_limit)) {
+    if (!complete) {
+        status = g16_fail(&error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
+    } else if (batch->size < 1 || batch->size > key->batch_limit) {
         status = g16_fail(&error, G16_INVALID_ARGUMENT, 0, "a batch of this key on this device has 1 to %zu proofs, not %zu",
                           key->batch_limit, batch->size);
     }
@@ -363,23 +302,14 @@ static g16_status device_check_batch(const g16_engine *engine, const g16_device_
     return status;
 }
 
-g16_status g16_device_prove_many_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proofs,
-                                               g16_status *statuses, const uint8_t *blinding,
-                                               const uint8_t *const *inputs, size_t count, size_t batch, void *scratch,
-                                               size_t scratch_size, const g16_cancel *cancel, g16_error *errors) {
-    const device_batch given = {batch, count, blinding, inputs, proofs, statuses, errors};
-    const g16_status status = device_check_batch(engine, key, &given, scratch);
-    return status == G16_OK ? device_prove_all(engine, key, NULL, &given, scratch, scratch_size, cancel) : status;
-}
-
-g16_status g16_device_prove_many(g16_engine *engine, g16_device_key *key, uint8_t *proofs, g16_status *statuses,
-                                 uint64_t *stage_ns, const uint8_t *const *inputs, size_t count, size_t batch,
-                                 void *scratch, size_t scratch_size, const g16_cancel *cancel, g16_error *errors) {
-    uint8_t blinding[BLINDING_BYTES * DEVICE_BATCH_MAX];
-    const device_batch given = {batch, count, blinding, inputs, proofs, statuses, errors};
+g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proofs, g16_status *statuses, uint64_t *stage_ns,
+                            const uint8_t *blinding, const uint8_t *const *inputs, size_t count, size_t batch, void *scratch,
+                            size_t scratch_size, const g16_cancel *cancel, g16_error *errors) {
+    uint8_t drawn[BLINDING_BYTES * DEVICE_BATCH_MAX];
+    const device_batch given = {batch, count, blinding ? blinding : drawn, inputs, proofs, statuses, errors};
     g16_status status = device_check_batch(engine, key, &given, scratch);
-    if (status == G16_OK) status = device_draw_blinding(&given, blinding);
-    if (status == G16_OK) status = device_prove_all(engine, key, stage_ns, &given, scratch, scratch_size, cancel);
-    os_random_wipe(blinding, sizeof blinding);
+    if (status == G16_OK && !blinding) status = device_draw_blinding(&given, drawn);
+    if (status == G16_OK) status = device_prove(engine, key, stage_ns, &given, scratch, scratch_size, cancel);
+    os_random_wipe(drawn, sizeof drawn);
     return status;
 }

@@ -586,20 +586,20 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 
 static void *_cffi_types[] = {
 /*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 288), // g16_engine const *
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 249), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_status)
 /*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 294), // g16_point_format()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 255), // g16_point_format()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(char const *, uint32_t *, g16_error *)
-/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 276), // char const *
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 237), // char const *
 /* 13 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t *
-/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 289), // g16_error *
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 250), // g16_error *
 /* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device * *, char const *, uint32_t, uint64_t, g16_error *)
 /* 17 */ _CFFI_OP(_CFFI_OP_POINTER, 24), // g16_device * *
@@ -609,15 +609,15 @@ static void *_cffi_types[] = {
 /* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 22 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device *, g16_device_key * *, g16_key const *, int32_t const *, g16_error *)
-/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 284), // g16_device *
+/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 245), // g16_device *
 /* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 43), // g16_device_key * *
-/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 292), // g16_key const *
-/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 299), // int32_t const *
+/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 253), // g16_key const *
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 260), // int32_t const *
 /* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device const *, g16_device_info *, g16_error *)
-/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 284), // g16_device const *
-/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 285), // g16_device_info *
+/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 245), // g16_device const *
+/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 246), // g16_device_info *
 /* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
@@ -626,271 +626,232 @@ static void *_cffi_types[] = {
 /* 38 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // g16_backend_choice
 /* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 40 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_status *, uint64_t *, uint8_t const * const *, size_t, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 288), // g16_engine *
-/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 286), // g16_device_key *
-/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 302), // uint8_t *
+/* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_status *, uint64_t *, uint8_t const *, uint8_t const * const *, size_t, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 249), // g16_engine *
+/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 247), // g16_device_key *
+/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 263), // uint8_t *
 /* 45 */ _CFFI_OP(_CFFI_OP_POINTER, 4), // g16_status *
 /* 46 */ _CFFI_OP(_CFFI_OP_POINTER, 20), // uint64_t *
-/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 60), // uint8_t const * const *
-/* 48 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/* 49 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 50 */ _CFFI_OP(_CFFI_OP_POINTER, 305), // void *
-/* 51 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 52 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 54 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 55 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 56 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
-/* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 59 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 60 */ _CFFI_OP(_CFFI_OP_POINTER, 302), // uint8_t const *
-/* 61 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 62 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
-/* 63 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 65 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 66 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 67 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 68 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 69 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
-/* 70 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 71 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 72 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 73 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 74 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
-/* 75 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 76 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 77 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 78 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 79 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
-/* 80 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 81 */ _CFFI_OP(_CFFI_OP_POINTER, 264), // g16_key * *
-/* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 83 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 84 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
-/* 85 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 86 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 87 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 88 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 90 */ _CFFI_OP(_CFFI_OP_NOOP, 81),
-/* 91 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 92 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 94 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 95 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 96 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 97 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 98 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 100 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 101 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
+/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 263), // uint8_t const *
+/* 48 */ _CFFI_OP(_CFFI_OP_POINTER, 47), // uint8_t const * const *
+/* 49 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
+/* 50 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 51 */ _CFFI_OP(_CFFI_OP_POINTER, 266), // void *
+/* 52 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 54 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 55 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 56 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
+/* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 58 */ _CFFI_OP(_CFFI_OP_POINTER, 225), // g16_key * *
+/* 59 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 60 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 61 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
+/* 62 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 63 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 64 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 65 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 66 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 67 */ _CFFI_OP(_CFFI_OP_NOOP, 58),
+/* 68 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 69 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 70 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 71 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 72 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 73 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 74 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 75 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 76 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 77 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 78 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 79 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 80 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 81 */ _CFFI_OP(_CFFI_OP_NOOP, 51),
+/* 82 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 83 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 85 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 86 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 87 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 88 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 90 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 91 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 92 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 94 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 95 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 96 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 97 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
+/* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 100 */ _CFFI_OP(_CFFI_OP_POINTER, 232), // g16_setup * *
+/* 101 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 102 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 103 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
-/* 104 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 103 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
+/* 104 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
 /* 105 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 106 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 107 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 108 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 108 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
 /* 109 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 110 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 110 */ _CFFI_OP(_CFFI_OP_POINTER, 257), // g16_setup const *
 /* 111 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 112 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 113 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 115 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 116 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 117 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 118 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 119 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 120 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 121 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 122 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 124 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 125 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 126 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 127 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
-/* 128 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 129 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 130 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 131 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 132 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
-/* 133 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 134 */ _CFFI_OP(_CFFI_OP_POINTER, 271), // g16_setup * *
-/* 135 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 136 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 137 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
-/* 138 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 140 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 141 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 142 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 143 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 144 */ _CFFI_OP(_CFFI_OP_POINTER, 296), // g16_setup const *
-/* 145 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 146 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 147 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 149 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 112 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 113 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 115 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 116 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 117 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 118 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
+/* 119 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 120 */ _CFFI_OP(_CFFI_OP_POINTER, 235), // g16_vk * *
+/* 121 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 122 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 124 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 125 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
+/* 126 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 127 */ _CFFI_OP(_CFFI_OP_POINTER, 259), // g16_vk const *
+/* 128 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 129 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 130 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 131 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 132 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 133 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, g16_fold_checkpoint const *, uint32_t *, int32_t const *, g16_error *)
+/* 134 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 135 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 136 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 137 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 138 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 139 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 140 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 141 */ _CFFI_OP(_CFFI_OP_POINTER, 251), // g16_fold_checkpoint const *
+/* 142 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 143 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 144 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 145 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 146 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
+/* 147 */ _CFFI_OP(_CFFI_OP_POINTER, 256), // g16_prepared_info *
+/* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 149 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 150 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 151 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 152 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
-/* 153 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 154 */ _CFFI_OP(_CFFI_OP_POINTER, 274), // g16_vk * *
-/* 155 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 156 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 152 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
+/* 153 */ _CFFI_OP(_CFFI_OP_NOOP, 127),
+/* 154 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 155 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 156 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_encoding
 /* 157 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 158 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 159 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
-/* 160 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 161 */ _CFFI_OP(_CFFI_OP_POINTER, 298), // g16_vk const *
-/* 162 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 163 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 164 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 165 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 166 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 167 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, g16_fold_checkpoint const *, uint32_t *, int32_t const *, g16_error *)
-/* 168 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 159 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 160 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 161 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 162 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 163 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 164 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 165 */ _CFFI_OP(_CFFI_OP_FUNCTION, 127), // g16_vk const *()(g16_key const *)
+/* 166 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 167 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 168 */ _CFFI_OP(_CFFI_OP_FUNCTION, 260), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
 /* 169 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 170 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 170 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 171 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 172 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 173 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 174 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 175 */ _CFFI_OP(_CFFI_OP_POINTER, 290), // g16_fold_checkpoint const *
-/* 176 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 177 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 178 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 179 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 180 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
-/* 181 */ _CFFI_OP(_CFFI_OP_POINTER, 295), // g16_prepared_info *
-/* 182 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 183 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 184 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 172 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 173 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 174 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_device const *, g16_key const *)
+/* 175 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
+/* 176 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 177 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 178 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_device_key const *, size_t)
+/* 179 */ _CFFI_OP(_CFFI_OP_POINTER, 247), // g16_device_key const *
+/* 180 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 181 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 182 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_key const *)
+/* 183 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 184 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
 /* 185 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 186 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
-/* 187 */ _CFFI_OP(_CFFI_OP_NOOP, 161),
-/* 188 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 189 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 190 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_encoding
-/* 191 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 192 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 193 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 194 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 195 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 196 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 197 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 198 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 199 */ _CFFI_OP(_CFFI_OP_FUNCTION, 161), // g16_vk const *()(g16_key const *)
-/* 200 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 201 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 202 */ _CFFI_OP(_CFFI_OP_FUNCTION, 299), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
-/* 203 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 204 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 205 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 206 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
-/* 207 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 208 */ _CFFI_OP(_CFFI_OP_FUNCTION, 48), // size_t()(g16_device const *, g16_key const *)
-/* 209 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
-/* 210 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 211 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 212 */ _CFFI_OP(_CFFI_OP_FUNCTION, 48), // size_t()(g16_engine const *, g16_device_key const *)
-/* 213 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 214 */ _CFFI_OP(_CFFI_OP_POINTER, 286), // g16_device_key const *
-/* 215 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 216 */ _CFFI_OP(_CFFI_OP_FUNCTION, 48), // size_t()(g16_engine const *, g16_device_key const *, size_t)
-/* 217 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 218 */ _CFFI_OP(_CFFI_OP_NOOP, 214),
-/* 219 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 220 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 221 */ _CFFI_OP(_CFFI_OP_FUNCTION, 48), // size_t()(g16_engine const *, g16_key const *)
-/* 222 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 223 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 224 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 225 */ _CFFI_OP(_CFFI_OP_FUNCTION, 48), // size_t()(g16_key const *)
-/* 226 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 227 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 228 */ _CFFI_OP(_CFFI_OP_FUNCTION, 48), // size_t()(g16_key const *, uint64_t, int)
-/* 229 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 230 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 231 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 232 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 233 */ _CFFI_OP(_CFFI_OP_FUNCTION, 48), // size_t()(g16_setup const *)
-/* 234 */ _CFFI_OP(_CFFI_OP_NOOP, 144),
-/* 235 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 236 */ _CFFI_OP(_CFFI_OP_FUNCTION, 48), // size_t()(g16_vk const *, g16_encoding)
-/* 237 */ _CFFI_OP(_CFFI_OP_NOOP, 161),
-/* 238 */ _CFFI_OP(_CFFI_OP_NOOP, 190),
-/* 239 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 240 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
-/* 241 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 242 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 243 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
-/* 244 */ _CFFI_OP(_CFFI_OP_NOOP, 161),
-/* 245 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 246 */ _CFFI_OP(_CFFI_OP_FUNCTION, 305), // void()(g16_device *)
-/* 247 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 248 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 249 */ _CFFI_OP(_CFFI_OP_FUNCTION, 305), // void()(g16_device_key *)
-/* 250 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
-/* 251 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 252 */ _CFFI_OP(_CFFI_OP_FUNCTION, 305), // void()(g16_device_key const *, g16_device_witness *)
-/* 253 */ _CFFI_OP(_CFFI_OP_NOOP, 214),
-/* 254 */ _CFFI_OP(_CFFI_OP_POINTER, 287), // g16_device_witness *
-/* 255 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 256 */ _CFFI_OP(_CFFI_OP_FUNCTION, 305), // void()(g16_engine *)
-/* 257 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 258 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 259 */ _CFFI_OP(_CFFI_OP_FUNCTION, 305), // void()(g16_engine *, uint32_t)
-/* 260 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 261 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 262 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 263 */ _CFFI_OP(_CFFI_OP_FUNCTION, 305), // void()(g16_key *)
-/* 264 */ _CFFI_OP(_CFFI_OP_POINTER, 292), // g16_key *
-/* 265 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 266 */ _CFFI_OP(_CFFI_OP_FUNCTION, 305), // void()(g16_key const *, g16_key_info *)
-/* 267 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 268 */ _CFFI_OP(_CFFI_OP_POINTER, 293), // g16_key_info *
-/* 269 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 270 */ _CFFI_OP(_CFFI_OP_FUNCTION, 305), // void()(g16_setup *)
-/* 271 */ _CFFI_OP(_CFFI_OP_POINTER, 296), // g16_setup *
-/* 272 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 273 */ _CFFI_OP(_CFFI_OP_FUNCTION, 305), // void()(g16_vk *)
-/* 274 */ _CFFI_OP(_CFFI_OP_POINTER, 298), // g16_vk *
-/* 275 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 276 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 277 */ _CFFI_OP(_CFFI_OP_ARRAY, 276), // char[160]
-/* 278 */ (_cffi_opcode_t)(160),
-/* 279 */ _CFFI_OP(_CFFI_OP_ARRAY, 276), // char[256]
-/* 280 */ (_cffi_opcode_t)(256),
-/* 281 */ _CFFI_OP(_CFFI_OP_ARRAY, 276), // char[_cffi_array_len(((g16_device_info *)0)->name)]
-/* 282 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
-/* 283 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_circuit_kind
-/* 284 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
-/* 285 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
-/* 286 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
-/* 287 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_witness
-/* 288 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_engine
-/* 289 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_error
-/* 290 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_fold_checkpoint
-/* 291 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_generation
-/* 292 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_key
-/* 293 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key_info
-/* 294 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_point_format
-/* 295 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_prepared_info
-/* 296 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_setup
-/* 297 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_stage
-/* 298 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_vk
-/* 299 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 300 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
-/* 301 */ (_cffi_opcode_t)(4),
-/* 302 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 303 */ _CFFI_OP(_CFFI_OP_ARRAY, 302), // uint8_t[32]
-/* 304 */ (_cffi_opcode_t)(32),
-/* 305 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 186 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *)
+/* 187 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 188 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 189 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *, uint64_t, int)
+/* 190 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 191 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 192 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 193 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 194 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_setup const *)
+/* 195 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
+/* 196 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 197 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_vk const *, g16_encoding)
+/* 198 */ _CFFI_OP(_CFFI_OP_NOOP, 127),
+/* 199 */ _CFFI_OP(_CFFI_OP_NOOP, 156),
+/* 200 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 201 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
+/* 202 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 203 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 204 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
+/* 205 */ _CFFI_OP(_CFFI_OP_NOOP, 127),
+/* 206 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 207 */ _CFFI_OP(_CFFI_OP_FUNCTION, 266), // void()(g16_device *)
+/* 208 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
+/* 209 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 210 */ _CFFI_OP(_CFFI_OP_FUNCTION, 266), // void()(g16_device_key *)
+/* 211 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 212 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 213 */ _CFFI_OP(_CFFI_OP_FUNCTION, 266), // void()(g16_device_key const *, g16_device_witness *)
+/* 214 */ _CFFI_OP(_CFFI_OP_NOOP, 179),
+/* 215 */ _CFFI_OP(_CFFI_OP_POINTER, 248), // g16_device_witness *
+/* 216 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 217 */ _CFFI_OP(_CFFI_OP_FUNCTION, 266), // void()(g16_engine *)
+/* 218 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 219 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 220 */ _CFFI_OP(_CFFI_OP_FUNCTION, 266), // void()(g16_engine *, uint32_t)
+/* 221 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 222 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 223 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 224 */ _CFFI_OP(_CFFI_OP_FUNCTION, 266), // void()(g16_key *)
+/* 225 */ _CFFI_OP(_CFFI_OP_POINTER, 253), // g16_key *
+/* 226 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 227 */ _CFFI_OP(_CFFI_OP_FUNCTION, 266), // void()(g16_key const *, g16_key_info *)
+/* 228 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 229 */ _CFFI_OP(_CFFI_OP_POINTER, 254), // g16_key_info *
+/* 230 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 231 */ _CFFI_OP(_CFFI_OP_FUNCTION, 266), // void()(g16_setup *)
+/* 232 */ _CFFI_OP(_CFFI_OP_POINTER, 257), // g16_setup *
+/* 233 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 234 */ _CFFI_OP(_CFFI_OP_FUNCTION, 266), // void()(g16_vk *)
+/* 235 */ _CFFI_OP(_CFFI_OP_POINTER, 259), // g16_vk *
+/* 236 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 237 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 238 */ _CFFI_OP(_CFFI_OP_ARRAY, 237), // char[160]
+/* 239 */ (_cffi_opcode_t)(160),
+/* 240 */ _CFFI_OP(_CFFI_OP_ARRAY, 237), // char[256]
+/* 241 */ (_cffi_opcode_t)(256),
+/* 242 */ _CFFI_OP(_CFFI_OP_ARRAY, 237), // char[_cffi_array_len(((g16_device_info *)0)->name)]
+/* 243 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
+/* 244 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_circuit_kind
+/* 245 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
+/* 246 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
+/* 247 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
+/* 248 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_witness
+/* 249 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_engine
+/* 250 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_error
+/* 251 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_fold_checkpoint
+/* 252 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_generation
+/* 253 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_key
+/* 254 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key_info
+/* 255 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_point_format
+/* 256 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_prepared_info
+/* 257 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_setup
+/* 258 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_stage
+/* 259 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_vk
+/* 260 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 261 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
+/* 262 */ (_cffi_opcode_t)(4),
+/* 263 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 264 */ _CFFI_OP(_CFFI_OP_ARRAY, 263), // uint8_t[32]
+/* 265 */ (_cffi_opcode_t)(32),
+/* 266 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -1617,19 +1578,19 @@ _cffi_f_g16_device_key_witness(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(214), arg0, (char **)&x0);
+      _cffi_type(179), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(214), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(179), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(254), arg1, (char **)&x1);
+      _cffi_type(215), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_witness *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(254), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(215), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1778,9 +1739,9 @@ _cffi_f_g16_device_proof_bytes(PyObject *self, PyObject *args)
 #  define _cffi_f_g16_device_proof_bytes _cffi_d_g16_device_proof_bytes
 #endif
 
-static g16_status _cffi_d_g16_device_prove(g16_engine * x0, g16_device_key * x1, uint8_t * x2, uint64_t * x3, uint8_t const * x4, size_t x5, void * x6, size_t x7, int32_t const * x8, g16_error * x9)
+static g16_status _cffi_d_g16_device_prove(g16_engine * x0, g16_device_key * x1, uint8_t * x2, g16_status * x3, uint64_t * x4, uint8_t const * x5, uint8_t const * const * x6, size_t x7, size_t x8, void * x9, size_t x10, int32_t const * x11, g16_error * x12)
 {
-  return g16_device_prove(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9);
+  return g16_device_prove(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12);
 }
 #ifndef PYPY_VERSION
 static PyObject *
@@ -1789,146 +1750,16 @@ _cffi_f_g16_device_prove(PyObject *self, PyObject *args)
   g16_engine * x0;
   g16_device_key * x1;
   uint8_t * x2;
-  uint64_t * x3;
-  uint8_t const * x4;
-  size_t x5;
-  void * x6;
-  size_t x7;
-  int32_t const * x8;
-  g16_error * x9;
-  Py_ssize_t datasize;
-  struct _cffi_freeme_s *large_args_free = NULL;
-  g16_status result;
-  PyObject *pyresult;
-  PyObject *arg0;
-  PyObject *arg1;
-  PyObject *arg2;
-  PyObject *arg3;
-  PyObject *arg4;
-  PyObject *arg5;
-  PyObject *arg6;
-  PyObject *arg7;
-  PyObject *arg8;
-  PyObject *arg9;
-
-  if (!PyArg_UnpackTuple(args, "g16_device_prove", 10, 10, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9))
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
-  if (datasize != 0) {
-    x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(43), arg1, (char **)&x1);
-  if (datasize != 0) {
-    x1 = ((size_t)datasize) <= 640 ? (g16_device_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(43), arg1, (char **)&x1,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg2, (char **)&x2);
-  if (datasize != 0) {
-    x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(46), arg3, (char **)&x3);
-  if (datasize != 0) {
-    x3 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(46), arg3, (char **)&x3,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg4, (char **)&x4);
-  if (datasize != 0) {
-    x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg4, (char **)&x4,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  x5 = _cffi_to_c_int(arg5, size_t);
-  if (x5 == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(50), arg6, (char **)&x6);
-  if (datasize != 0) {
-    x6 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(50), arg6, (char **)&x6,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  x7 = _cffi_to_c_int(arg7, size_t);
-  if (x7 == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg8, (char **)&x8);
-  if (datasize != 0) {
-    x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg8, (char **)&x8,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(14), arg9, (char **)&x9);
-  if (datasize != 0) {
-    x9 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(14), arg9, (char **)&x9,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  Py_BEGIN_ALLOW_THREADS
-  _cffi_restore_errno();
-  { result = g16_device_prove(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9); }
-  _cffi_save_errno();
-  Py_END_ALLOW_THREADS
-
-  (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
-  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
-  return pyresult;
-}
-#else
-#  define _cffi_f_g16_device_prove _cffi_d_g16_device_prove
-#endif
-
-static g16_status _cffi_d_g16_device_prove_many(g16_engine * x0, g16_device_key * x1, uint8_t * x2, g16_status * x3, uint64_t * x4, uint8_t const * const * x5, size_t x6, size_t x7, void * x8, size_t x9, int32_t const * x10, g16_error * x11)
-{
-  return g16_device_prove_many(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11);
-}
-#ifndef PYPY_VERSION
-static PyObject *
-_cffi_f_g16_device_prove_many(PyObject *self, PyObject *args)
-{
-  g16_engine * x0;
-  g16_device_key * x1;
-  uint8_t * x2;
   g16_status * x3;
   uint64_t * x4;
-  uint8_t const * const * x5;
-  size_t x6;
+  uint8_t const * x5;
+  uint8_t const * const * x6;
   size_t x7;
-  void * x8;
-  size_t x9;
-  int32_t const * x10;
-  g16_error * x11;
+  size_t x8;
+  void * x9;
+  size_t x10;
+  int32_t const * x11;
+  g16_error * x12;
   Py_ssize_t datasize;
   struct _cffi_freeme_s *large_args_free = NULL;
   g16_status result;
@@ -1945,8 +1776,9 @@ _cffi_f_g16_device_prove_many(PyObject *self, PyObject *args)
   PyObject *arg9;
   PyObject *arg10;
   PyObject *arg11;
+  PyObject *arg12;
 
-  if (!PyArg_UnpackTuple(args, "g16_device_prove_many", 12, 12, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9, &arg10, &arg11))
+  if (!PyArg_UnpackTuple(args, "g16_device_prove", 13, 13, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9, &arg10, &arg11, &arg12))
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -1997,54 +1829,63 @@ _cffi_f_g16_device_prove_many(PyObject *self, PyObject *args)
   datasize = _cffi_prepare_pointer_call_argument(
       _cffi_type(47), arg5, (char **)&x5);
   if (datasize != 0) {
-    x5 = ((size_t)datasize) <= 640 ? (uint8_t const * const *)alloca((size_t)datasize) : NULL;
+    x5 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
     if (_cffi_convert_array_argument(_cffi_type(47), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  x6 = _cffi_to_c_int(arg6, size_t);
-  if (x6 == (size_t)-1 && PyErr_Occurred())
-    return NULL;
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(48), arg6, (char **)&x6);
+  if (datasize != 0) {
+    x6 = ((size_t)datasize) <= 640 ? (uint8_t const * const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(48), arg6, (char **)&x6,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
 
   x7 = _cffi_to_c_int(arg7, size_t);
   if (x7 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(50), arg8, (char **)&x8);
-  if (datasize != 0) {
-    x8 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(50), arg8, (char **)&x8,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  x9 = _cffi_to_c_int(arg9, size_t);
-  if (x9 == (size_t)-1 && PyErr_Occurred())
+  x8 = _cffi_to_c_int(arg8, size_t);
+  if (x8 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg10, (char **)&x10);
+      _cffi_type(51), arg9, (char **)&x9);
   if (datasize != 0) {
-    x10 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg10, (char **)&x10,
+    x9 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(51), arg9, (char **)&x9,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x10 = _cffi_to_c_int(arg10, size_t);
+  if (x10 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(27), arg11, (char **)&x11);
+  if (datasize != 0) {
+    x11 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(27), arg11, (char **)&x11,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(14), arg11, (char **)&x11);
+      _cffi_type(14), arg12, (char **)&x12);
   if (datasize != 0) {
-    x11 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(14), arg11, (char **)&x11,
+    x12 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(14), arg12, (char **)&x12,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   Py_BEGIN_ALLOW_THREADS
   _cffi_restore_errno();
-  { result = g16_device_prove_many(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11); }
+  { result = g16_device_prove(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12); }
   _cffi_save_errno();
   Py_END_ALLOW_THREADS
 
@@ -2054,69 +1895,10 @@ _cffi_f_g16_device_prove_many(PyObject *self, PyObject *args)
   return pyresult;
 }
 #else
-#  define _cffi_f_g16_device_prove_many _cffi_d_g16_device_prove_many
+#  define _cffi_f_g16_device_prove _cffi_d_g16_device_prove
 #endif
 
-static size_t _cffi_d_g16_device_prove_many_scratch_bytes(g16_engine const * x0, g16_device_key const * x1, size_t x2)
-{
-  return g16_device_prove_many_scratch_bytes(x0, x1, x2);
-}
-#ifndef PYPY_VERSION
-static PyObject *
-_cffi_f_g16_device_prove_many_scratch_bytes(PyObject *self, PyObject *args)
-{
-  g16_engine const * x0;
-  g16_device_key const * x1;
-  size_t x2;
-  Py_ssize_t datasize;
-  struct _cffi_freeme_s *large_args_free = NULL;
-  size_t result;
-  PyObject *pyresult;
-  PyObject *arg0;
-  PyObject *arg1;
-  PyObject *arg2;
-
-  if (!PyArg_UnpackTuple(args, "g16_device_prove_many_scratch_bytes", 3, 3, &arg0, &arg1, &arg2))
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(1), arg0, (char **)&x0);
-  if (datasize != 0) {
-    x0 = ((size_t)datasize) <= 640 ? (g16_engine const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(1), arg0, (char **)&x0,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(214), arg1, (char **)&x1);
-  if (datasize != 0) {
-    x1 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(214), arg1, (char **)&x1,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  x2 = _cffi_to_c_int(arg2, size_t);
-  if (x2 == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-
-  Py_BEGIN_ALLOW_THREADS
-  _cffi_restore_errno();
-  { result = g16_device_prove_many_scratch_bytes(x0, x1, x2); }
-  _cffi_save_errno();
-  Py_END_ALLOW_THREADS
-
-  (void)self; /* unused */
-  pyresult = _cffi_from_c_int(result, size_t);
-  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
-  return pyresult;
-}
-#else
-#  define _cffi_f_g16_device_prove_many_scratch_bytes _cffi_d_g16_device_prove_many_scratch_bytes
-#endif
-
-static size_t _cffi_d_g16_device_prove_scratch_bytes(g16_engine const * x0, g16_device_key const * x1)
+static size_t _cffi_d_g16_device_prove_scratch_bytes(g16_device_key const * x0, size_t x1)
 {
   return g16_device_prove_scratch_bytes(x0, x1);
 }
@@ -2124,8 +1906,8 @@ static size_t _cffi_d_g16_device_prove_scratch_bytes(g16_engine const * x0, g16_
 static PyObject *
 _cffi_f_g16_device_prove_scratch_bytes(PyObject *self, PyObject *args)
 {
-  g16_engine const * x0;
-  g16_device_key const * x1;
+  g16_device_key const * x0;
+  size_t x1;
   Py_ssize_t datasize;
   struct _cffi_freeme_s *large_args_free = NULL;
   size_t result;
@@ -2137,22 +1919,17 @@ _cffi_f_g16_device_prove_scratch_bytes(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(1), arg0, (char **)&x0);
+      _cffi_type(179), arg0, (char **)&x0);
   if (datasize != 0) {
-    x0 = ((size_t)datasize) <= 640 ? (g16_engine const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(1), arg0, (char **)&x0,
+    x0 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(179), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(214), arg1, (char **)&x1);
-  if (datasize != 0) {
-    x1 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(214), arg1, (char **)&x1,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
+  x1 = _cffi_to_c_int(arg1, size_t);
+  if (x1 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
 
   Py_BEGIN_ALLOW_THREADS
   _cffi_restore_errno();
@@ -2167,137 +1944,6 @@ _cffi_f_g16_device_prove_scratch_bytes(PyObject *self, PyObject *args)
 }
 #else
 #  define _cffi_f_g16_device_prove_scratch_bytes _cffi_d_g16_device_prove_scratch_bytes
-#endif
-
-static g16_status _cffi_d_g16_device_prove_with_blinding(g16_engine * x0, g16_device_key * x1, uint8_t * x2, uint8_t const * x3, uint8_t const * x4, size_t x5, void * x6, size_t x7, int32_t const * x8, g16_error * x9)
-{
-  return g16_device_prove_with_blinding(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9);
-}
-#ifndef PYPY_VERSION
-static PyObject *
-_cffi_f_g16_device_prove_with_blinding(PyObject *self, PyObject *args)
-{
-  g16_engine * x0;
-  g16_device_key * x1;
-  uint8_t * x2;
-  uint8_t const * x3;
-  uint8_t const * x4;
-  size_t x5;
-  void * x6;
-  size_t x7;
-  int32_t const * x8;
-  g16_error * x9;
-  Py_ssize_t datasize;
-  struct _cffi_freeme_s *large_args_free = NULL;
-  g16_status result;
-  PyObject *pyresult;
-  PyObject *arg0;
-  PyObject *arg1;
-  PyObject *arg2;
-  PyObject *arg3;
-  PyObject *arg4;
-  PyObject *arg5;
-  PyObject *arg6;
-  PyObject *arg7;
-  PyObject *arg8;
-  PyObject *arg9;
-
-  if (!PyArg_UnpackTuple(args, "g16_device_prove_with_blinding", 10, 10, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9))
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
-  if (datasize != 0) {
-    x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(43), arg1, (char **)&x1);
-  if (datasize != 0) {
-    x1 = ((size_t)datasize) <= 640 ? (g16_device_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(43), arg1, (char **)&x1,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg2, (char **)&x2);
-  if (datasize != 0) {
-    x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg3, (char **)&x3);
-  if (datasize != 0) {
-    x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg3, (char **)&x3,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg4, (char **)&x4);
-  if (datasize != 0) {
-    x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg4, (char **)&x4,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  x5 = _cffi_to_c_int(arg5, size_t);
-  if (x5 == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(50), arg6, (char **)&x6);
-  if (datasize != 0) {
-    x6 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(50), arg6, (char **)&x6,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  x7 = _cffi_to_c_int(arg7, size_t);
-  if (x7 == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg8, (char **)&x8);
-  if (datasize != 0) {
-    x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg8, (char **)&x8,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(14), arg9, (char **)&x9);
-  if (datasize != 0) {
-    x9 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(14), arg9, (char **)&x9,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  Py_BEGIN_ALLOW_THREADS
-  _cffi_restore_errno();
-  { result = g16_device_prove_with_blinding(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9); }
-  _cffi_save_errno();
-  Py_END_ALLOW_THREADS
-
-  (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
-  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
-  return pyresult;
-}
-#else
-#  define _cffi_f_g16_device_prove_with_blinding _cffi_d_g16_device_prove_with_blinding
 #endif
 
 static char const * _cffi_d_g16_engine_backend(g16_engine const * x0)
@@ -2468,7 +2114,7 @@ _cffi_f_g16_engine_point_format(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(294));
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(255));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -2632,10 +2278,10 @@ _cffi_f_g16_fold_checkpoint_permille(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg1, (char **)&x1);
+      _cffi_type(47), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2645,10 +2291,10 @@ _cffi_f_g16_fold_checkpoint_permille(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg3, (char **)&x3);
+      _cffi_type(47), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2696,10 +2342,10 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(268), arg1, (char **)&x1);
+      _cffi_type(229), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(268), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(229), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2732,10 +2378,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(264), arg0, (char **)&x0);
+      _cffi_type(225), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(264), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(225), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2793,19 +2439,19 @@ _cffi_f_g16_key_load(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(81), arg1, (char **)&x1);
+      _cffi_type(58), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(81), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(58), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg2, (char **)&x2);
+      _cffi_type(47), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2877,7 +2523,7 @@ _cffi_f_g16_key_verifying_key(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(161));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(127));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -2964,19 +2610,19 @@ _cffi_f_g16_prepared_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(181), arg0, (char **)&x0);
+      _cffi_type(147), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_prepared_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(181), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(147), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg1, (char **)&x1);
+      _cffi_type(47), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3049,19 +2695,19 @@ _cffi_f_g16_prepared_load(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(81), arg1, (char **)&x1);
+      _cffi_type(58), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(81), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(58), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg2, (char **)&x2);
+      _cffi_type(47), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3132,10 +2778,10 @@ _cffi_f_g16_prepared_verify(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg0, (char **)&x0);
+      _cffi_type(47), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3255,19 +2901,19 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg6, (char **)&x6);
+      _cffi_type(47), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(175), arg7, (char **)&x7);
+      _cffi_type(141), arg7, (char **)&x7);
   if (datasize != 0) {
     x7 = ((size_t)datasize) <= 640 ? (g16_fold_checkpoint const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(175), arg7, (char **)&x7,
+    if (_cffi_convert_array_argument(_cffi_type(141), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3314,9 +2960,9 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
 #  define _cffi_f_g16_prepared_write _cffi_d_g16_prepared_write
 #endif
 
-static g16_status _cffi_d_g16_prove(g16_engine * x0, g16_key const * x1, uint8_t * x2, uint64_t * x3, uint8_t const * x4, size_t x5, void * x6, size_t x7, int32_t const * x8, g16_error * x9)
+static g16_status _cffi_d_g16_prove(g16_engine * x0, g16_key const * x1, uint8_t * x2, uint64_t * x3, uint8_t const * x4, uint8_t const * x5, size_t x6, void * x7, size_t x8, int32_t const * x9, g16_error * x10)
 {
-  return g16_prove(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9);
+  return g16_prove(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10);
 }
 #ifndef PYPY_VERSION
 static PyObject *
@@ -3327,11 +2973,12 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
   uint8_t * x2;
   uint64_t * x3;
   uint8_t const * x4;
-  size_t x5;
-  void * x6;
-  size_t x7;
-  int32_t const * x8;
-  g16_error * x9;
+  uint8_t const * x5;
+  size_t x6;
+  void * x7;
+  size_t x8;
+  int32_t const * x9;
+  g16_error * x10;
   Py_ssize_t datasize;
   struct _cffi_freeme_s *large_args_free = NULL;
   g16_status result;
@@ -3346,8 +2993,9 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
   PyObject *arg7;
   PyObject *arg8;
   PyObject *arg9;
+  PyObject *arg10;
 
-  if (!PyArg_UnpackTuple(args, "g16_prove", 10, 10, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9))
+  if (!PyArg_UnpackTuple(args, "g16_prove", 11, 11, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9, &arg10))
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -3387,52 +3035,61 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg4, (char **)&x4);
+      _cffi_type(47), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  x5 = _cffi_to_c_int(arg5, size_t);
-  if (x5 == (size_t)-1 && PyErr_Occurred())
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(47), arg5, (char **)&x5);
+  if (datasize != 0) {
+    x5 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(47), arg5, (char **)&x5,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x6 = _cffi_to_c_int(arg6, size_t);
+  if (x6 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(50), arg6, (char **)&x6);
+      _cffi_type(51), arg7, (char **)&x7);
   if (datasize != 0) {
-    x6 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(50), arg6, (char **)&x6,
+    x7 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(51), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  x7 = _cffi_to_c_int(arg7, size_t);
-  if (x7 == (size_t)-1 && PyErr_Occurred())
+  x8 = _cffi_to_c_int(arg8, size_t);
+  if (x8 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg8, (char **)&x8);
+      _cffi_type(27), arg9, (char **)&x9);
   if (datasize != 0) {
-    x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg8, (char **)&x8,
+    x9 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(27), arg9, (char **)&x9,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(14), arg9, (char **)&x9);
+      _cffi_type(14), arg10, (char **)&x10);
   if (datasize != 0) {
-    x9 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(14), arg9, (char **)&x9,
+    x10 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(14), arg10, (char **)&x10,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   Py_BEGIN_ALLOW_THREADS
   _cffi_restore_errno();
-  { result = g16_prove(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9); }
+  { result = g16_prove(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10); }
   _cffi_save_errno();
   Py_END_ALLOW_THREADS
 
@@ -3498,137 +3155,6 @@ _cffi_f_g16_prove_scratch_bytes(PyObject *self, PyObject *args)
 #  define _cffi_f_g16_prove_scratch_bytes _cffi_d_g16_prove_scratch_bytes
 #endif
 
-static g16_status _cffi_d_g16_prove_with_blinding(g16_engine * x0, g16_key const * x1, uint8_t * x2, uint8_t const * x3, uint8_t const * x4, size_t x5, void * x6, size_t x7, int32_t const * x8, g16_error * x9)
-{
-  return g16_prove_with_blinding(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9);
-}
-#ifndef PYPY_VERSION
-static PyObject *
-_cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
-{
-  g16_engine * x0;
-  g16_key const * x1;
-  uint8_t * x2;
-  uint8_t const * x3;
-  uint8_t const * x4;
-  size_t x5;
-  void * x6;
-  size_t x7;
-  int32_t const * x8;
-  g16_error * x9;
-  Py_ssize_t datasize;
-  struct _cffi_freeme_s *large_args_free = NULL;
-  g16_status result;
-  PyObject *pyresult;
-  PyObject *arg0;
-  PyObject *arg1;
-  PyObject *arg2;
-  PyObject *arg3;
-  PyObject *arg4;
-  PyObject *arg5;
-  PyObject *arg6;
-  PyObject *arg7;
-  PyObject *arg8;
-  PyObject *arg9;
-
-  if (!PyArg_UnpackTuple(args, "g16_prove_with_blinding", 10, 10, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9))
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
-  if (datasize != 0) {
-    x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(26), arg1, (char **)&x1);
-  if (datasize != 0) {
-    x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(26), arg1, (char **)&x1,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg2, (char **)&x2);
-  if (datasize != 0) {
-    x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg3, (char **)&x3);
-  if (datasize != 0) {
-    x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg3, (char **)&x3,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg4, (char **)&x4);
-  if (datasize != 0) {
-    x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg4, (char **)&x4,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  x5 = _cffi_to_c_int(arg5, size_t);
-  if (x5 == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(50), arg6, (char **)&x6);
-  if (datasize != 0) {
-    x6 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(50), arg6, (char **)&x6,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  x7 = _cffi_to_c_int(arg7, size_t);
-  if (x7 == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg8, (char **)&x8);
-  if (datasize != 0) {
-    x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg8, (char **)&x8,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(14), arg9, (char **)&x9);
-  if (datasize != 0) {
-    x9 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(14), arg9, (char **)&x9,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  Py_BEGIN_ALLOW_THREADS
-  _cffi_restore_errno();
-  { result = g16_prove_with_blinding(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9); }
-  _cffi_save_errno();
-  Py_END_ALLOW_THREADS
-
-  (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
-  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
-  return pyresult;
-}
-#else
-#  define _cffi_f_g16_prove_with_blinding _cffi_d_g16_prove_with_blinding
-#endif
-
 static g16_status _cffi_d_g16_setup_create(g16_engine * x0, g16_setup * * x1, uint8_t const * x2, size_t x3, uint32_t const * x4, uint32_t x5, int32_t const * x6, g16_error * x7)
 {
   return g16_setup_create(x0, x1, x2, x3, x4, x5, x6, x7);
@@ -3671,19 +3197,19 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(134), arg1, (char **)&x1);
+      _cffi_type(100), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(134), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(100), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg2, (char **)&x2);
+      _cffi_type(47), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3693,10 +3219,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(137), arg4, (char **)&x4);
+      _cffi_type(103), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(137), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(103), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3751,10 +3277,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(271), arg0, (char **)&x0);
+      _cffi_type(232), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(271), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(232), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3789,10 +3315,10 @@ _cffi_f_g16_setup_key_bytes(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(144), arg0, (char **)&x0);
+      _cffi_type(110), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(144), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(110), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3854,10 +3380,10 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(144), arg1, (char **)&x1);
+      _cffi_type(110), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(144), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(110), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3876,10 +3402,10 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg4, (char **)&x4);
+      _cffi_type(47), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3941,10 +3467,10 @@ _cffi_f_g16_setup_verifying_key_offset(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(144), arg0, (char **)&x0);
+      _cffi_type(110), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(144), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(110), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4055,10 +3581,10 @@ _cffi_f_g16_solve(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg6, (char **)&x6);
+      _cffi_type(47), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4167,28 +3693,28 @@ _cffi_f_g16_verify(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(161), arg1, (char **)&x1);
+      _cffi_type(127), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(161), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(127), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg2, (char **)&x2);
+      _cffi_type(47), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg3, (char **)&x3);
+      _cffi_type(47), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4268,15 +3794,15 @@ _cffi_f_g16_vk_bytes(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(161), arg0, (char **)&x0);
+      _cffi_type(127), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(161), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(127), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x1, _cffi_type(190), arg1) < 0)
+  if (_cffi_to_c((char *)&x1, _cffi_type(156), arg1) < 0)
     return NULL;
 
   Py_BEGIN_ALLOW_THREADS
@@ -4307,10 +3833,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(274), arg0, (char **)&x0);
+      _cffi_type(235), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(274), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(235), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4366,19 +3892,19 @@ _cffi_f_g16_vk_load(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(154), arg1, (char **)&x1);
+      _cffi_type(120), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(154), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(120), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(60), arg2, (char **)&x2);
+      _cffi_type(47), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(60), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4426,10 +3952,10 @@ _cffi_f_g16_vk_public_inputs(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(161), arg0, (char **)&x0);
+      _cffi_type(127), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(161), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(127), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4476,10 +4002,10 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(161), arg0, (char **)&x0);
+      _cffi_type(127), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(161), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(127), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4497,7 +4023,7 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
   if (x2 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(190), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(156), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -4680,61 +4206,57 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_THREADS_UNAVAILABLE", (void *)_cffi_const_G16_THREADS_UNAVAILABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSATISFIED_CONSTRAINT", (void *)_cffi_const_G16_UNSATISFIED_CONSTRAINT, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSUPPORTED_KEY", (void *)_cffi_const_G16_UNSUPPORTED_KEY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
-  { "g16_device_batch_limit", (void *)_cffi_f_g16_device_batch_limit, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 208), (void *)_cffi_d_g16_device_batch_limit },
-  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 246), (void *)_cffi_d_g16_device_close },
+  { "g16_device_batch_limit", (void *)_cffi_f_g16_device_batch_limit, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 174), (void *)_cffi_d_g16_device_batch_limit },
+  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 207), (void *)_cffi_d_g16_device_close },
   { "g16_device_count", (void *)_cffi_f_g16_device_count, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 11), (void *)_cffi_d_g16_device_count },
   { "g16_device_describe", (void *)_cffi_f_g16_device_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 30), (void *)_cffi_d_g16_device_describe },
-  { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 208), (void *)_cffi_d_g16_device_key_bytes },
-  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 249), (void *)_cffi_d_g16_device_key_destroy },
+  { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 174), (void *)_cffi_d_g16_device_key_bytes },
+  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 210), (void *)_cffi_d_g16_device_key_destroy },
   { "g16_device_key_load", (void *)_cffi_f_g16_device_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 23), (void *)_cffi_d_g16_device_key_load },
-  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 252), (void *)_cffi_d_g16_device_key_witness },
+  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 213), (void *)_cffi_d_g16_device_key_witness },
   { "g16_device_open", (void *)_cffi_f_g16_device_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 16), (void *)_cffi_d_g16_device_open },
-  { "g16_device_proof_bytes", (void *)_cffi_f_g16_device_proof_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 208), (void *)_cffi_d_g16_device_proof_bytes },
-  { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 55), (void *)_cffi_d_g16_device_prove },
-  { "g16_device_prove_many", (void *)_cffi_f_g16_device_prove_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 41), (void *)_cffi_d_g16_device_prove_many },
-  { "g16_device_prove_many_scratch_bytes", (void *)_cffi_f_g16_device_prove_many_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 216), (void *)_cffi_d_g16_device_prove_many_scratch_bytes },
-  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 212), (void *)_cffi_d_g16_device_prove_scratch_bytes },
-  { "g16_device_prove_with_blinding", (void *)_cffi_f_g16_device_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 67), (void *)_cffi_d_g16_device_prove_with_blinding },
+  { "g16_device_proof_bytes", (void *)_cffi_f_g16_device_proof_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 174), (void *)_cffi_d_g16_device_proof_bytes },
+  { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 41), (void *)_cffi_d_g16_device_prove },
+  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 178), (void *)_cffi_d_g16_device_prove_scratch_bytes },
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
   { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 35), (void *)_cffi_d_g16_engine_create },
-  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 256), (void *)_cffi_d_g16_engine_destroy },
+  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 217), (void *)_cffi_d_g16_engine_destroy },
   { "g16_engine_point_format", (void *)_cffi_f_g16_engine_point_format, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_format },
-  { "g16_engine_set_active_threads", (void *)_cffi_f_g16_engine_set_active_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 259), (void *)_cffi_d_g16_engine_set_active_threads },
-  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 240), (void *)_cffi_d_g16_engine_threads },
-  { "g16_fold_checkpoint_bytes", (void *)_cffi_f_g16_fold_checkpoint_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 225), (void *)_cffi_d_g16_fold_checkpoint_bytes },
-  { "g16_fold_checkpoint_permille", (void *)_cffi_f_g16_fold_checkpoint_permille, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 202), (void *)_cffi_d_g16_fold_checkpoint_permille },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 266), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 263), (void *)_cffi_d_g16_key_destroy },
-  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 88), (void *)_cffi_d_g16_key_load },
-  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 199), (void *)_cffi_d_g16_key_verifying_key },
-  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 228), (void *)_cffi_d_g16_prepared_bytes },
-  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 180), (void *)_cffi_d_g16_prepared_describe },
-  { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 79), (void *)_cffi_d_g16_prepared_load },
-  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 193), (void *)_cffi_d_g16_prepared_verify },
-  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 167), (void *)_cffi_d_g16_prepared_write },
-  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 96), (void *)_cffi_d_g16_prove },
-  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 221), (void *)_cffi_d_g16_prove_scratch_bytes },
-  { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 120), (void *)_cffi_d_g16_prove_with_blinding },
-  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 132), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 270), (void *)_cffi_d_g16_setup_destroy },
-  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 233), (void *)_cffi_d_g16_setup_key_bytes },
-  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 142), (void *)_cffi_d_g16_setup_run },
-  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 233), (void *)_cffi_d_g16_setup_verifying_key_offset },
-  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 108), (void *)_cffi_d_g16_solve },
+  { "g16_engine_set_active_threads", (void *)_cffi_f_g16_engine_set_active_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 220), (void *)_cffi_d_g16_engine_set_active_threads },
+  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 201), (void *)_cffi_d_g16_engine_threads },
+  { "g16_fold_checkpoint_bytes", (void *)_cffi_f_g16_fold_checkpoint_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 186), (void *)_cffi_d_g16_fold_checkpoint_bytes },
+  { "g16_fold_checkpoint_permille", (void *)_cffi_f_g16_fold_checkpoint_permille, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 168), (void *)_cffi_d_g16_fold_checkpoint_permille },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 227), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 224), (void *)_cffi_d_g16_key_destroy },
+  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 65), (void *)_cffi_d_g16_key_load },
+  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 165), (void *)_cffi_d_g16_key_verifying_key },
+  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 189), (void *)_cffi_d_g16_prepared_bytes },
+  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 146), (void *)_cffi_d_g16_prepared_describe },
+  { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 56), (void *)_cffi_d_g16_prepared_load },
+  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 159), (void *)_cffi_d_g16_prepared_verify },
+  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 133), (void *)_cffi_d_g16_prepared_write },
+  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 73), (void *)_cffi_d_g16_prove },
+  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 182), (void *)_cffi_d_g16_prove_scratch_bytes },
+  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 98), (void *)_cffi_d_g16_setup_create },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 231), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 194), (void *)_cffi_d_g16_setup_key_bytes },
+  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 108), (void *)_cffi_d_g16_setup_run },
+  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 194), (void *)_cffi_d_g16_setup_verifying_key_offset },
+  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 86), (void *)_cffi_d_g16_solve },
   { "g16_status_name", (void *)_cffi_f_g16_status_name, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 3), (void *)_cffi_d_g16_status_name },
-  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 159), (void *)_cffi_d_g16_verify },
+  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 125), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
-  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 236), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 273), (void *)_cffi_d_g16_vk_destroy },
-  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 152), (void *)_cffi_d_g16_vk_load },
-  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 243), (void *)_cffi_d_g16_vk_public_inputs },
-  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 186), (void *)_cffi_d_g16_vk_write },
+  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 197), (void *)_cffi_d_g16_vk_bytes },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 234), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 118), (void *)_cffi_d_g16_vk_load },
+  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 204), (void *)_cffi_d_g16_vk_public_inputs },
+  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 152), (void *)_cffi_d_g16_vk_write },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(g16_device_info, name),
             sizeof(((g16_device_info *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 281) },
+            _CFFI_OP(_CFFI_OP_NOOP, 242) },
   { "index", offsetof(g16_device_info, index),
              sizeof(((g16_device_info *)0)->index),
              _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4794,10 +4316,10 @@ static const struct _cffi_field_s _cffi_fields[] = {
                  _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "reason", offsetof(g16_device_witness, reason),
               sizeof(((g16_device_witness *)0)->reason),
-              _CFFI_OP(_CFFI_OP_NOOP, 277) },
+              _CFFI_OP(_CFFI_OP_NOOP, 238) },
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 279) },
+               _CFFI_OP(_CFFI_OP_NOOP, 240) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
               _CFFI_OP(_CFFI_OP_NOOP, 20) },
@@ -4809,7 +4331,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
             _CFFI_OP(_CFFI_OP_NOOP, 44) },
   { "size", offsetof(g16_fold_checkpoint, size),
             sizeof(((g16_fold_checkpoint *)0)->size),
-            _CFFI_OP(_CFFI_OP_NOOP, 48) },
+            _CFFI_OP(_CFFI_OP_NOOP, 49) },
   { "interval_ms", offsetof(g16_fold_checkpoint, interval_ms),
                    sizeof(((g16_fold_checkpoint *)0)->interval_ms),
                    _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4824,7 +4346,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 300) },
+              _CFFI_OP(_CFFI_OP_NOOP, 261) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
                     _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4911,33 +4433,33 @@ static const struct _cffi_field_s _cffi_fields[] = {
                     _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "source_sha256", offsetof(g16_prepared_info, source_sha256),
                      sizeof(((g16_prepared_info *)0)->source_sha256),
-                     _CFFI_OP(_CFFI_OP_NOOP, 303) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 264) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "$g16_device_info", 285, 0,
+  { "$g16_device_info", 246, 0,
     sizeof(g16_device_info), offsetof(struct _cffi_align_typedef_g16_device_info, y), 0, 11 },
-  { "g16_device", 284, _CFFI_F_OPAQUE,
+  { "g16_device", 245, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_key", 286, _CFFI_F_OPAQUE,
+  { "g16_device_key", 247, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_witness", 287, _CFFI_F_CHECK_FIELDS,
+  { "g16_device_witness", 248, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_device_witness), offsetof(struct _cffi_align__g16_device_witness, y), 11, 10 },
-  { "g16_engine", 288, _CFFI_F_OPAQUE,
+  { "g16_engine", 249, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 289, _CFFI_F_CHECK_FIELDS,
+  { "g16_error", 250, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 21, 3 },
-  { "g16_fold_checkpoint", 290, _CFFI_F_CHECK_FIELDS,
+  { "g16_fold_checkpoint", 251, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_fold_checkpoint), offsetof(struct _cffi_align__g16_fold_checkpoint, y), 24, 3 },
-  { "g16_key", 292, _CFFI_F_OPAQUE,
+  { "g16_key", 253, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 293, _CFFI_F_CHECK_FIELDS,
+  { "g16_key_info", 254, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 27, 27 },
-  { "g16_prepared_info", 295, _CFFI_F_CHECK_FIELDS,
+  { "g16_prepared_info", 256, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 54, 6 },
-  { "g16_setup", 296, _CFFI_F_OPAQUE,
+  { "g16_setup", 257, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 298, _CFFI_F_OPAQUE,
+  { "g16_vk", 259, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
@@ -4945,16 +4467,16 @@ static const struct _cffi_enum_s _cffi_enums[] = {
   { "$g16_backend_choice", 38, _cffi_prim_int(sizeof(g16_backend_choice), ((g16_backend_choice)-1) <= 0),
     "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512,G16_BACKEND_AVX2,"
     "G16_BACKEND_AARCH64" },
-  { "$g16_circuit_kind", 283, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 244, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
-  { "$g16_encoding", 190, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
+  { "$g16_encoding", 156, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_generation", 291, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
+  { "$g16_generation", 252, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
     "G16_GENERATION_0_8,G16_GENERATION_0_14" },
-  { "$g16_point_format", 294, _cffi_prim_int(sizeof(g16_point_format), ((g16_point_format)-1) <= 0),
+  { "$g16_point_format", 255, _cffi_prim_int(sizeof(g16_point_format), ((g16_point_format)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
-  { "$g16_stage", 297, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_stage", 258, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
@@ -4965,25 +4487,25 @@ static const struct _cffi_enum_s _cffi_enums[] = {
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
   { "g16_backend_choice", 38 },
-  { "g16_cancel", 299 },
-  { "g16_circuit_kind", 283 },
-  { "g16_device", 284 },
-  { "g16_device_info", 285 },
-  { "g16_device_key", 286 },
-  { "g16_device_witness", 287 },
-  { "g16_encoding", 190 },
-  { "g16_engine", 288 },
-  { "g16_error", 289 },
-  { "g16_fold_checkpoint", 290 },
-  { "g16_generation", 291 },
-  { "g16_key", 292 },
-  { "g16_key_info", 293 },
-  { "g16_point_format", 294 },
-  { "g16_prepared_info", 295 },
-  { "g16_setup", 296 },
-  { "g16_stage", 297 },
+  { "g16_cancel", 260 },
+  { "g16_circuit_kind", 244 },
+  { "g16_device", 245 },
+  { "g16_device_info", 246 },
+  { "g16_device_key", 247 },
+  { "g16_device_witness", 248 },
+  { "g16_encoding", 156 },
+  { "g16_engine", 249 },
+  { "g16_error", 250 },
+  { "g16_fold_checkpoint", 251 },
+  { "g16_generation", 252 },
+  { "g16_key", 253 },
+  { "g16_key_info", 254 },
+  { "g16_point_format", 255 },
+  { "g16_prepared_info", 256 },
+  { "g16_setup", 257 },
+  { "g16_stage", 258 },
   { "g16_status", 4 },
-  { "g16_vk", 298 },
+  { "g16_vk", 259 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -4993,12 +4515,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  94,  /* num_globals */
+  90,  /* num_globals */
   12,  /* num_struct_unions */
   7,  /* num_enums */
   20,  /* num_typenames */
   NULL,  /* no includes */
-  306,  /* num_types */
+  267,  /* num_types */
   0,  /* flags */
 };
 

@@ -20,8 +20,6 @@ from prover.kernel.engine import (
     SCALAR_BYTES,
     KernelProof,
     LoadedKey,
-    ProofCalls,
-    SizeCall,
     stage_seconds,
 )
 from prover.kernel.handles import Handle, Owner
@@ -32,11 +30,6 @@ _LIBRARY_REMEDY = (
     "build it with `make native-cuda`, name another with --cuda-library (PROVER_CUDA_LIBRARY), "
     "or prove on the CPU with --device cpu (PROVER_DEVICE)"
 )
-_CALLS = ProofCalls(lib.g16_device_prove_scratch_bytes, lib.g16_device_prove, lib.g16_device_prove_with_blinding)
-
-
-def _size_of(proofs: int) -> SizeCall:
-    return lambda engine, key: lib.g16_device_prove_many_scratch_bytes(engine, key, proofs)
 
 
 @dataclass(frozen=True)
@@ -154,7 +147,8 @@ class DeviceKey(Owner):
 
     def scratch_bytes_of(self, proofs: int) -> int:
         """Return the working memory on the host, in bytes, of a call that makes ``proofs`` proofs."""
-        return self._key.scratch_by(_CALLS.scratch_bytes if proofs == 1 else _size_of(proofs), self._handle)
+        with self._handle.use() as key:
+            return int(lib.g16_device_prove_scratch_bytes(key, proofs))
 
     @property
     def witness_solver(self) -> str:
@@ -164,27 +158,13 @@ class DeviceKey(Owner):
             lib.g16_device_key_witness(pointer, found)
         return "gpu" if found.on_device else ffi.string(found.reason).decode("ascii", "replace")
 
-    def prove(
-        self, inputs: bytes, cancel: CancelFlag | None = None, blinding: tuple[bytes, bytes] | None = None
-    ) -> KernelProof:
-        """Return a proof as LoadedKey.prove does, with the same bytes for the same blinding.
+    def prove(self, inputs: Sequence[bytes], cancel: CancelFlag | None = None) -> list[KernelProof | ProverError]:
+        """Make 1 to ``batch_limit`` proofs in one call, for inputs of equal length.
 
-        Raises what LoadedKey.prove raises, DeviceOutOfMemory and DeviceLost.
+        Returns in order each proof, or the error that LoadedKey.prove would raise. Unsatisfied inputs fail alone; a
+        fault of the device (DeviceOutOfMemory, DeviceLost), or the flag, fails all others. Raises OutOfMemory, or
+        KernelMisused when lengths differ, before any proof is begun.
         """
-        return self._key.prove_by(_CALLS, self._handle, inputs, cancel, blinding)
-
-    def prove_many(self, inputs: Sequence[bytes], cancel: CancelFlag | None = None) -> list[KernelProof | ProverError]:
-        """Make 1 to ``batch_limit`` proofs in one call, for inputs of equal length; a single one as ``prove`` does.
-
-        Returns in order each proof, or the error that ``prove`` would raise. Unsatisfied inputs fail individually; a
-        fault of the device, or the flag, fails all others. Raises OutOfMemory, or KernelMisused when lengths differ,
-        before any proof is begun.
-        """
-        if len(inputs) == 1:
-            try:
-                return [self.prove(inputs[0], cancel)]
-            except ProverError as error:
-                return [error]
         batch, length = len(inputs), len(inputs[0])
         if length % SCALAR_BYTES or any(len(one) != length for one in inputs):
             raise KernelMisused(f"inputs of one call have equal lengths, {SCALAR_BYTES} bytes for each scalar")
@@ -193,9 +173,9 @@ class DeviceKey(Owner):
         stage_ns = ffi.new("uint64_t[]", lib.G16_STAGE_COUNT)
         held = [ffi.from_buffer("uint8_t[]", one) for one in inputs]
         pointers = ffi.new("uint8_t *[]", held)
-        with self._key.working(_size_of(batch), self._handle) as (engine, key, scratch):
-            rest = (pointers, length // SCALAR_BYTES, batch, scratch, len(scratch), cell_of(cancel), errors)
-            status = lib.g16_device_prove_many(engine, key, proofs, statuses, stage_ns, *rest)
+        with self._key.working(self.scratch_bytes_of(batch), self._handle) as (engine, key, scratch):
+            rest = (ffi.NULL, pointers, length // SCALAR_BYTES, batch, scratch, len(scratch), cell_of(cancel), errors)
+            status = lib.g16_device_prove(engine, key, proofs, statuses, stage_ns, *rest)
         points, seconds = bytes(ffi.buffer(proofs)), stage_seconds(stage_ns, batch)
         return [
             failure_of(statuses[place] or status, errors[place])

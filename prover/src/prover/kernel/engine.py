@@ -8,7 +8,7 @@ import enum
 import mmap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -100,21 +100,6 @@ class Witness(Struct, frozen=True):
     a: bytes
     b: bytes
     c: bytes
-
-
-SizeCall = Callable[[Any, Any], int]
-"""Returns the working memory of a call for a C engine and a C key."""
-
-
-class ProofCalls(NamedTuple):
-    """Functions of the kernel that prove with one kind of key; all kinds take the same arguments."""
-
-    scratch_bytes: SizeCall
-    prove: Any
-    prove_with_blinding: Any
-
-
-_HOST_CALLS = ProofCalls(lib.g16_prove_scratch_bytes, lib.g16_prove, lib.g16_prove_with_blinding)
 
 
 class Engine(Owner):
@@ -241,21 +226,13 @@ class LoadedKey(Owner):
     @property
     def scratch_bytes(self) -> int:
         """Working memory of one proof, in bytes."""
-        return self.scratch_by(_HOST_CALLS.scratch_bytes, self.handle)
-
-    def scratch_by(self, scratch_bytes: SizeCall, handle: Handle) -> int:
-        """Return the working memory in bytes, by ``scratch_bytes``, for this key or its copy on a device."""
-        with self._engine.use() as engine, handle.use() as key:
-            return int(scratch_bytes(engine, key))
+        with self._engine.use() as engine, self.handle.use() as key:
+            return int(lib.g16_prove_scratch_bytes(engine, key))
 
     @contextmanager
-    def working(self, scratch_bytes: SizeCall, handle: Handle) -> Iterator[tuple[Any, Any, Any]]:
+    def working(self, scratch_bytes: int, handle: Handle) -> Iterator[tuple[Any, Any, Any]]:
         """Yield the C engine, the C key of ``handle`` and working memory for a call. Raises OutOfMemory."""
-        with (
-            self._engine.use() as engine,
-            handle.use() as key,
-            self._scratch.lend(int(scratch_bytes(engine, key))) as scratch,
-        ):
+        with self._engine.use() as engine, handle.use() as key, self._scratch.lend(scratch_bytes) as scratch:
             yield engine, key, scratch
 
     def prove(
@@ -267,27 +244,15 @@ class LoadedKey(Owner):
         proof reproducible and NOT zero-knowledge; for tests. Raises WitnessRejected, Cancelled, OutOfMemory or
         DeviceUnavailable.
         """
-        return self.prove_by(_HOST_CALLS, self.handle, inputs, cancel, blinding)
-
-    def prove_by(
-        self,
-        calls: ProofCalls,
-        handle: Handle,
-        inputs: bytes,
-        cancel: CancelFlag | None = None,
-        blinding: tuple[bytes, bytes] | None = None,
-    ) -> KernelProof:
-        """Return a proof by ``calls`` with ``handle``: this key or its copy on a device. Raises their errors."""
         proof = ffi.new("uint8_t[]", PROOF_BYTES)
         stage_ns = ffi.new("uint64_t[]", lib.G16_STAGE_COUNT)
         count = _count(inputs)
-        with self.working(calls.scratch_bytes, handle) as (engine, key, scratch):
+        if blinding is not None:
+            _require(all(len(value) == SCALAR_BYTES for value in blinding), "blinding values have 32 bytes")
+        given = ffi.NULL if blinding is None else b"".join(blinding)
+        with self.working(self.scratch_bytes, self.handle) as (engine, key, scratch):
             rest = (inputs, count, scratch, len(scratch), cell_of(cancel))
-            if blinding is None:
-                call(calls.prove, engine, key, proof, stage_ns, *rest)
-            else:
-                _require(all(len(value) == SCALAR_BYTES for value in blinding), "blinding values have 32 bytes")
-                call(calls.prove_with_blinding, engine, key, proof, b"".join(blinding), *rest)
+            call(lib.g16_prove, engine, key, proof, stage_ns, given, *rest)
         return KernelProof(bytes(ffi.buffer(proof)), stage_seconds(stage_ns))
 
     def solve(self, inputs: bytes, cancel: CancelFlag | None = None) -> Witness:

@@ -250,15 +250,6 @@ def test_budget__memory_of_idle_proofs__makes_room_for_another_key(kernel: Kerne
             assert device.describe().used_bytes <= needed
 
 
-def test_scratch__too_small__is_refused(key: Key, on_device: DeviceKey) -> None:
-    ffi, calls, kernel = on_device.kernel._ffi, on_device.calls, on_device.kernel
-    size = int(calls.g16_device_prove_scratch_bytes(kernel._engine, on_device.handle))
-    proof, scratch = ffi.new("uint8_t[]", 256), ffi.new("uint8_t[]", size)
-    rest = (INPUTS, len(INPUTS) // 32, scratch, size - 1, ffi.NULL)
-    outcome = kernel._call(calls.g16_device_prove, kernel._engine, on_device.handle, proof, ffi.NULL, *rest)
-    assert outcome.status == "out_of_memory"
-
-
 # ---- failures --------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from prover.errors import (
     DeviceOutOfMemory,
     DeviceUnavailable,
     KernelMisused,
+    ProverError,
     SettingsInvalid,
     WitnessRejected,
 )
@@ -165,16 +166,22 @@ def test_gpus__asked_to_make_so_many_proofs_together__make_no_more(
         assert devices.call_capacity == capacity
 
 
-def test_device__proves__the_same_bytes_as_the_cpu(cuda_host_library: Path, key: LoadedKey) -> None:
-    blinding = ((7).to_bytes(32, "big"), (5).to_bytes(32, "big"))
-    inputs = tiny_task().assignment.inputs
+def proof_of(outcomes: list[KernelProof | ProverError]) -> bytes:
+    (outcome,) = outcomes
+    assert isinstance(outcome, KernelProof)
+    return outcome.points
+
+
+def test_device__proves__what_holds(cuda_host_library: Path, key: LoadedKey) -> None:
+    assignment = tiny_task().assignment
     with Device(cuda_host_library) as device, device.load_key(key) as copy:
         assert device.key_bytes(key) + device.proof_bytes(key) <= device.describe().budget_bytes
         assert device.describe().used_bytes >= device.key_bytes(key)
         assert copy.scratch_bytes_of(1) > 0
-        proof = copy.prove(inputs, blinding=blinding)
-        assert proof.points == key.prove(inputs, blinding=blinding).points
-        assert copy.prove(inputs).points != proof.points
+        proofs = {proof_of(copy.prove([assignment.inputs])) for _ in range(2)}
+    assert len(proofs) == 2
+    for proof in proofs:
+        key.verifying_key.verify(proof, assignment.public_inputs)
 
 
 def test_device__closed_before_its_key__ends_with_it(cuda_host_library: Path, key: LoadedKey) -> None:
@@ -182,22 +189,8 @@ def test_device__closed_before_its_key__ends_with_it(cuda_host_library: Path, ke
     copy = device.load_key(key)
     device.close()
     key.close()
-    key_points = copy.prove(tiny_task().assignment.inputs).points
-    assert len(key_points) == 256
+    assert len(proof_of(copy.prove([tiny_task().assignment.inputs]))) == 256
     copy.close()
-
-
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [("prove=out_of_memory", DeviceOutOfMemory), ("prove=lost", DeviceLost), ("prove=garbage", DeviceLost)],
-)
-def test_device__failing__reports_it_by_type(
-    cuda_host_library: Path, key: LoadedKey, monkeypatch: pytest.MonkeyPatch, fault: str, error: type[Exception]
-) -> None:
-    with Device(cuda_host_library) as device, device.load_key(key, CancelFlag()) as copy:
-        monkeypatch.setenv(FAULTS, fault)
-        with pytest.raises(error):
-            copy.prove(tiny_task().assignment.inputs)
 
 
 def test_device__proving_many_at_once__makes_a_proof_of_each_and_fails_what_is_false_alone(
@@ -208,8 +201,8 @@ def test_device__proving_many_at_once__makes_a_proof_of_each_and_fails_what_is_f
     with Device(cuda_host_library) as device, device.load_key(key) as copy:
         assert copy.batch_limit >= 4
         assert 0 < copy.scratch_bytes_of(1) < copy.scratch_bytes_of(4)
-        outcomes = copy.prove_many([cases[0].inputs, cases[1].inputs, false, cases[2].inputs])
-        alone = copy.prove_many([false])
+        outcomes = copy.prove([cases[0].inputs, cases[1].inputs, false, cases[2].inputs])
+        alone = copy.prove([false])
     rejected = outcomes.pop(2)
     assert isinstance(rejected, WitnessRejected)
     assert (type(alone[0]), str(alone[0])) == (WitnessRejected, str(rejected))
@@ -220,10 +213,16 @@ def test_device__proving_many_at_once__makes_a_proof_of_each_and_fails_what_is_f
 
 
 @pytest.mark.parametrize(
-    ("fault", "error"), [("prove=out_of_memory", DeviceOutOfMemory), ("prove=lost", DeviceLost), ("", Cancelled)]
+    ("fault", "error"),
+    [
+        ("prove=out_of_memory", DeviceOutOfMemory),
+        ("prove=lost", DeviceLost),
+        ("prove=garbage", DeviceLost),
+        ("", Cancelled),
+    ],
 )
 @pytest.mark.parametrize("proofs", [1, 3])
-def test_device__failing_while_it_proves_many__reports_it_for_each(
+def test_device__failing__reports_it_by_type_for_each(
     cuda_host_library: Path,
     key: LoadedKey,
     monkeypatch: pytest.MonkeyPatch,
@@ -236,7 +235,7 @@ def test_device__failing_while_it_proves_many__reports_it_for_each(
         monkeypatch.setenv(FAULTS, fault)
         if not fault:
             cancel.raise_flag()
-        outcomes = copy.prove_many([tiny_task().assignment.inputs] * proofs, cancel)
+        outcomes = copy.prove([tiny_task().assignment.inputs] * proofs, cancel)
     assert [type(outcome) for outcome in outcomes] == [error] * proofs
 
 
@@ -245,4 +244,4 @@ def test_inputs__of_different_lengths__are_not_proved_in_one_call(cuda_host_libr
     with Device(cuda_host_library) as device, device.load_key(key) as copy:
         for wrong in ([inputs, inputs[:-32]], [inputs[:-1]] * 2):
             with pytest.raises(KernelMisused, match="equal lengths"):
-                copy.prove_many(wrong)
+                copy.prove(wrong)

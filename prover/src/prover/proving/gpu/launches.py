@@ -87,7 +87,7 @@ class Launches:
         try:
             if pending:
                 with _all_raised(flags) as cancel, self._calls.proof(cancel):
-                    outcomes = key.prove_many([proof.inputs for proof in pending], cancel)
+                    outcomes = key.prove([proof.inputs for proof in pending], cancel)
                 self._metrics.device_launch_proofs.labels(self._name).observe(len(pending))
         except BaseException as error:  # noqa: BLE001 - raised by the threads of all proofs
             outcomes = [error] * len(pending)
