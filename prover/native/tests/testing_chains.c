@@ -18,13 +18,11 @@ int32_t t_cuda_witness(uint8_t *wires, uint8_t *a, uint8_t *b, const device_abi_
 /* In the order of the fields of Chains in the tests. */
 enum { COUNTED = 11 };
 
-static const device_abi_costs FREE = {0, 1, 25}, USUAL = {300, 1.25, 25};
-
 /* Cuts a system; NULL and the reason where the CPU keeps it. forced: whatever it costs. */
 T_CS cs_chains *t_chains_make(const constraint_system *cs, uint32_t domain_log2, uint32_t forced, char reason[CS_CHAINS_REASON],
                               uint64_t counts[COUNTED]) {
     cs_chains *chains = NULL;
-    if (cs_chains_build(&chains, cs, domain_log2, forced ? &FREE : &USUAL, reason, NULL, NULL) != G16_OK || !chains) return NULL;
+    if (cs_chains_build(&chains, cs, domain_log2, (int)forced, reason, NULL, NULL) != G16_OK || !chains) return NULL;
     const device_abi_chains *device = &chains->device;
     const uint64_t found[COUNTED] = {chains->chains, device->shapes_count, chains->device_rows, device->parts[0].rows, device->parts[1].rows,
                                      device->checks_count, chains->products, chains->longest_products, cs_chains_values(chains),

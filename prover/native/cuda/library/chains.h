@@ -4,11 +4,6 @@
 
 #include "cuda/library/budget.h"
 
-static void library_costs(void *device, device_abi_costs *costs) {
-    (void)device;
-    gpu_costs(costs);
-}
-
 static uint64_t library_measure_chains(const device_abi_chains *chains) {
     device_queue queue;
     witness_key key;

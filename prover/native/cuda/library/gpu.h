@@ -25,16 +25,6 @@ typedef enum gpu_point { GPU_OPEN, GPU_KEY_LOAD, GPU_PROVE } gpu_point;
 
 static inline void gpu_set_message(char *message, const char *text) { snprintf(message, DEVICE_ABI_MESSAGE, "%s", text); }
 
-/* A product in a chain: a warp alone on its scheduler needs 128 wide multiply-adds of 4 clocks at 1.98 GHz, and some overhead. 16
- * CPUs: 20 ns per product each. Page-locked memory: 25 GB/s. With GROTH16_CUDA_WITNESS=device, for tests, chains have no cost. */
-static inline void gpu_costs(device_abi_costs *costs) {
-    const char *witness = getenv("GROTH16_CUDA_WITNESS");
-    const int free_of_charge = witness && strcmp(witness, "device") == 0;
-    costs->chain_ns = free_of_charge ? 0 : 300;
-    costs->processor_ns = 1.25;
-    costs->bus_bytes = 25;
-}
-
 /* With GROTH16_CUDA_GRAPHS=never, for measurements, kernels are launched one by one, so that the times of stages are known. */
 static inline int gpu_makes_graphs(void) {
     const char *graphs = getenv("GROTH16_CUDA_GRAPHS");

@@ -421,5 +421,5 @@ static const device_abi_library LIBRARY = {
     DEVICE_ABI_VERSION, sizeof(device_abi_library), library_count,       library_open,     library_close,      library_describe,
     library_key_bytes,  library_proof_bytes,        library_key_load,    library_key_destroy, library_staging_take, library_staging_give_back,
     library_prove,      library_batch_limit,
-    library_costs,      library_chains_load,        library_prove_inputs,
+    library_chains_load, library_prove_inputs,
 };

@@ -155,13 +155,6 @@ typedef struct device_abi_inputs {
     void *context;
 } device_abi_inputs;
 
-/* Costs in nanoseconds that decide where a witness is solved. */
-typedef struct device_abi_costs {
-    double chain_ns;     /* of a product in a chain */
-    double processor_ns; /* of a product on the CPUs that serve one GPU */
-    double bus_bytes;    /* bytes per nanosecond */
-} device_abi_costs;
-
 /* Sums of wire times base in XYZZ coordinates: X, Y, ZZ, ZZZ; ZZ = 0 is infinity. */
 typedef struct device_abi_sums {
     uint64_t a[16];
@@ -196,7 +189,6 @@ typedef struct device_abi_library {
     device_abi_status (*prove)(void *key, device_abi_sums *sums, device_abi_times *times, const device_abi_witness *witnesses,
                                uint32_t count, const int32_t *cancel, char *message);
     uint32_t (*batch_limit)(void *device, const device_abi_key *key);
-    void (*costs)(void *device, device_abi_costs *costs);
     /* Loads the chains of the circuit into a key that no proof uses yet. */
     device_abi_status (*chains_load)(void *key, const device_abi_chains *chains, char *message);
     /* The same as prove for one proof from its inputs; the key must have chains. */

@@ -11,13 +11,19 @@
 #include "gpu/programs.h"
 
 #define ROW_BYTES 96 /* a wire, a and b */
+/* A product in a chain: a warp alone on its scheduler needs 128 wide multiply-adds of 4 clocks at 1.98 GHz, and some overhead. */
+#define CHAIN_NS 300
+/* A product on 16 CPUs, which take 20 ns each. */
+#define PROCESSOR_NS 1.25
+/* Of page-locked memory. */
+#define BUS_BYTES_PER_NS 25
 
 typedef struct chains_builder {
     const constraint_system *cs;
     cs_chains *chains;
     cs_parts parts;
     cs_programs programs;
-    const device_abi_costs *costs;
+    int forced;
     char *reason;
     /* Of checks. */
     device_abi_check *checks;
@@ -27,11 +33,10 @@ typedef struct chains_builder {
 /* ---- cost ------------------------------------------------------------------------------------ */
 
 /* Compares costs. Gain of solving on the GPU: the CPU's products, and rows that are not copied. Loss: `longest`, the products of
- * one chain. */
+ * one chain, unless chains are forced. */
 static int pays_off(const chains_builder *m, uint64_t products, uint64_t longest, uint64_t chains) {
-    const device_abi_costs *costs = m->costs;
-    const double saved = (double)m->chains->device_rows * ROW_BYTES / costs->bus_bytes;
-    const double gained = (double)products * costs->processor_ns + saved, lost = (double)longest * costs->chain_ns;
+    const double saved = (double)m->chains->device_rows * ROW_BYTES / BUS_BYTES_PER_NS;
+    const double gained = (double)products * PROCESSOR_NS + saved, lost = m->forced ? 0 : (double)longest * CHAIN_NS;
     if (gained > lost) return 1;
     snprintf(m->reason, CS_CHAINS_REASON,
              "%llu chains of up to %llu steps take %.2f ms on the device, and the CPU and the bus no more than %.2f",
@@ -266,7 +271,7 @@ static int build(chains_builder *m, uint32_t domain_log2, const g16_cancel *canc
     return build_checks(m) && !g16_is_cancelled(cancel);
 }
 
-g16_status cs_chains_build(cs_chains **chains, const constraint_system *cs, uint32_t domain_log2, const device_abi_costs *costs,
+g16_status cs_chains_build(cs_chains **chains, const constraint_system *cs, uint32_t domain_log2, int forced,
                           char reason[CS_CHAINS_REASON], const g16_cancel *cancel, g16_error *error) {
     chains_builder *m = calloc(1, sizeof *m);
     int made = 0;
@@ -274,7 +279,7 @@ g16_status cs_chains_build(cs_chains **chains, const constraint_system *cs, uint
     reason[0] = 0;
     if (m) {
         m->cs = cs;
-        m->costs = costs;
+        m->forced = forced;
         m->reason = reason;
         m->chains = calloc(1, sizeof *m->chains);
         made = m->chains && build(m, domain_log2, cancel);

@@ -26,8 +26,8 @@ typedef struct cs_chains {
 } cs_chains;
 
 /* Divides a system that has short forms. *chains is NULL when the CPU would be as fast or the GPU cannot solve it; `reason` then
- * says why. domain_log2: of the key; the parts must fit its memory on the GPU. */
-g16_status cs_chains_build(cs_chains **chains, const constraint_system *cs, uint32_t domain_log2, const device_abi_costs *costs,
+ * says why. domain_log2: of the key; the parts must fit its memory on the GPU. forced: ignores the time that chains take, for tests. */
+g16_status cs_chains_build(cs_chains **chains, const constraint_system *cs, uint32_t domain_log2, int forced,
                           char reason[CS_CHAINS_REASON], const g16_cancel *cancel, g16_error *error);
 /* Frees the data that have been copied to the GPU. */
 void cs_chains_free_device_data(cs_chains *chains);

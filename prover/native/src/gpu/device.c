@@ -9,8 +9,12 @@
 #include "groth16/blinding.h"
 #include "gpu/batch.h"
 #include "gpu/chains.h"
-#include "gpu/handle.h"
 #include "gpu/calls.h"
+
+struct g16_device {
+    const device_abi_library *library;
+    void *handle;
+};
 
 struct g16_device_key {
     const g16_device *device;
@@ -23,7 +27,8 @@ struct g16_device_key {
 
 /* ---- the library ------------------------------------------------------------------ */
 
-g16_status g16_device_result(device_abi_status status, const char *message, g16_error *error) {
+/* Converts a status and message of the library. */
+static g16_status device_result(device_abi_status status, const char *message, g16_error *error) {
     switch (status) {
     case DEVICE_ABI_OK: return G16_OK;
     case DEVICE_ABI_UNAVAILABLE: return g16_fail(error, G16_DEVICE_UNAVAILABLE, 0, "%s", message);
@@ -62,7 +67,7 @@ g16_status g16_device_count(const char *library, uint32_t *count, g16_error *err
     const device_abi_library *opened;
     if (!count) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
     g16_status status = device_library_open(&opened, library, error);
-    return status == G16_OK ? g16_device_result(opened->count(count, message), message, error) : status;
+    return status == G16_OK ? device_result(opened->count(count, message), message, error) : status;
 }
 
 g16_status g16_device_open(g16_device **device, const char *library, uint32_t index, uint64_t budget_bytes,
@@ -73,7 +78,7 @@ g16_status g16_device_open(g16_device **device, const char *library, uint32_t in
     if (!made) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for a device");
     g16_status status = device_library_open(&made->library, library, error);
     if (status == G16_OK) {
-        status = g16_device_result(made->library->open(&made->handle, index, budget_bytes, message), message, error);
+        status = device_result(made->library->open(&made->handle, index, budget_bytes, message), message, error);
     }
     if (status != G16_OK) {
         free(made);
@@ -94,7 +99,7 @@ g16_status g16_device_describe(const g16_device *device, g16_device_info *info, 
     device_abi_info found;
     if (!device || !info) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
     memset(&found, 0, sizeof found);
-    g16_status status = g16_device_result(device->library->describe(device->handle, &found, message), message, error);
+    g16_status status = device_result(device->library->describe(device->handle, &found, message), message, error);
     if (status != G16_OK) return status;
     memset(info, 0, sizeof *info);
     memcpy(info->name, found.name, sizeof info->name - 1);
@@ -136,16 +141,17 @@ size_t g16_device_batch_limit(const g16_device *device, const g16_key *key) {
     return device_batch_limit(device, &data);
 }
 
-/* Loads the chains of the circuit if they reduce the time and fit the memory. Otherwise the CPU solves witnesses. */
+/* Loads the chains of the circuit if they reduce the time and fit the memory. Otherwise the CPU solves witnesses. With
+ * GROTH16_CUDA_WITNESS=device, for tests, chains are used whatever time they take. */
 static g16_status device_load_chains(g16_device_key *key, const g16_cancel *cancel, g16_error *error) {
     char message[DEVICE_ABI_MESSAGE] = "";
     const device_abi_library *library = key->device->library;
-    device_abi_costs costs;
-    library->costs(key->device->handle, &costs);
+    const char *witness = getenv("GROTH16_CUDA_WITNESS");
+    const int forced = witness && strcmp(witness, "device") == 0;
     g16_status status =
-        cs_chains_build(&key->chains, &key->key->cs, key->key->pk.domain_log2, &costs, key->witness_reason, cancel, error);
+        cs_chains_build(&key->chains, &key->key->cs, key->key->pk.domain_log2, forced, key->witness_reason, cancel, error);
     if (status == G16_OK && key->chains) {
-        status = g16_device_result(library->chains_load(key->handle, &key->chains->device, message), message, error);
+        status = device_result(library->chains_load(key->handle, &key->chains->device, message), message, error);
         cs_chains_free_device_data(key->chains);
     }
     if (status == G16_OK) return status;
@@ -173,7 +179,7 @@ g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, 
     const device_abi_status status = device->library->key_load(device->handle, &made->handle, &data, cancel, message);
     if (status != DEVICE_ABI_OK) {
         free(made);
-        return g16_device_result(status, message, error);
+        return device_result(status, message, error);
     }
     const g16_status loaded = device_load_chains(made, cancel, error);
     if (loaded != G16_OK) {
@@ -228,7 +234,7 @@ static g16_status device_sum(void *handle, device_abi_sums *sums, device_abi_tim
     memset(&own, 0, sizeof own);
     const device_abi_status done = key->device->library->prove(key->handle, sums, &own, witnesses, count, cancel, message);
     device_add_times(times, &own);
-    if (done != DEVICE_ABI_OUT_OF_MEMORY || count == 1) return g16_device_result(done, message, error);
+    if (done != DEVICE_ABI_OUT_OF_MEMORY || count == 1) return device_result(done, message, error);
     const uint32_t half = count / 2;
     const g16_status status = device_sum(handle, sums, times, witnesses, half, cancel, error);
     if (status != G16_OK) return status;
@@ -240,7 +246,7 @@ static g16_status device_sum_inputs(void *handle, device_abi_sums *sums, device_
     const g16_device_key *key = handle;
     char message[DEVICE_ABI_MESSAGE] = "";
     const device_abi_library *library = key->device->library;
-    return g16_device_result(library->prove_inputs(key->handle, sums, times, inputs, cancel, message), message, error);
+    return device_result(library->prove_inputs(key->handle, sums, times, inputs, cancel, message), message, error);
 }
 
 size_t g16_device_prove_scratch_bytes(const g16_device_key *key, size_t batch) {
