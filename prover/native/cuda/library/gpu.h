@@ -59,7 +59,7 @@ static inline void gpu_use(uint32_t index, device_queue *queue) {
     device_record_error(queue, cudaSetDevice((int)index));
 }
 
-static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t index, char *message) {
+static inline device_abi_status gpu_describe(g16_device_info *info, uint32_t index, char *message) {
     struct cudaDeviceProp properties;
     int driver = 0, runtime = 0;
     size_t free_bytes = 0, memory_bytes = 0;
@@ -82,7 +82,7 @@ static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t ind
 }
 
 /* Refuses a GPU for which the library has no code. */
-static inline device_abi_status gpu_check(const device_abi_info *info, char *message) {
+static inline device_abi_status gpu_check(const g16_device_info *info, char *message) {
     cudaFuncAttributes attributes;
     if (cudaFuncGetAttributes(&attributes, KERNEL_NAME(points_to_r256)) == cudaSuccess) return DEVICE_ABI_OK;
     (void)cudaGetLastError();

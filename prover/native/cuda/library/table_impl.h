@@ -7,7 +7,7 @@
 static device_abi_status library_count(uint32_t *count, char *message) { return gpu_count(count, message); }
 
 static device_abi_status library_open(void **opened, uint32_t index, uint64_t budget, char *message) {
-    device_abi_info info;
+    g16_device_info info;
     device_queue queue;
     device_tuning tuning;
     uint32_t count = 0;
@@ -50,7 +50,7 @@ static void library_close(void *handle) {
     free(device);
 }
 
-static device_abi_status library_describe(void *handle, device_abi_info *info, char *message) {
+static device_abi_status library_describe(void *handle, g16_device_info *info, char *message) {
     library_device *device = (library_device *)handle;
     pthread_mutex_lock(&device->lock);
     const uint64_t used = device->used;

@@ -12,8 +12,7 @@
 #ifndef G16_GPU_ABI_H
 #define G16_GPU_ABI_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "groth16.h"
 
 /* Increases with every change of this file that affects the other side. */
 #define DEVICE_ABI_VERSION 7
@@ -29,13 +28,6 @@ typedef enum device_abi_status {
     DEVICE_ABI_HOST_OUT_OF_MEMORY = 5,
     DEVICE_ABI_UNSATISFIED = 6 /* prove_inputs: a constraint fails */
 } device_abi_status;
-
-typedef struct device_abi_info {
-    char name[128];
-    uint32_t index, capability_major, capability_minor, multiprocessors;
-    uint32_t driver_version, runtime_version; /* 12040 = 12.4 */
-    uint64_t memory_bytes, free_bytes, budget_bytes, used_bytes;
-} device_abi_info;
 
 /* Representations of coordinates; the numbers are those of g16_point_format. */
 #define DEVICE_ABI_R256 1u
@@ -175,7 +167,7 @@ typedef struct device_abi_library {
     /* budget: bytes of device memory; 0: nine tenths of the free memory. */
     device_abi_status (*open)(void **device, uint32_t index, uint64_t budget, char *message);
     void (*close)(void *device); /* after its keys are destroyed */
-    device_abi_status (*describe)(void *device, device_abi_info *info, char *message);
+    device_abi_status (*describe)(void *device, g16_device_info *info, char *message);
     uint64_t (*key_bytes)(void *device, const device_abi_key *key);
     uint64_t (*proof_bytes)(void *device, const device_abi_key *key); /* of a single proof */
     /* cancel: NULL, or a flag that cancels the call when it is not 0. */

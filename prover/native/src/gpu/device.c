@@ -96,24 +96,9 @@ void g16_device_close(g16_device *device) {
 
 g16_status g16_device_describe(const g16_device *device, g16_device_info *info, g16_error *error) {
     char message[DEVICE_ABI_MESSAGE] = "";
-    device_abi_info found;
     if (!device || !info) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
-    memset(&found, 0, sizeof found);
-    g16_status status = device_result(device->library->describe(device->handle, &found, message), message, error);
-    if (status != G16_OK) return status;
     memset(info, 0, sizeof *info);
-    memcpy(info->name, found.name, sizeof info->name - 1);
-    info->index = found.index;
-    info->capability_major = found.capability_major;
-    info->capability_minor = found.capability_minor;
-    info->multiprocessors = found.multiprocessors;
-    info->driver_version = found.driver_version;
-    info->runtime_version = found.runtime_version;
-    info->memory_bytes = found.memory_bytes;
-    info->free_bytes = found.free_bytes;
-    info->budget_bytes = found.budget_bytes;
-    info->used_bytes = found.used_bytes;
-    return G16_OK;
+    return device_result(device->library->describe(device->handle, info, message), message, error);
 }
 
 /* ---- keys --------------------------------------------------------------------------- */

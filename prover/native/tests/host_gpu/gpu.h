@@ -18,7 +18,7 @@ static inline void gpu_use(uint32_t index, device_queue *queue) {
     queue->device = index;
 }
 
-static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t index, char *message) {
+static inline device_abi_status gpu_describe(g16_device_info *info, uint32_t index, char *message) {
     (void)message;
     device_current = index;
     snprintf(info->name, sizeof info->name, "GPU in software");
@@ -31,7 +31,7 @@ static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t ind
     return DEVICE_ABI_OK;
 }
 
-static inline device_abi_status gpu_check(const device_abi_info *info, char *message) {
+static inline device_abi_status gpu_check(const g16_device_info *info, char *message) {
     if (!faults_any(info->index, "open", 0, "unavailable")) return DEVICE_ABI_OK;
     gpu_set_message(message, "this CUDA library has no code for the GPU: a fault was asked for");
     return DEVICE_ABI_UNAVAILABLE;

@@ -103,7 +103,9 @@ def test_cuda_sources__as_a_gpu_compiler_reads_them__have_the_text_for_the_gpu(s
     """Without a CUDA compiler nothing else reads that half of the text."""
     compiler = shutil.which("cc")
     assert compiler is not None
-    folders = [f"-I{ROOT / name}" for name in ("prover/native", "prover/native/src", "shared/native")]
+    folders = [
+        f"-I{ROOT / name}" for name in ("prover/native", "prover/native/include", "prover/native/src", "shared/native")
+    ]
     words = [compiler, "-E", "-P", "-x", "c", "-D__CUDACC__", *folders, str(ROOT / source)]
     answer = subprocess.run(words, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
