@@ -296,9 +296,15 @@ G16_API g16_status g16_device_open(g16_device **device, const char *library, uin
 G16_API void g16_device_close(g16_device *device);
 G16_API g16_status g16_device_describe(const g16_device *device, g16_device_info *info, g16_error *error);
 
-/* Return the device memory that the key needs, and the additional memory of each proof of it that is made alone. */
-G16_API size_t g16_device_key_bytes(const g16_device *device, const g16_key *key);
-G16_API size_t g16_device_proof_bytes(const g16_device *device, const g16_key *key);
+/* What a key needs on a device now. batch_limit: the maximum number of proofs in one call of g16_device_prove(): 1 for domains above
+ * 2^17, where one proof fills a GPU, else the largest power of two up to 64 whose proofs need at most an eighth of the budget, or 1. */
+typedef struct g16_device_sizes {
+    uint64_t key_bytes;   /* device memory of the key */
+    uint64_t proof_bytes; /* additional memory of each proof of it that is made alone */
+    uint32_t batch_limit;
+} g16_device_sizes;
+
+G16_API void g16_device_key_sizes(const g16_device *device, const g16_key *key, g16_device_sizes *sizes);
 
 /* Copies the bases of a key, folded or not, to the GPU. The key must outlive the device key. */
 G16_API g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, const g16_key *key,
@@ -319,23 +325,19 @@ typedef struct g16_device_witness {
 
 G16_API void g16_device_key_witness(const g16_device_key *key, g16_device_witness *witness);
 
-/* Returns the maximum number of proofs of the key in one call of g16_device_prove(): 1 for domains above 2^17, where one proof fills
- * a GPU, else the largest power of two up to 64 whose proofs need at most an eighth of the budget, or 1. */
-G16_API size_t g16_device_batch_limit(const g16_device *device, const g16_key *key);
-
 /* Returns the host memory that a batch of proofs needs. The library normally uses page-locked memory instead and leaves the
  * caller's untouched; a key keeps up to four such buffers. */
 G16_API size_t g16_device_prove_scratch_bytes(const g16_device_key *key, size_t batch);
 
-/* Creates 1 to g16_device_batch_limit() proofs of one key, whose sums share their launches; their bytes do not depend on the others.
- * proofs: batch times G16_PROOF_BYTES; blinding: as in g16_prove(), batch times 64 bytes; inputs: batch pointers to count inputs
- * each; statuses: one per proof; errors: NULL or one per proof. A malformed or unsatisfied input affects only its own status: the
- * other proofs are created, and the call returns G16_OK. Any other failure is the call's result and the status and error of every
- * proof that had not failed before. A proof alone has all threads for its witness, else each thread solves one witness at a time.
- * Where other keys occupy the memory, the batch is computed in parts. stage_ns: as in g16_prove(), for the whole batch; for work on
- * the GPU, the time between events there, with Z included in K. Several threads may prove on one device at once; a call waits
- * while the budget has no room for it in addition to running ones. After G16_DEVICE_LOST every call fails until the device has been
- * closed and opened again. */
+/* Creates one proof of a key or several, up to its batch limit, whose sums share their launches; the bytes of a proof do not depend
+ * on the others. proofs: batch times G16_PROOF_BYTES; blinding: as in g16_prove(), batch times 64 bytes; inputs: batch pointers to
+ * count inputs each; statuses: one per proof; errors: NULL or one per proof. A malformed or unsatisfied input affects only its own
+ * status: the other proofs are created, and the call returns G16_OK. Any other failure is the call's result and the status and error
+ * of every proof that had not failed before. A proof alone has all threads for its witness, else each thread solves one witness at a
+ * time. Where other keys occupy the memory, the batch is computed in parts. stage_ns: as in g16_prove(), for the whole batch; for
+ * work on the GPU, the time between events there, with Z included in K. Several threads may prove on one device at once; a call
+ * waits while the budget has no room for it in addition to running ones. After G16_DEVICE_LOST every call fails until the device has
+ * been closed and opened again. */
 G16_API g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proofs, g16_status *statuses,
                                     uint64_t *stage_ns, const uint8_t *blinding, const uint8_t *const *inputs, size_t count,
                                     size_t batch, void *scratch, size_t scratch_size, const g16_cancel *cancel,

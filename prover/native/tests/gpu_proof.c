@@ -102,13 +102,14 @@ static void bench(const setting *s, uint32_t threads, const char *predicted) {
         for (int j = 0; j < G16_STAGE_COUNT; j++) stages[j][i] = 1e-6 * (double)ns[j];
     }
     const int ok = verifies(s, b.proofs);
+    const g16_device_sizes sizes = sizes_of(s, device);
     g16_device_witness witness;
     g16_device_key_witness(key, &witness);
     failures += !ok;
     printf("{\"name\": \"gpu_proof\", \"key\": \"%s\", \"constraints\": %u, \"verified\": %s, \"key_bytes\": %zu, "
            "\"proof_bytes\": %zu, \"load_ms\": %.1f, \"ms\": %.3f",
-           s->name, s->info.constraints, ok ? "true" : "false", g16_device_key_bytes(device, s->key),
-           g16_device_proof_bytes(device, s->key), 1e3 * loading, median(times, REPEATS));
+           s->name, s->info.constraints, ok ? "true" : "false", (size_t)sizes.key_bytes,
+           (size_t)sizes.proof_bytes, 1e3 * loading, median(times, REPEATS));
     if (predicted) printf(", \"predicted_ms\": %.1f", strtod(predicted, NULL));
     print_stages(stages);
     printf(", \"witness_chains\": %u, \"chain_products\": %llu, \"bus_bytes\": %llu", witness.chains,
@@ -122,7 +123,7 @@ static void bench(const setting *s, uint32_t threads, const char *predicted) {
 static void rate(const setting *s, uint32_t threads) {
     g16_device *device = open_device(s, 0);
     g16_device_key *key = load_key(s, device);
-    batch b = take_batch(s, key, g16_device_batch_limit(device, s->key));
+    batch b = take_batch(s, key, sizes_of(s, device).batch_limit);
     double times[REPEATS], stages[G16_STAGE_COUNT][REPEATS];
     int ok = 1;
     for (int i = -DISCARDED; i < REPEATS; i++) {
@@ -147,7 +148,7 @@ static void rate(const setting *s, uint32_t threads) {
 static void soak(const setting *s, uint32_t count) {
     g16_device *device = open_device(s, 0);
     g16_device_key *key = load_key(s, device);
-    batch alone = take_batch(s, key, 1), b = take_batch(s, key, g16_device_batch_limit(device, s->key));
+    batch alone = take_batch(s, key, 1), b = take_batch(s, key, sizes_of(s, device).batch_limit);
     uint32_t made = 0, good = 0;
     for (; made < count / 2; made++) {
         prove_batch(s, key, &alone, NULL);

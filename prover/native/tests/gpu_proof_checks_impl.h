@@ -92,7 +92,7 @@ static int same_batch(const setting *s, g16_device_key *key, size_t size, uint8_
 
 static void check_batches(const setting *s, const g16_device *device, g16_device_key *key,
                           uint8_t expected[BLINDING_COUNT][G16_PROOF_BYTES]) {
-    const size_t limit = g16_device_batch_limit(device, s->key), sizes[] = {2, 3, limit};
+    const size_t limit = sizes_of(s, device).batch_limit, sizes[] = {2, 3, limit};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i] < 2 || sizes[i] > limit) continue;
         report(s, "batch of proofs", (uint32_t)sizes[i], same_batch(s, key, sizes[i], expected));
@@ -106,7 +106,8 @@ static void check(const setting *s, uint32_t threads) {
         g16_device *device = open_device(s, 0);
         if (!tables) {
             /* Room for a key without tables and a proof of each thread, without waiting. */
-            const uint64_t bytes = g16_device_key_bytes(device, s->key) + threads * g16_device_proof_bytes(device, s->key);
+            const g16_device_sizes sizes = sizes_of(s, device);
+            const uint64_t bytes = sizes.key_bytes + threads * sizes.proof_bytes;
             g16_device_close(device);
             device = open_device(s, bytes);
         }

@@ -90,6 +90,12 @@ static g16_device_key *load_key(const setting *s, g16_device *device) {
     return key;
 }
 
+static g16_device_sizes sizes_of(const setting *s, const g16_device *device) {
+    g16_device_sizes sizes;
+    g16_device_key_sizes(device, s->key, &sizes);
+    return sizes;
+}
+
 #define BLINDING_SIZE 64 /* rho, then sigma */
 
 /* The memory of a batch, whose proofs all have the setting's inputs. */

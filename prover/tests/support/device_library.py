@@ -23,8 +23,8 @@ int g16_device_count(const char *library, uint32_t *count, g16_error *error);
 int g16_device_open(void **device, const char *library, uint32_t index, uint64_t budget, g16_error *error);
 void g16_device_close(void *device);
 int g16_device_describe(void *device, g16_device_info *info, g16_error *error);
-size_t g16_device_key_bytes(void *device, void *key);
-size_t g16_device_proof_bytes(void *device, void *key);
+typedef struct { uint64_t key_bytes, proof_bytes; uint32_t batch_limit; } g16_device_sizes;
+void g16_device_key_sizes(void *device, void *key, g16_device_sizes *sizes);
 int g16_device_key_load(void *device, void **device_key, void *key, const int32_t *cancel, g16_error *error);
 void g16_device_key_destroy(void *key);
 typedef struct {
@@ -33,7 +33,6 @@ typedef struct {
     char reason[160];
 } g16_device_witness;
 void g16_device_key_witness(void *key, g16_device_witness *witness);
-size_t g16_device_batch_limit(void *device, void *key);
 size_t g16_device_prove_scratch_bytes(void *key, size_t batch);
 int g16_device_prove(void *engine, void *key, uint8_t *proofs, int *statuses, uint64_t *stage_ns,
                      const uint8_t *blinding, const uint8_t *const *inputs, size_t count, size_t batch, void *scratch,
@@ -106,15 +105,20 @@ class Device:
 
     def key_bytes(self, key: Key) -> int:
         """Return device memory that a key would take."""
-        return int(self.calls.g16_device_key_bytes(self.handle, key._handle))
+        return int(self._sizes(key).key_bytes)
 
     def proof_bytes(self, key: Key) -> int:
         """Return device memory that a proof takes."""
-        return int(self.calls.g16_device_proof_bytes(self.handle, key._handle))
+        return int(self._sizes(key).proof_bytes)
 
     def batch_limit(self, key: Key) -> int:
         """Return proofs of a batch at most."""
-        return int(self.calls.g16_device_batch_limit(self.handle, key._handle))
+        return int(self._sizes(key).batch_limit)
+
+    def _sizes(self, key: Key) -> Any:
+        sizes = self.kernel._ffi.new("g16_device_sizes *")
+        self.calls.g16_device_key_sizes(self.handle, key._handle, sizes)
+        return sizes
 
     def load(self, key: Key, cancelled: bool = False) -> DeviceKey:
         """Return a key on the device."""

@@ -102,26 +102,6 @@ static uint64_t library_plan_key(const library_device *device, proof_key *key, c
     return proof_key_plan(key, data, device_tuned(tuning, TUNING_SETS, 0), tuning) ? library_measure_key(key) : LIBRARY_NO_PLAN;
 }
 
-/* The same for a caller that does not hold the lock: what a key would get now. */
-static uint64_t library_plan_key_now(void *handle, proof_key *key, const device_abi_key *data) {
-    library_device *device = (library_device *)handle;
-    pthread_mutex_lock(&device->lock);
-    const uint64_t bytes = library_plan_key(device, key, data, 1);
-    pthread_mutex_unlock(&device->lock);
-    return bytes;
-}
-
-static uint64_t library_key_bytes(void *device, const device_abi_key *data) {
-    proof_key key;
-    return library_plan_key_now(device, &key, data);
-}
-
-static uint64_t library_proof_bytes(void *device, const device_abi_key *data) {
-    proof_key key;
-    const uint64_t bytes = library_plan_key_now(device, &key, data);
-    return bytes == LIBRARY_NO_PLAN ? bytes : library_measure_batch(&key, 1);
-}
-
 /* Returns the log2 of the largest batch of a key of `bytes` bytes: a batch stays within its share of the budget, and key and
  * batch within the budget. */
 static uint32_t library_room_log2(const library_device *device, const proof_key *key, uint64_t bytes) {
@@ -135,12 +115,18 @@ static uint32_t library_room_log2(const library_device *device, const proof_key 
     return log2;
 }
 
-static uint32_t library_batch_limit(void *handle, const device_abi_key *data) {
-    const library_device *device = (const library_device *)handle;
+/* What a key would get now. */
+static void library_sizes(void *handle, const device_abi_key *data, g16_device_sizes *sizes) {
+    library_device *device = (library_device *)handle;
     proof_key key;
-    const uint64_t bytes = library_plan_key_now(handle, &key, data);
-    const uint32_t limit = bytes == LIBRARY_NO_PLAN ? 1 : 1u << library_room_log2(device, &key, bytes);
-    return device_msm_at_most(limit, device_tuned(&device->tuning, TUNING_BATCH, limit));
+    pthread_mutex_lock(&device->lock);
+    const uint64_t bytes = library_plan_key(device, &key, data, 1);
+    pthread_mutex_unlock(&device->lock);
+    const int planned = bytes != LIBRARY_NO_PLAN;
+    const uint32_t limit = planned ? 1u << library_room_log2(device, &key, bytes) : 1;
+    sizes->key_bytes = bytes;
+    sizes->proof_bytes = planned ? library_measure_batch(&key, 1) : bytes;
+    sizes->batch_limit = device_msm_at_most(limit, device_tuned(&device->tuning, TUNING_BATCH, limit));
 }
 
 static uint32_t library_number(library_device *device, gpu_point point) { return ++device->calls[point]; }
@@ -418,8 +404,8 @@ static device_abi_status library_prove_inputs(void *key, device_abi_sums *sums, 
 }
 
 static const device_abi_library LIBRARY = {
-    DEVICE_ABI_VERSION, sizeof(device_abi_library), library_count,       library_open,     library_close,      library_describe,
-    library_key_bytes,  library_proof_bytes,        library_key_load,    library_key_destroy, library_staging_take, library_staging_give_back,
-    library_prove,      library_batch_limit,
+    DEVICE_ABI_VERSION, sizeof(device_abi_library), library_count,        library_open,
+    library_close,      library_describe,           library_sizes,        library_key_load,
+    library_key_destroy, library_staging_take,      library_staging_give_back, library_prove,
     library_chains_load, library_prove_inputs,
 };

@@ -444,11 +444,11 @@ static inline int proof_has_graph(proof_memory *memory, const proof_key *key) {
 /* A graph has no inner marks: its whole time is reported as that of K and Z. */
 static inline void proof_times(const proof_memory *memory, device_abi_times *times, int by_graph) {
     const device_mark *marks = memory->marks;
-    times->kz = device_nanoseconds(&marks[by_graph ? PROOF_BEGUN : PROOF_H], &marks[PROOF_DONE]);
+    times->kz += device_nanoseconds(&marks[by_graph ? PROOF_BEGUN : PROOF_H], &marks[PROOF_DONE]);
     if (by_graph) return;
-    times->quotient = device_nanoseconds(&marks[PROOF_BEGUN], &marks[PROOF_H]);
-    times->a = device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_A_DONE]);
-    times->b2 = device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_B_DONE]);
+    times->quotient += device_nanoseconds(&marks[PROOF_BEGUN], &marks[PROOF_H]);
+    times->a += device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_A_DONE]);
+    times->b2 += device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_B_DONE]);
 }
 
 static inline void proof_copy_sums(const proof_memory *memory, device_abi_sums *sums) {

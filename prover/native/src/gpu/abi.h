@@ -154,7 +154,7 @@ typedef struct device_abi_sums {
     uint64_t b2[32];
 } device_abi_sums;
 
-/* Nanoseconds between events on the GPU, for a whole batch. The intervals overlap. */
+/* Nanoseconds between events on the GPU, for a whole batch, added to what is there. The intervals overlap. */
 typedef struct device_abi_times {
     uint64_t quotient, a, b2, kz;
     uint64_t witness; /* from the inputs to the last check, if the GPU solves witnesses */
@@ -168,8 +168,7 @@ typedef struct device_abi_library {
     device_abi_status (*open)(void **device, uint32_t index, uint64_t budget, char *message);
     void (*close)(void *device); /* after its keys are destroyed */
     device_abi_status (*describe)(void *device, g16_device_info *info, char *message);
-    uint64_t (*key_bytes)(void *device, const device_abi_key *key);
-    uint64_t (*proof_bytes)(void *device, const device_abi_key *key); /* of a single proof */
+    void (*sizes)(void *device, const device_abi_key *key, g16_device_sizes *sizes);
     /* cancel: NULL, or a flag that cancels the call when it is not 0. */
     device_abi_status (*key_load)(void *device, void **key, const device_abi_key *data, const int32_t *cancel, char *message);
     void (*key_destroy)(void *key);
@@ -177,10 +176,9 @@ typedef struct device_abi_library {
      * other memory works as well, but more slowly. */
     void *(*staging_take)(void *key, uint64_t bytes);
     void (*staging_give_back)(void *key, void *memory);
-    /* Proves a batch of 1 to batch_limit() proofs in common launches; one entry of sums and witnesses per proof. */
+    /* Proves a batch of proofs, up to the limit of sizes(), in common launches; one entry of sums and witnesses per proof. */
     device_abi_status (*prove)(void *key, device_abi_sums *sums, device_abi_times *times, const device_abi_witness *witnesses,
                                uint32_t count, const int32_t *cancel, char *message);
-    uint32_t (*batch_limit)(void *device, const device_abi_key *key);
     /* Loads the chains of the circuit into a key that no proof uses yet. */
     device_abi_status (*chains_load)(void *key, const device_abi_chains *chains, char *message);
     /* The same as prove for one proof from its inputs; the key must have chains. */

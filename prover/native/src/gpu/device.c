@@ -20,7 +20,7 @@ struct g16_device_key {
     const g16_device *device;
     const g16_key *key;
     void *handle;
-    size_t batch_limit;
+    g16_device_sizes sizes;
     cs_chains *chains;                     /* of the circuit, if the GPU solves witnesses, else NULL */
     char witness_reason[CS_CHAINS_REASON]; /* why the CPU solves them */
 };
@@ -103,27 +103,15 @@ g16_status g16_device_describe(const g16_device *device, g16_device_info *info, 
 
 /* ---- keys --------------------------------------------------------------------------- */
 
-size_t g16_device_key_bytes(const g16_device *device, const g16_key *key) {
-    device_abi_key data;
-    key->backend->device_key(key, &data);
-    return device->library->key_bytes(device->handle, &data);
+static void device_sizes(const g16_device *device, const device_abi_key *data, g16_device_sizes *sizes) {
+    device->library->sizes(device->handle, data, sizes);
+    if (sizes->batch_limit > DEVICE_BATCH_MAX) sizes->batch_limit = DEVICE_BATCH_MAX;
 }
 
-size_t g16_device_proof_bytes(const g16_device *device, const g16_key *key) {
+void g16_device_key_sizes(const g16_device *device, const g16_key *key, g16_device_sizes *sizes) {
     device_abi_key data;
     key->backend->device_key(key, &data);
-    return device->library->proof_bytes(device->handle, &data);
-}
-
-static size_t device_batch_limit(const g16_device *device, const device_abi_key *data) {
-    const uint32_t limit = device->library->batch_limit(device->handle, data);
-    return limit < 1 ? 1 : limit < DEVICE_BATCH_MAX ? limit : DEVICE_BATCH_MAX;
-}
-
-size_t g16_device_batch_limit(const g16_device *device, const g16_key *key) {
-    device_abi_key data;
-    key->backend->device_key(key, &data);
-    return device_batch_limit(device, &data);
+    device_sizes(device, &data, sizes);
 }
 
 /* Loads the chains of the circuit if they reduce the time and fit the memory. Otherwise the CPU solves witnesses. With
@@ -160,7 +148,7 @@ g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, 
     made->device = device;
     made->key = key;
     key->backend->device_key(key, &data);
-    made->batch_limit = device_batch_limit(device, &data);
+    device_sizes(device, &data, &made->sizes);
     const device_abi_status status = device->library->key_load(device->handle, &made->handle, &data, cancel, message);
     if (status != DEVICE_ABI_OK) {
         free(made);
@@ -203,22 +191,12 @@ void g16_device_key_witness(const g16_device_key *key, g16_device_witness *witne
 
 /* ---- proofs ------------------------------------------------------------------------- */
 
-static void device_add_times(device_abi_times *times, const device_abi_times *more) {
-    times->quotient += more->quotient;
-    times->a += more->a;
-    times->b2 += more->b2;
-    times->kz += more->kz;
-}
-
 /* Adds to *times. When memory is short, the halves of a batch are proved one after the other. */
 static g16_status device_sum(void *handle, device_abi_sums *sums, device_abi_times *times,
                              const device_abi_witness *witnesses, uint32_t count, const g16_cancel *cancel, g16_error *error) {
     const g16_device_key *key = handle;
     char message[DEVICE_ABI_MESSAGE] = "";
-    device_abi_times own;
-    memset(&own, 0, sizeof own);
-    const device_abi_status done = key->device->library->prove(key->handle, sums, &own, witnesses, count, cancel, message);
-    device_add_times(times, &own);
+    const device_abi_status done = key->device->library->prove(key->handle, sums, times, witnesses, count, cancel, message);
     if (done != DEVICE_ABI_OUT_OF_MEMORY || count == 1) return device_result(done, message, error);
     const uint32_t half = count / 2;
     const g16_status status = device_sum(handle, sums, times, witnesses, half, cancel, error);
@@ -284,9 +262,9 @@ static g16_status device_check_batch(const g16_engine *engine, const g16_device_
     memset(&error, 0, sizeof error);
     if (!complete) {
         status = g16_fail(&error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
-    } else if (batch->size < 1 || batch->size > key->batch_limit) {
-        status = g16_fail(&error, G16_INVALID_ARGUMENT, 0, "a batch of this key on this device has 1 to %zu proofs, not %zu",
-                          key->batch_limit, batch->size);
+    } else if (batch->size < 1 || batch->size > key->sizes.batch_limit) {
+        status = g16_fail(&error, G16_INVALID_ARGUMENT, 0, "a batch of this key on this device has 1 to %u proofs, not %zu",
+                          key->sizes.batch_limit, batch->size);
     }
     for (size_t i = 0; i < batch->size; i++) batch->statuses[i] = G16_OK;
     if (status != G16_OK) device_batch_fail(batch, status, &error);

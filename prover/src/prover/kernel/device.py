@@ -105,13 +105,17 @@ class Device(Owner):
 
     def key_bytes(self, key: LoadedKey) -> int:
         """Return the device memory of a key without proofs, in bytes."""
-        with self._handle.use() as device, key.handle.use() as pointer:
-            return int(lib.g16_device_key_bytes(device, pointer))
+        return int(self._sizes(key).key_bytes)
 
     def proof_bytes(self, key: LoadedKey) -> int:
         """Return the device memory of one proof in progress without its key, in bytes."""
+        return int(self._sizes(key).proof_bytes)
+
+    def _sizes(self, key: LoadedKey) -> Any:
+        sizes = ffi.new("g16_device_sizes *")
         with self._handle.use() as device, key.handle.use() as pointer:
-            return int(lib.g16_device_proof_bytes(device, pointer))
+            lib.g16_device_key_sizes(device, pointer, sizes)
+        return sizes
 
     def load_key(self, key: LoadedKey, cancel: CancelFlag | None = None) -> "DeviceKey":
         """Copy a key to the device; device and key are released after the copy.
@@ -123,7 +127,7 @@ class Device(Owner):
             device = stack.enter_context(self._handle.use())
             pointer = stack.enter_context(key.handle.use())
             call(lib.g16_device_key_load, device, out, pointer, cell_of(cancel))
-            return DeviceKey(key, out[0], stack.pop_all(), int(lib.g16_device_batch_limit(device, pointer)))
+            return DeviceKey(key, out[0], stack.pop_all(), int(self._sizes(key).batch_limit))
 
     def close(self) -> None:
         """Close the device once its keys are gone and running calls have returned."""
