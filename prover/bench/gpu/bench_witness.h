@@ -91,15 +91,15 @@ static void witness_times(uint32_t chains, uint32_t levels) {
     witness_key key;
     witness_room room;
     memset(&room, 0, sizeof room);
-    witness_key_allocate(&queue, &key, &made);
+    memset(&key, 0, sizeof key);
     room.to.wires = (fr *)device_allocate(&queue, (first_wire + rows) * sizeof(fr));
     room.to.a = (fr *)device_allocate(&queue, rows * sizeof(fr));
     room.to.b = (fr *)device_allocate(&queue, rows * sizeof(fr));
     made.coefficients = calloc(coefficients, sizeof(fr));
     stop_on_failure();
-    witness_key_fill(&queue, &key, &made);
+    witness_key_load(&queue, &key, &made);
     random_values_kernel<<<(first_wire + 127) / 128, 128, 0, queue.stream>>>(room.to.wires, first_wire);
-    random_values_kernel<<<1, 128, 0, queue.stream>>>(key.coefficients, coefficients);
+    random_values_kernel<<<1, 128, 0, queue.stream>>>((fr *)key.chains.coefficients, coefficients);
     const double ms = median_ms([&] { witness_chains_run(&queue, &key, &room); });
     /* A warp alone: a wide multiply-add of its 32 lanes takes a scheduler, of which a multiprocessor has four, so long. */
     const double bound = w.products * PRODUCT_STEPS * 32 * 4 * grid_that_fills(1) / imad_wide_rate() * 1e3;

@@ -223,16 +223,17 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
         group##_msm_memory memory;                                                                              \
         memset(&sort, 0, sizeof sort);                                                                          \
         memset(&memory, 0, sizeof memory);                                                                      \
+        device_owner owner = {{0}, 0};                                                                          \
         if (!device_msm_fits(&plan)) {                                                                          \
             fprintf(stderr, "gpu_bench: no plan fits\n");                                                       \
             exit(1);                                                                                            \
         }                                                                                                       \
         group##_affine *bases = group##_bases(count, plan.shifts, generator);                                   \
-        fr *values = (fr *)device_allocate(&queue, (size_t)many * count * sizeof *values);                      \
-        int32_t *digits = (int32_t *)device_allocate(&queue, device_msm_entries(&plan) * sizeof *digits);       \
+        fr *values = (fr *)device_own(&queue, &owner, (size_t)many * count * sizeof *values);                   \
+        int32_t *digits = (int32_t *)device_own(&queue, &owner, device_msm_entries(&plan) * sizeof *digits);    \
         sort.plan = plan;                                                                                       \
-        msm_sort_allocate(&queue, &sort.memory, &plan);                                                         \
-        group##_msm_allocate(&queue, &memory, &plan);                                                           \
+        msm_sort_allocate(&queue, &owner, &sort.memory, &plan);                                                 \
+        group##_msm_allocate(&queue, &owner, &memory, &plan);                                                   \
         stop_on_failure();                                                                                      \
         group##_msm_table_run(&queue, bases, &plan);                                                            \
         random_values_kernel<<<(many * count + 127) / 128, 128, 0, queue.stream>>>(values, many * count);       \
@@ -265,11 +266,8 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
         if (folder) group##_write_numbers(folder, bases, values, memory.results, count);                        \
         free(from);                                                                                             \
         free(sums);                                                                                             \
-        msm_sort_release(&sort.memory);                                                                         \
-        group##_msm_release(&memory);                                                                           \
+        device_release_all(&owner);                                                                             \
         device_release(bases);                                                                                  \
-        device_release(values);                                                                                 \
-        device_release(digits);                                                                                 \
         const double bound = (double)device_msm_entries(&plan) * products * PRODUCT_STEPS / imad_wide_rate() * 1e3; \
         printf("{\"name\": \"gpu_msm_" #group "\", \"count\": %u, \"multiplications\": %u, \"window_bits\": %u, " \
                "\"sets\": %u, \"ms\": %.4f, \"predicted_ms\": %.4f, \"sort_ms\": %.4f, \"accumulate_ms\": %.4f, "    \

@@ -131,7 +131,7 @@ T_FIELD_KERNEL(fr)
         if (!device_msm_fits(&room)) return T_REFUSED;                                                          \
         memset(&memory, 0, sizeof memory);                                                                      \
         t_msm_begin(&queue, &msm, &room, &plan, values, shape->first_list);                                     \
-        group##_msm_allocate(&queue, &memory, &room);                                                           \
+        group##_msm_allocate(&queue, &msm.owner, &memory, &room);                                               \
         group##_affine *table = (group##_affine *)device_allocate(&queue, plan.shifts * points_bytes);          \
         group##_affine *sums = (group##_affine *)device_allocate(&queue, sums_bytes);                           \
         const group##_normal_arguments normal = {sums, memory.results};                                         \
@@ -140,8 +140,7 @@ T_FIELD_KERNEL(fr)
         group##_msm_run(&queue, &msm.sort, table, &memory);                                                     \
         LAUNCH(&queue, group##_normal, plan.multiplications, 1, 0, &normal);                                    \
         device_read(&queue, out, sums, sums_bytes);                                                             \
-        t_msm_end(&msm);                                                                                        \
-        group##_msm_release(&memory);                                                                           \
+        device_release_all(&msm.owner);                                                                                 \
         device_release(table);                                                                                  \
         device_release(sums);                                                                                   \
         return (int32_t)queue.status;                                                                           \
@@ -165,6 +164,7 @@ static device_msm_plan t_plan(const t_msm_shape *shape) {
 }
 
 typedef struct t_msm {
+    device_owner owner;
     msm_sort_arguments sort;
     fr *scalars;
     int32_t *digits;
@@ -178,10 +178,10 @@ static void t_msm_begin(device_queue *queue, t_msm *msm, const device_msm_plan *
     uint32_t *backwards = (uint32_t *)malloc((second + 1) * sizeof(uint32_t));
     memset(msm, 0, sizeof *msm);
     msm->sort.plan = *plan;
-    msm_sort_allocate(queue, &msm->sort.memory, room);
-    msm->scalars = (fr *)device_allocate(queue, all * sizeof(fr));
-    msm->digits = (int32_t *)device_allocate(queue, device_msm_entries(plan) * sizeof(int32_t));
-    msm->index = (uint32_t *)device_allocate(queue, second * sizeof(uint32_t));
+    msm_sort_allocate(queue, &msm->owner, &msm->sort.memory, room);
+    msm->scalars = (fr *)device_own(queue, &msm->owner, all * sizeof(fr));
+    msm->digits = (int32_t *)device_own(queue, &msm->owner, device_msm_entries(plan) * sizeof(int32_t));
+    msm->index = (uint32_t *)device_own(queue, &msm->owner, second * sizeof(uint32_t));
     for (uint32_t i = 0; backwards && i < second; i++) backwards[i] = count - 1 - i;
     if (!backwards) queue->status = DEVICE_OUT_OF_MEMORY;
     device_write(queue, msm->index, backwards, second * sizeof(uint32_t));
@@ -192,13 +192,6 @@ static void t_msm_begin(device_queue *queue, t_msm *msm, const device_msm_plan *
     msm->sort.lists[1] = rest;
     msm_recode_run(queue, &recode);
     free(backwards);
-}
-
-static void t_msm_end(t_msm *msm) {
-    msm_sort_release(&msm->sort.memory);
-    device_release(msm->scalars);
-    device_release(msm->digits);
-    device_release(msm->index);
 }
 
 T_GROUP_KERNELS(g1)
@@ -295,17 +288,17 @@ int32_t T(witness)(uint8_t *wires, uint8_t *a, uint8_t *b, const device_abi_chai
     const size_t domain = sizeof(fr) << shape[2];
     fr *vectors[4];
     witness_key key;
-    witness_key_allocate(&queue, &key, chains);
+    memset(&key, 0, sizeof key);
     for (int i = 0; i < 4; i++) vectors[i] = (fr *)device_allocate(&queue, i ? domain : shape[0] * sizeof(fr));
     const witness_room room = {{vectors[0], vectors[1], vectors[2]}, vectors[3], (uint64_t)1 << shape[2], shape[0], shape[1]};
-    witness_key_fill(&queue, &key, chains);
+    witness_key_load(&queue, &key, chains);
     uint32_t failures = 0;
     const int solved = witness_run(&queue, &key, &room, inputs, &failures);
     device_read(&queue, wires, vectors[0], shape[0] * sizeof(fr));
     device_read(&queue, a, vectors[1], domain);
     device_read(&queue, b, vectors[2], domain);
     for (int i = 0; i < 4; i++) device_release(vectors[i]);
-    witness_key_release(&key);
+    device_release_all(&key.owner);
     if (queue.status != DEVICE_OK) return T_REFUSED;
     return solved ? failures != 0 : 2;
 }

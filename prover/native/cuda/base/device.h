@@ -25,6 +25,30 @@ static inline void device_read(device_queue *queue, void *to_host, const void *f
     device_finish(queue);
 }
 
+/* Memory that is released at once. Zero it before use. */
+#define DEVICE_OWNED 64
+typedef struct device_owner {
+    void *blocks[DEVICE_OWNED];
+    uint32_t count;
+} device_owner;
+
+static inline void *device_own(device_queue *queue, device_owner *owner, size_t bytes) {
+    void *block = device_allocate(queue, bytes);
+    if (block) owner->blocks[owner->count++] = block;
+    return block;
+}
+
+/* Allocates a copy of the host's bytes; a queue that measures writes nothing. */
+static inline void *device_own_copy(device_queue *queue, device_owner *owner, const void *from_host, size_t bytes) {
+    void *block = device_own(queue, owner, bytes);
+    if (block) device_write(queue, block, from_host, bytes);
+    return block;
+}
+
+static inline void device_release_all(device_owner *owner) {
+    while (owner->count) device_release(owner->blocks[--owner->count]);
+}
+
 /* Returns the index of the thread in the grid. */
 DEVICE uint64_t device_index(grid_place place) { return (uint64_t)place.block * place.threads + place.thread; }
 

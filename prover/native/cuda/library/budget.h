@@ -90,7 +90,7 @@ static device_abi_status library_failed(library_device *device, const device_que
 /* ---- the budget ------------------------------------------------------------------------------------- */
 
 static void library_memory_free(library_memory *memory) {
-    proof_memory_release(&memory->proof);
+    device_release_all(&memory->proof.owner);
     gpu_clear_order(memory->proof.queues);
     proof_queues_destroy(&memory->proof);
     free(memory);

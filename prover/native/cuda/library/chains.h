@@ -9,7 +9,7 @@ static uint64_t library_measure_chains(const device_abi_chains *chains) {
     witness_key key;
     memset(&queue, 0, sizeof queue);
     queue.measuring = 1;
-    witness_key_allocate(&queue, &key, chains);
+    witness_key_load(&queue, &key, chains);
     return queue.bytes;
 }
 
@@ -48,14 +48,12 @@ static device_abi_status library_chains_load(void *handle, const device_abi_chai
     gpu_use(key->device->index, &queue);
     if (queue.status == DEVICE_OK) device_queue_create(&queue);
     memset(&key->witness, 0, sizeof key->witness);
-    witness_key_allocate(&queue, &key->witness, chains);
-    witness_key_fill(&queue, &key->witness, chains);
+    witness_key_load(&queue, &key->witness, chains);
     device_finish(&queue);
     const device_abi_status status = queue.status == DEVICE_OK ? DEVICE_ABI_OK : library_failed(key->device, &queue, message);
     device_queue_destroy(&queue);
     if (status != DEVICE_ABI_OK) {
-        witness_key_release(&key->witness);
-        memset(&key->witness, 0, sizeof key->witness);
+        device_release_all(&key->witness.owner);
         library_chains_unreserve(key, bytes);
     }
     return status;

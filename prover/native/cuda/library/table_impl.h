@@ -141,7 +141,7 @@ static device_abi_status library_key_fill(library_key *key, const device_abi_key
     device_finish(&queue);
     const device_abi_status status = queue.status == DEVICE_OK ? DEVICE_ABI_OK : library_failed(key->device, &queue, message);
     device_queue_destroy(&queue);
-    if (status != DEVICE_ABI_OK) proof_key_release(&key->key);
+    if (status != DEVICE_ABI_OK) device_release_all(&key->key.owner);
     return status;
 }
 
@@ -230,8 +230,8 @@ static void library_key_destroy(void *handle) {
         key->staging = staging->next;
         device_host_release(staging);
     }
-    proof_key_release(&key->key);
-    witness_key_release(&key->witness);
+    device_release_all(&key->key.owner);
+    device_release_all(&key->witness.owner);
     free(key);
 }
 

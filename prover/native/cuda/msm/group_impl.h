@@ -231,23 +231,15 @@ KERNEL(C(msm_join_sets), C(msm_tail), DEVICE_MSM_MAX_SETS, 1, 1 + arguments->set
 
 /* ---- memory and launches ------------------------------------------------------------------------------ */
 
-static inline void C(msm_release)(C(msm_memory) *memory) {
-    device_release(memory->sums);
-    device_release(memory->nodes[0]);
-    device_release(memory->nodes[1]);
-    device_release(memory->parts);
-    device_release(memory->totals);
-    device_release(memory->results);
-}
-
-static inline void C(msm_allocate)(device_queue *queue, C(msm_memory) *memory, const device_msm_plan *plan) {
+static inline void C(msm_allocate)(device_queue *queue, device_owner *owner, C(msm_memory) *memory,
+                                   const device_msm_plan *plan) {
     const uint64_t keys = device_msm_keys(plan), nodes = keys >> plan->reduce_log2;
-    memory->sums = (XYZZ *)device_allocate(queue, (keys + device_msm_partials(plan)) * sizeof(XYZZ));
-    memory->nodes[0] = (C(msm_node) *)device_allocate(queue, nodes * sizeof(C(msm_node)));
-    memory->nodes[1] = (C(msm_node) *)device_allocate(queue, (nodes + 1) / 2 * sizeof(C(msm_node)));
-    memory->parts = (XYZZ *)device_allocate(queue, (uint64_t)plan->all_sets * (MSM_TAIL_LOG2 + 2) * sizeof(XYZZ));
-    memory->totals = (XYZZ *)device_allocate(queue, plan->all_sets * sizeof(XYZZ));
-    memory->results = (XYZZ *)device_allocate(queue, plan->multiplications * sizeof(XYZZ));
+    memory->sums = (XYZZ *)device_own(queue, owner, (keys + device_msm_partials(plan)) * sizeof(XYZZ));
+    memory->nodes[0] = (C(msm_node) *)device_own(queue, owner, nodes * sizeof(C(msm_node)));
+    memory->nodes[1] = (C(msm_node) *)device_own(queue, owner, (nodes + 1) / 2 * sizeof(C(msm_node)));
+    memory->parts = (XYZZ *)device_own(queue, owner, (uint64_t)plan->all_sets * (MSM_TAIL_LOG2 + 2) * sizeof(XYZZ));
+    memory->totals = (XYZZ *)device_own(queue, owner, plan->all_sets * sizeof(XYZZ));
+    memory->results = (XYZZ *)device_own(queue, owner, plan->multiplications * sizeof(XYZZ));
 }
 
 static inline void C(msm_reduce)(device_queue *queue, const C(msm_arguments) *arguments) {

@@ -300,28 +300,18 @@ KERNEL(msm_pieces_place, msm_sort_arguments, MSM_SORT_THREADS, 4, 4)
 
 /* ---- memory and launches -------------------------------------------------------------------------- */
 
-static inline void msm_sort_release(msm_sort_memory *memory) {
-    device_release(memory->counters);
-    device_release(memory->scan_sums);
-    device_release(memory->partitioned);
-    device_release(memory->sorted);
-    device_release(memory->starts);
-    device_release(memory->pieces);
-    device_release(memory->longs);
-    device_release(memory->counts);
-}
-
 /* Errors are recorded in the queue. */
-static inline void msm_sort_allocate(device_queue *queue, msm_sort_memory *memory, const device_msm_plan *plan) {
+static inline void msm_sort_allocate(device_queue *queue, device_owner *owner, msm_sort_memory *memory,
+                                     const device_msm_plan *plan) {
     const uint64_t counters = device_msm_counters(plan), entries = device_msm_entries(plan);
-    memory->counters = (uint32_t *)device_allocate(queue, counters * sizeof(uint32_t));
-    memory->scan_sums = (uint32_t *)device_allocate(queue, scan_blocks(counters) * sizeof(uint32_t));
-    memory->partitioned = (uint64_t *)device_allocate(queue, entries * sizeof(uint64_t));
-    memory->sorted = (uint32_t *)device_allocate(queue, entries * sizeof(uint32_t));
-    memory->starts = (uint32_t *)device_allocate(queue, (device_msm_keys(plan) + 1) * sizeof(uint32_t));
-    memory->pieces = (msm_piece *)device_allocate(queue, device_msm_pieces(plan) * sizeof(msm_piece));
-    memory->longs = (msm_long *)device_allocate(queue, device_msm_longs(plan) * sizeof(msm_long));
-    memory->counts = (msm_counts *)device_allocate(queue, sizeof(msm_counts));
+    memory->counters = (uint32_t *)device_own(queue, owner, counters * sizeof(uint32_t));
+    memory->scan_sums = (uint32_t *)device_own(queue, owner, scan_blocks(counters) * sizeof(uint32_t));
+    memory->partitioned = (uint64_t *)device_own(queue, owner, entries * sizeof(uint64_t));
+    memory->sorted = (uint32_t *)device_own(queue, owner, entries * sizeof(uint32_t));
+    memory->starts = (uint32_t *)device_own(queue, owner, (device_msm_keys(plan) + 1) * sizeof(uint32_t));
+    memory->pieces = (msm_piece *)device_own(queue, owner, device_msm_pieces(plan) * sizeof(msm_piece));
+    memory->longs = (msm_long *)device_own(queue, owner, device_msm_longs(plan) * sizeof(msm_long));
+    memory->counts = (msm_counts *)device_own(queue, owner, sizeof(msm_counts));
 }
 
 static inline void msm_recode_run(device_queue *queue, const msm_recode_arguments *arguments) {

@@ -26,6 +26,7 @@ typedef struct proof_points {
 } proof_points;
 
 typedef struct proof_key {
+    device_owner owner; /* of the arrays */
     uint32_t wires, public_wires, rows, domain_log2, k_count, z_count;
     uint32_t window_bits;
     const device_tuning *tuning; /* of the device */
@@ -85,23 +86,13 @@ static inline int proof_key_plan(proof_key *key, const device_abi_key *data, uin
 
 static inline void proof_key_allocate(device_queue *queue, proof_key *key) {
     const size_t a = key->a_plan.count, b = key->b_plan.count, kz = key->kz_plan.count;
-    key->roots = (fr *)device_allocate(queue, sizeof(fr) << key->domain_log2);
-    key->a_wires = (uint32_t *)device_allocate(queue, a * sizeof(uint32_t));
-    key->b_wires = (uint32_t *)device_allocate(queue, b * sizeof(uint32_t));
-    key->k_wires = proof_is_folded(key) ? (uint32_t *)device_allocate(queue, key->k_count * sizeof(uint32_t)) : NULL;
-    key->a = (g1_affine *)device_allocate(queue, key->a_plan.shifts * a * sizeof(g1_affine));
-    key->kz = (g1_affine *)device_allocate(queue, key->kz_plan.shifts * kz * sizeof(g1_affine));
-    key->b2 = (g2_affine *)device_allocate(queue, key->b_plan.shifts * b * sizeof(g2_affine));
-}
-
-static inline void proof_key_release(proof_key *key) {
-    device_release(key->roots);
-    device_release(key->a_wires);
-    device_release(key->b_wires);
-    device_release(key->k_wires);
-    device_release(key->a);
-    device_release(key->kz);
-    device_release(key->b2);
+    key->roots = (fr *)device_own(queue, &key->owner, sizeof(fr) << key->domain_log2);
+    key->a_wires = (uint32_t *)device_own(queue, &key->owner, a * sizeof(uint32_t));
+    key->b_wires = (uint32_t *)device_own(queue, &key->owner, b * sizeof(uint32_t));
+    key->k_wires = proof_is_folded(key) ? (uint32_t *)device_own(queue, &key->owner, key->k_count * sizeof(uint32_t)) : NULL;
+    key->a = (g1_affine *)device_own(queue, &key->owner, key->a_plan.shifts * a * sizeof(g1_affine));
+    key->kz = (g1_affine *)device_own(queue, &key->owner, key->kz_plan.shifts * kz * sizeof(g1_affine));
+    key->b2 = (g2_affine *)device_own(queue, &key->owner, key->b_plan.shifts * b * sizeof(g2_affine));
 }
 
 static inline void proof_write_points(device_queue *queue, void *to, const void *points, size_t bytes, uint32_t form) {
@@ -199,6 +190,7 @@ typedef struct proof_sums {
 
 /* The state of a running batch; reused by the next one. */
 typedef struct proof_memory {
+    device_owner owner; /* of the arrays */
     device_queue queues[PROOF_QUEUES];
     device_mark marks[PROOF_MARKS];
     device_graph graph;
@@ -229,33 +221,19 @@ static inline int proof_memory_plan(proof_memory *memory, const proof_key *key, 
 static inline void proof_memory_allocate(device_queue *queue, proof_memory *memory, const proof_key *key) {
     const size_t n = (size_t)memory->room << key->domain_log2, wires = (size_t)memory->room * key->wires;
     const size_t windows = key->a_plan.windows;
-    memory->wires = (fr *)device_allocate(queue, wires * sizeof(fr));
-    memory->a = (fr *)device_allocate(queue, n * sizeof(fr));
-    memory->b = (fr *)device_allocate(queue, n * sizeof(fr));
-    memory->c = (fr *)device_allocate(queue, n * sizeof(fr));
-    memory->w_digits = (int32_t *)device_allocate(queue, windows * wires * sizeof(int32_t));
-    memory->h_digits = (int32_t *)device_allocate(queue, windows * memory->room * proof_h_count(key) * sizeof(int32_t));
-    msm_sort_allocate(queue, &memory->a_sort, &memory->a_plan);
-    msm_sort_allocate(queue, &memory->b_sort, &memory->b_plan);
-    msm_sort_allocate(queue, &memory->kz_sort, &memory->kz_plan);
-    g1_msm_allocate(queue, &memory->a_sums, &memory->a_plan);
-    g1_msm_allocate(queue, &memory->kz_sums, &memory->kz_plan);
-    g2_msm_allocate(queue, &memory->b2_sums, &memory->b_plan);
-}
-
-static inline void proof_memory_release(proof_memory *memory) {
-    device_release(memory->wires);
-    device_release(memory->a);
-    device_release(memory->b);
-    device_release(memory->c);
-    device_release(memory->w_digits);
-    device_release(memory->h_digits);
-    msm_sort_release(&memory->a_sort);
-    msm_sort_release(&memory->b_sort);
-    msm_sort_release(&memory->kz_sort);
-    g1_msm_release(&memory->a_sums);
-    g1_msm_release(&memory->kz_sums);
-    g2_msm_release(&memory->b2_sums);
+    device_owner *owner = &memory->owner;
+    memory->wires = (fr *)device_own(queue, owner, wires * sizeof(fr));
+    memory->a = (fr *)device_own(queue, owner, n * sizeof(fr));
+    memory->b = (fr *)device_own(queue, owner, n * sizeof(fr));
+    memory->c = (fr *)device_own(queue, owner, n * sizeof(fr));
+    memory->w_digits = (int32_t *)device_own(queue, owner, windows * wires * sizeof(int32_t));
+    memory->h_digits = (int32_t *)device_own(queue, owner, windows * memory->room * proof_h_count(key) * sizeof(int32_t));
+    msm_sort_allocate(queue, owner, &memory->a_sort, &memory->a_plan);
+    msm_sort_allocate(queue, owner, &memory->b_sort, &memory->b_plan);
+    msm_sort_allocate(queue, owner, &memory->kz_sort, &memory->kz_plan);
+    g1_msm_allocate(queue, owner, &memory->a_sums, &memory->a_plan);
+    g1_msm_allocate(queue, owner, &memory->kz_sums, &memory->kz_plan);
+    g2_msm_allocate(queue, owner, &memory->b2_sums, &memory->b_plan);
 }
 
 static inline size_t proof_sums_bytes(const proof_memory *memory) {

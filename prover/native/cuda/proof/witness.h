@@ -15,58 +15,27 @@
 /* ---- the chains of a key ----------------------------------------------------------------------- */
 
 typedef struct witness_key {
-    device_abi_chains chains; /* counts only; the pointers are those of the host */
-    device_abi_shape *shapes;
-    device_abi_chain_block *blocks;
-    uint32_t *code, *shifts;
-    device_abi_place *places;
-    fr *coefficients;
-    device_abi_check *checks;
-    device_abi_term *terms;
-    uint32_t *targets[2];
+    device_owner owner;
+    device_abi_chains chains; /* in device memory */
 } witness_key;
 
-static inline size_t witness_targets(const device_abi_part *part) { return (size_t)part->wires + part->rows; }
-
-static inline void witness_key_allocate(device_queue *queue, witness_key *key, const device_abi_chains *chains) {
-    key->chains = *chains;
-    key->shapes = (device_abi_shape *)device_allocate(queue, chains->shapes_count * sizeof *key->shapes);
-    key->blocks = (device_abi_chain_block *)device_allocate(queue, chains->blocks_count * sizeof *key->blocks);
-    key->code = (uint32_t *)device_allocate(queue, chains->code_count * sizeof *key->code);
-    key->shifts = (uint32_t *)device_allocate(queue, chains->shifts_count * sizeof *key->shifts);
-    key->places = (device_abi_place *)device_allocate(queue, chains->places_count * sizeof *key->places);
-    key->coefficients = (fr *)device_allocate(queue, chains->coefficients_count * sizeof *key->coefficients);
-    key->checks = (device_abi_check *)device_allocate(queue, chains->checks_count * sizeof *key->checks);
-    key->terms = (device_abi_term *)device_allocate(queue, chains->terms_count * sizeof *key->terms);
-    for (int i = 0; i < 2; i++) {
-        key->targets[i] = (uint32_t *)device_allocate(queue, witness_targets(&chains->parts[i]) * sizeof(uint32_t));
-    }
-}
-
-static inline void witness_key_fill(device_queue *queue, const witness_key *key, const device_abi_chains *chains) {
-    device_write(queue, key->shapes, chains->shapes, chains->shapes_count * sizeof *key->shapes);
-    device_write(queue, key->blocks, chains->blocks, chains->blocks_count * sizeof *key->blocks);
-    device_write(queue, key->code, chains->code, chains->code_count * sizeof *key->code);
-    device_write(queue, key->shifts, chains->shifts, chains->shifts_count * sizeof *key->shifts);
-    device_write(queue, key->places, chains->places, chains->places_count * sizeof *key->places);
-    device_write(queue, key->coefficients, chains->coefficients, chains->coefficients_count * sizeof *key->coefficients);
-    device_write(queue, key->checks, chains->checks, chains->checks_count * sizeof *key->checks);
-    device_write(queue, key->terms, chains->terms, chains->terms_count * sizeof *key->terms);
-    for (int i = 0; i < 2; i++) {
-        device_write(queue, key->targets[i], chains->parts[i].targets, witness_targets(&chains->parts[i]) * sizeof(uint32_t));
-    }
-}
-
-static inline void witness_key_release(witness_key *key) {
-    device_release(key->shapes);
-    device_release(key->blocks);
-    device_release(key->code);
-    device_release(key->shifts);
-    device_release(key->places);
-    device_release(key->coefficients);
-    device_release(key->checks);
-    device_release(key->terms);
-    for (int i = 0; i < 2; i++) device_release(key->targets[i]);
+/* Copies the chains. A queue that measures only counts their bytes. */
+static inline void witness_key_load(device_queue *queue, witness_key *key, const device_abi_chains *chains) {
+    device_abi_chains *on = &key->chains;
+#define WITNESS_LOAD(type, array, count) \
+    on->array = (const type *)device_own_copy(queue, &key->owner, chains->array, (count) * sizeof(type));
+    *on = *chains;
+    WITNESS_LOAD(device_abi_shape, shapes, chains->shapes_count)
+    WITNESS_LOAD(device_abi_chain_block, blocks, chains->blocks_count)
+    WITNESS_LOAD(uint32_t, code, chains->code_count)
+    WITNESS_LOAD(uint32_t, shifts, chains->shifts_count)
+    WITNESS_LOAD(device_abi_place, places, chains->places_count)
+    WITNESS_LOAD(fr, coefficients, chains->coefficients_count)
+    WITNESS_LOAD(device_abi_check, checks, chains->checks_count)
+    WITNESS_LOAD(device_abi_term, terms, chains->terms_count)
+    WITNESS_LOAD(uint32_t, parts[0].targets, (size_t)chains->parts[0].wires + chains->parts[0].rows)
+    WITNESS_LOAD(uint32_t, parts[1].targets, (size_t)chains->parts[1].wires + chains->parts[1].rows)
+#undef WITNESS_LOAD
 }
 
 /* ---- values that the CPU solved ----------------------------------------------------------------------- */
@@ -270,21 +239,23 @@ static inline void witness_part_run(device_queue *queue, const witness_key *key,
                                     fr *work, const void *values) {
     const device_abi_part *solved = &key->chains.parts[part];
     const uint64_t count = device_abi_part_values(solved);
-    const witness_place_arguments arguments = {room->to, work, key->targets[part], solved->wires, solved->rows};
+    const witness_place_arguments arguments = {room->to, work, solved->targets, solved->wires, solved->rows};
     if (count) device_write(queue, work, values, count * sizeof(fr));
     LAUNCH(queue, witness_place, device_blocks(count, WITNESS_THREADS), WITNESS_THREADS, 0, &arguments);
 }
 
 static inline void witness_chains_run(device_queue *queue, const witness_key *key, const witness_room *room) {
-    const witness_chain_arguments arguments = {room->to,    key->shapes, key->blocks,      key->code,
-                                               key->shifts, key->places, key->coefficients};
-    LAUNCH(queue, witness_chains, key->chains.blocks_count, DEVICE_ABI_CHAIN_THREADS, WITNESS_CHAIN_SHARED, &arguments);
+    const device_abi_chains *chains = &key->chains;
+    const witness_chain_arguments arguments = {room->to,       chains->shapes, chains->blocks,           chains->code,
+                                               chains->shifts, chains->places, (const fr *)chains->coefficients};
+    LAUNCH(queue, witness_chains, chains->blocks_count, DEVICE_ABI_CHAIN_THREADS, WITNESS_CHAIN_SHARED, &arguments);
 }
 
 /* Evaluates the rows that only check, and clears the rest of the domain. */
 static inline void witness_checks_run(device_queue *queue, const witness_key *key, const witness_room *room, uint32_t *failed) {
-    const witness_check_arguments arguments = {room->to, key->checks, key->terms, key->coefficients,
-                                               failed,   key->chains.checks_count, room->wires};
+    const device_abi_chains *chains = &key->chains;
+    const witness_check_arguments arguments = {room->to, chains->checks,       chains->terms, (const fr *)chains->coefficients,
+                                               failed,   chains->checks_count, room->wires};
     const size_t rest = (size_t)(room->n - room->rows) * sizeof(fr);
     device_zero(queue, failed, sizeof *failed);
     if (rest) {
