@@ -51,7 +51,8 @@ class ScratchPool:
                 self._free.remove(smallest)
                 return smallest
         try:
-            return mmap.mmap(-1, max(size, mmap.PAGESIZE))
+            # Pages of a shared mapping, the default, belong to a file in memory: each takes longer on its first touch.
+            return mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except (OSError, MemoryError, OverflowError) as error:
             raise OutOfMemory(
                 f"{size} bytes of working memory are not available: add memory, "
