@@ -92,15 +92,12 @@ typedef enum g16_backend_choice {
 } g16_backend_choice;
 
 /* threads: threads that one call uses, including the calling thread; 0 = one per CPU
- * available to this process. */
+ * available to this process. Each concurrent call adds its calling thread. */
 G16_API g16_status g16_engine_create(g16_engine **engine, uint32_t threads,
                                      g16_backend_choice backend, g16_error *error);
 G16_API void g16_engine_destroy(g16_engine *engine);
 G16_API const char *g16_engine_backend(const g16_engine *engine);
 G16_API uint32_t g16_engine_threads(const g16_engine *engine);
-/* Limits the threads that all calls of an engine use together, including running calls; a task that has begun is finished.
- * 0: no limit; then each concurrent call adds its calling thread to the engine's threads. Results do not depend on the limit. */
-G16_API void g16_engine_set_active_threads(g16_engine *engine, uint32_t threads);
 
 /* Representation of a backend's proving-key points: x before y, limbs little-endian. The numbers are part of the prepared
  * key format and are never reused. */

@@ -82,8 +82,6 @@ g16_point_format g16_engine_point_format(const g16_engine *engine) { return engi
 
 uint32_t g16_engine_threads(const g16_engine *engine) { return thread_pool_threads(engine->pool); }
 
-void g16_engine_set_active_threads(g16_engine *engine, uint32_t threads) { thread_pool_set_active(engine->pool, threads); }
-
 size_t g16_prove_scratch_bytes(const g16_engine *engine, const g16_key *key) {
     return key->backend->prove_scratch_bytes(key, thread_pool_threads(engine->pool));
 }

@@ -2,10 +2,6 @@
  *
  * Tasks are coarse (tens of microseconds and up), so one mutex protects all state. A job is on its caller's stack and in the
  * pool's list until it is finished.
- *
- * With a limit, a task starts only while fewer than `limit` tasks run. Callers have priority over the pool's threads (helpers)
- * and are served in order of arrival. A caller runs tasks back to back until its time slice ends. A thread that leaves capacity
- * unused wakes the next one.
  */
 #include "base/thread_pool.h"
 
@@ -13,10 +9,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-/* Time slice of a caller when there is a limit and others wait: a few tasks of a proof. */
-#define SLICE_NS 10000000u
 
 typedef struct job {
     struct job *next;
@@ -33,9 +25,7 @@ typedef struct job {
     uint32_t workers_inside;
     const g16_cancel *cancel;
     int cancelled;
-    uint64_t ticket;      /* ticket number of its caller while that waits for capacity, else 0 */
-    uint64_t slice_ends;  /* end of the caller's time slice in ns; 0 before the first one */
-    pthread_cond_t done; /* signals the caller: all tasks or a group are done, or capacity is free */
+    pthread_cond_t done; /* signals the caller: all tasks or a group are done */
 } job;
 
 /* A helper keeps its number for life and works on one job at a time, so worker numbers are unique within a job. The job's caller
@@ -53,17 +43,8 @@ struct thread_pool {
     helper *helpers;
     uint32_t started; /* helpers */
     uint32_t size;    /* threads, the caller's included */
-    uint32_t limit;   /* maximum of tasks that run at once; 0: none */
-    uint32_t running; /* tasks */
-    uint64_t ticket;   /* last ticket number issued */
     int stopping;
 };
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* Returns the first entry with a task that is ready, or NULL. */
 static thread_pool_task *job_ready_entry(const job *j) {
@@ -99,59 +80,12 @@ static int job_has_ready_task(const job *j) {
     return j->started < j->count && (!j->tasks || job_ready_entry(j) != NULL);
 }
 
-static int pool_has_capacity(const thread_pool *pool) { return pool->limit == 0 || pool->running < pool->limit; }
-
-/* Returns the job whose caller has waited for capacity the longest, or NULL. */
-static job *pool_first_waiting(const thread_pool *pool) {
-    job *first = NULL;
-    for (job *j = pool->jobs; j; j = j->next) {
-        if (j->ticket && (!first || j->ticket < first->ticket)) first = j;
-    }
-    return first;
-}
-
-/* Returns 1 when this worker may run a task of the job now. Skipping the tasks of a cancelled job needs no capacity. */
-static int pool_admits(const thread_pool *pool, const job *j, uint32_t worker) {
-    if (pool->limit == 0 || g16_is_cancelled(j->cancel)) return 1;
-    if (!pool_has_capacity(pool)) return 0;
-    const job *first = pool_first_waiting(pool);
-    return !first || (worker == 0 && (first == j || (!j->ticket && now_ns() < j->slice_ends)));
-}
-
-/* Wakes the thread that is next to use free capacity. */
-static void pool_wake_next(thread_pool *pool) {
-    if (pool->limit == 0 || !pool_has_capacity(pool)) return;
-    job *first = pool_first_waiting(pool);
-    pthread_cond_signal(first ? &first->done : &pool->work);
-}
-
-/* Returns 1 when the worker may take a task of the job. A caller that may not is queued in order of arrival. */
-static int job_admit(thread_pool *pool, job *j, uint32_t worker) {
-    if (pool->limit && job_has_ready_task(j) && !pool_admits(pool, j, worker)) {
-        if (worker == 0 && !j->ticket) {
-            j->ticket = ++pool->ticket;
-            j->slice_ends = 0;
-        }
-        return 0;
-    }
-    if (worker == 0) {
-        if (pool->limit && !j->slice_ends) j->slice_ends = now_ns() + SLICE_NS;
-        j->ticket = 0;
-    }
-    return 1;
-}
-
-/* Runs tasks of a job until none is ready or the limit lets others run first. The mutex is held on entry and on return. */
+/* Runs tasks of a job until none is ready. The mutex is held on entry and on return. */
 static void job_work(thread_pool *pool, job *j, uint32_t worker) {
     for (;;) {
-        const uint64_t ticket = worker == 0 ? j->ticket : 0;
-        if (!job_admit(pool, j, worker)) break;
         thread_pool_task *entry = NULL;
         int64_t index = job_take(j, &entry);
         if (index < 0) break;
-        pool->running++;
-        /* While this caller waited, others were refused capacity that may be free now. */
-        if (ticket) pool_wake_next(pool);
         pthread_mutex_unlock(&pool->mutex);
         if (entry) {
             entry->run(entry->argument, (uint32_t)index, worker);
@@ -159,7 +93,6 @@ static void job_work(thread_pool *pool, job *j, uint32_t worker) {
             j->run(j->argument, (uint32_t)index, worker);
         }
         pthread_mutex_lock(&pool->mutex);
-        pool->running--;
         j->finished++;
         if (entry && --j->group_left[entry->group] == 0) {
             j->groups_done |= THREAD_POOL_AFTER(entry->group);
@@ -167,7 +100,6 @@ static void job_work(thread_pool *pool, job *j, uint32_t worker) {
             pthread_cond_broadcast(&j->done);
         }
     }
-    pool_wake_next(pool);
 }
 
 static void *thread_main(void *argument) {
@@ -176,7 +108,7 @@ static void *thread_main(void *argument) {
     pthread_mutex_lock(&pool->mutex);
     while (!pool->stopping) {
         job *j = pool->jobs;
-        while (j && !(job_has_ready_task(j) && pool_admits(pool, j, self->number))) j = j->next;
+        while (j && !job_has_ready_task(j)) j = j->next;
         if (!j) {
             pthread_cond_wait(&pool->work, &pool->mutex);
             continue;
@@ -235,21 +167,12 @@ void thread_pool_destroy(thread_pool *pool) {
 
 uint32_t thread_pool_threads(const thread_pool *pool) { return pool->size; }
 
-void thread_pool_set_active(thread_pool *pool, uint32_t tasks) {
-    pthread_mutex_lock(&pool->mutex);
-    pool->limit = tasks;
-    pthread_cond_broadcast(&pool->work);
-    for (job *j = pool->jobs; j; j = j->next) pthread_cond_signal(&j->done);
-    pthread_mutex_unlock(&pool->mutex);
-}
-
 uint32_t thread_pool_share(thread_pool *pool) {
     uint32_t jobs = 1;
     pthread_mutex_lock(&pool->mutex);
-    const uint32_t active = pool->limit && pool->limit < pool->size ? pool->limit : pool->size;
     for (const job *j = pool->jobs; j; j = j->next) jobs++;
     pthread_mutex_unlock(&pool->mutex);
-    return jobs < active ? active / jobs : 1;
+    return jobs < pool->size ? pool->size / jobs : 1;
 }
 
 static g16_status job_run(thread_pool *pool, job *j) {

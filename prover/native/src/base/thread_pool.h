@@ -33,12 +33,7 @@ g16_status thread_pool_create(thread_pool **pool, uint32_t threads);
 void thread_pool_destroy(thread_pool *pool);
 uint32_t thread_pool_threads(const thread_pool *pool);
 
-/* Limits the tasks that run at once, those that callers run included; running tasks are finished. The pool's threads use capacity
- * that callers leave free, and callers above the limit share it by time slices. 0 removes the limit: then each caller's thread
- * adds to the pool's. */
-void thread_pool_set_active(thread_pool *pool, uint32_t tasks);
-
-/* Returns the number of threads that one more job may expect: an equal share of the active ones, at least 1. */
+/* Returns the number of threads that one more job may expect: an equal share, at least 1. */
 uint32_t thread_pool_share(thread_pool *pool);
 
 /* Runs run(argument, i, worker) for all i < count in any order and returns when all are done. pool: NULL to use the calling

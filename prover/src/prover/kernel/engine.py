@@ -125,11 +125,6 @@ class Engine(Owner):
         with self.handle.use() as engine:
             return int(lib.g16_engine_threads(engine))
 
-    def limit_threads(self, threads: int) -> None:
-        """Limit the concurrent tasks of all calls, from the next task on; 0 removes the limit."""
-        with self.handle.use() as engine:
-            lib.g16_engine_set_active_threads(engine, threads)
-
     @property
     def point_format(self) -> PointFormat:
         """Representation of key points by the arithmetic in use."""
