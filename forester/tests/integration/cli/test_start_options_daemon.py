@@ -17,6 +17,7 @@ from scripted_node import serving
 from start_options import NEEDED, NOWHERE, Network, Pauses, chosen, until
 
 from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_tree_metadata
+from forester.daemon import daemon as daemon_module
 from forester.daemon.daemon import Daemon
 from forester.daemon.live_epochs import LiveEpoch
 from forester.daemon.services import open_services
@@ -131,16 +132,18 @@ def tree() -> TreeMetadata:
     return decode_tree_metadata(account.address, account.accounts()[0].data)
 
 
-async def test_queue_poll_interval__of_an_idle_tree__is_how_soon_it_is_looked_at_again(tmp_path: Path) -> None:
+async def test_queue_poll_interval__of_an_idle_tree__is_how_soon_it_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node = Network()
     async with serving(node), contextlib.AsyncExitStack() as stack:
         processors = {}
         for name, seconds in (("often", "1"), ("seldom", "3600")):
+            processors[name] = processor = IdleProcessor()
+            monkeypatch.setattr(daemon_module, "make_processor", lambda *_, processor=processor: processor)
             daemon: Any = await stack.enter_async_context(
                 made(tmp_path / name, node, "--queue-poll-interval-seconds", seconds)
             )
-            processors[name] = processor = IdleProcessor()
-            daemon._processors.make = lambda _, processor=processor: processor
             daemon._clock.read(PHASES.active.first)
             daemon._shares.publish(PHASES.epoch, LiveEpoch(PHASES, Share(0, 1, 1)))
             stack.push_async_callback(daemon._supervisor.stop, 60)
