@@ -201,7 +201,7 @@ def test_atomic_file__target_came_meanwhile__is_not_replaced(tmp_path: Path) -> 
     assert [(found.name, found.read_bytes()) for found in tmp_path.iterdir()] == [("a", b"theirs")]
 
 
-@pytest.mark.parametrize("size", [5000, 2**21, 2**22 + 5000])
+@pytest.mark.parametrize("size", [5000, 2**21, 2**26, 2**26 + 5000])
 def test_atomic_file__mapped__holds_what_was_written(tmp_path: Path, size: int) -> None:
     with atomic_file(tmp_path / "a") as file, mapped(file, size) as data:
         data[size - 10 :] = b"0123456789"

@@ -19,6 +19,8 @@ from shared.file_lock import try_lock
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _HUGE_PAGE = 2 * 2**20
+_HUGE_PAGES_FROM = 64 * 2**20
+"""Bytes of a file. Smaller keys gain nothing, and in huge pages parts that proofs do not read become resident."""
 
 
 def require_free(path: Path, *, force: bool) -> None:
@@ -75,14 +77,16 @@ def _new_locked(path: Path) -> tuple[Path, int]:
 def mapped(file: BinaryIO, size: int) -> Iterator[mmap.mmap]:
     """Yield ``size`` writable bytes of an empty file; raises OSError when the disk has no room for them.
 
-    The space is reserved, since a write through a map to a full disk would end the process. Zeros are written in blocks
-    of a huge page, so that Linux caches the file in huge pages. What is written through a map alone is cached in pages
-    of 4 KiB, with which sums of points take longer (prover/docs/explanation/measurements.md, "Large sums").
+    The space is reserved, since a write through a map to a full disk would end the process. In large files zeros are
+    written in blocks of a huge page, so that Linux caches them in huge pages. What is written through a map alone is
+    cached in pages of 4 KiB, with which sums of points take longer (prover/docs/explanation/measurements.md, "Large
+    sums").
     """
     os.posix_fallocate(file.fileno(), 0, size)
-    zeros = bytes(min(size, _HUGE_PAGE))
-    file.writelines(zeros[: size - start] for start in range(0, size, _HUGE_PAGE))
-    file.flush()
+    if size >= _HUGE_PAGES_FROM:
+        zeros = bytes(_HUGE_PAGE)
+        file.writelines(zeros[: size - start] for start in range(0, size, _HUGE_PAGE))
+        file.flush()
     with mmap.mmap(file.fileno(), size) as view:
         yield view
 
