@@ -15,6 +15,7 @@ import click
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool, read_limit
+from forester.checks.balance import check_balance
 from forester.checks.result import (
     CONFIGURATION,
     INSUFFICIENT_FUNDS,
@@ -26,7 +27,7 @@ from forester.checks.result import (
     run_check,
 )
 from forester.cli.command import command_start_s
-from forester.settings import Settings, load_settings, require
+from forester.settings import Settings, given, load_settings, require
 from shared.rate_limits import TokenBucket
 from shared.retries import Backoff
 
@@ -92,6 +93,16 @@ class Connections:
         """Return the limit of reads that all checks share."""
         self._limit = self._limit or read_limit(settings)
         return self._limit
+
+
+def balance_check(connections: Connections, min_balance: float) -> Check:
+    """Return the check of the payer's balance, which several commands have."""
+
+    async def check() -> str:
+        async with connections.open("payer") as (client, settings):
+            return await check_balance(client, given(settings.payer).pubkey, min_balance)
+
+    return check
 
 
 def run_checks(

@@ -8,8 +8,7 @@ import click
 
 from forester.checks.registration import check_registration
 from forester.checks.result import CheckResult
-from forester.cli.checking import Check, Connections, Push, limit_option, run_checks
-from forester.cli.network_checks import network_checks
+from forester.cli.checking import Check, Connections, Push, balance_check, limit_option, run_checks
 from forester.cli.options import BooleanWord, min_balance_option, output_option, setting_options
 from forester.errors import SettingsInvalid
 from forester.observability.metrics import CheckMetrics
@@ -65,7 +64,7 @@ def health(
             return await check_registration(client, given(settings.derivation))
 
     checks: dict[str, Check] = {
-        "balance": network_checks(connections, min_balance)["balance"],
+        "balance": balance_check(connections, min_balance),
         "registration": registration_check,
     }
     chosen = {name for name, wanted in zip(_NAMES, (balance, registration), strict=True) if wanted} or set(_NAMES)

@@ -3,11 +3,10 @@
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.checks.admission import check_admission
-from forester.checks.balance import check_balance
 from forester.checks.node import check_node, check_protocol, check_same_cluster
 from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees
-from forester.cli.checking import RETRY, Check, Connections
+from forester.cli.checking import RETRY, Check, Connections, balance_check
 from forester.daemon.trees.discovery import TreeFilter, find_trees
 from forester.settings import given
 
@@ -36,10 +35,6 @@ def network_checks(connections: Connections, min_balance: float) -> dict[str, Ch
     async def protocol_check() -> str:
         async with connections.open() as (client, _):
             return await check_protocol(client)
-
-    async def balance_check() -> str:
-        async with connections.open("payer") as (client, settings):
-            return await check_balance(client, given(settings.payer).pubkey, min_balance)
 
     async def admission_check() -> str:
         async with connections.open("derivation", "payer") as (client, settings):
@@ -71,7 +66,7 @@ def network_checks(connections: Connections, min_balance: float) -> dict[str, Ch
         "websocket": websocket_check,
         "fallback_rpc": fallback_check,
         "protocol": protocol_check,
-        "balance": balance_check,
+        "balance": balance_check(connections, min_balance),
         "admission": admission_check,
         "trees": trees_check,
         "indexer": indexer_check,

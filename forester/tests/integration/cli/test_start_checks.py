@@ -8,7 +8,7 @@ from scripted_node import serving
 from solders.keypair import Keypair
 from start_options import Network, Pauses
 
-from forester.cli import network_checks
+from forester.cli import checking
 from forester.cli.start_checks import is_hopeless, run_start_checks
 from forester.settings import Settings, SigningKey
 
@@ -43,7 +43,7 @@ async def test_checks__one_of_them_crashes__it_alone_has_failed(monkeypatch: pyt
         raise ValueError("of a library")
 
     Pauses.kept(monkeypatch)
-    monkeypatch.setattr(network_checks, "check_balance", crash)
+    monkeypatch.setattr(checking, "check_balance", crash)
     first, second = Network(answers=ANSWERS), Network(answers=ANSWERS)
     async with serving(first, second):
         found = {item.name: item for item in await run_start_checks(settings_of(first, second))}
