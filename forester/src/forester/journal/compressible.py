@@ -84,6 +84,8 @@ class CompressibleStore(JournalStore):
             (item.address, item.kind, item.ready_slot, item.reward, item.seen_slot, item.claimed_epoch, item.rent)
             for item in accounts
         ]
+        if not rows:
+            return 0
         statement = """
             INSERT INTO compressible_accounts VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (address) DO UPDATE
             SET kind = excluded.kind, ready_slot = excluded.ready_slot, reward = excluded.reward,

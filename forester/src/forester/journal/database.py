@@ -172,6 +172,8 @@ class Journal:
 
     async def change(self, statement: str, *rows: Sequence[Any]) -> int:
         """Run a statement for each row of values and return the number of changed rows; raises JournalError."""
+        if not rows:
+            return 0
         return await self.run(lambda connection: connection.executemany(statement, rows).rowcount)
 
     def _transaction(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
