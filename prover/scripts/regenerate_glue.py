@@ -37,4 +37,4 @@ def generate(module: str, stem: Path) -> str:
 
 if __name__ == "__main__":
     glue = {stem.with_name(f"{stem.name}.c"): generate(module, stem) for module, stem in GLUE.items()}
-    sys.exit(write_or_check(glue, "prover/scripts/regenerate_glue.py", __doc__))
+    sys.exit(write_or_check(glue, "make regenerate", __doc__))

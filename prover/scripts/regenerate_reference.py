@@ -145,4 +145,4 @@ def pages() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(write_or_check(pages(), SCRIPT, __doc__))
+    sys.exit(write_or_check(pages(), "make regenerate", __doc__))

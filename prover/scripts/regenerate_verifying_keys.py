@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Write published_verifying_keys.json from the published on-chain programs, which `make reference-fixtures` fetches.
 
+    PYTHONPATH=shared/scripts .venv/bin/python prover/scripts/regenerate_verifying_keys.py
+
 With --check nothing is written and a difference ends with status 1.
 """
 
@@ -85,4 +87,4 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(write_or_check({TARGET: text()}, "prover/scripts/regenerate_verifying_keys.py", __doc__))
+    sys.exit(write_or_check({TARGET: text()}, "prover/scripts/regenerate_verifying_keys.py (--help)", __doc__))

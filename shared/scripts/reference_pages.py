@@ -86,8 +86,11 @@ def pages_of(program: str, group: click.Group, settings_page: str, metrics_page:
     return {service / "docs/reference" / name: text for name, text in pages.items()}
 
 
-def write_or_check(pages: Mapping[Path, str], script: str, description: str | None) -> int:
-    """Write pages, or other generated files, or with --check compare them; return the exit status."""
+def write_or_check(pages: Mapping[Path, str], remedy: str, description: str | None) -> int:
+    """Write pages, or other generated files, or with --check compare them; return the exit status.
+
+    ``remedy`` is the command that writes them.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a file differs")
     check = parser.parse_args().check
@@ -96,6 +99,6 @@ def write_or_check(pages: Mapping[Path, str], script: str, description: str | No
         if not check:
             path.write_text(text)
         elif not path.is_file() or path.read_text() != text:
-            print(f"{path}: differs from its inputs; run {script}", file=sys.stderr)
+            print(f"{path}: differs from its inputs; run {remedy}", file=sys.stderr)
             status = 1
     return status
