@@ -38,10 +38,10 @@ _EVERY_S = 300.0
 
 _CANDIDATES = 400
 _LARGEST = 30
+_BASE_UNITS, _UNITS = 30_000, 15_000
+
 _Owing = tuple[TokenAccount | MintAccount, int]
 """An account with the lamports that can be claimed of it."""
-
-_BASE_UNITS, _UNITS = 30_000, 15_000
 
 
 class RentClaims:

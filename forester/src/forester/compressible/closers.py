@@ -53,9 +53,8 @@ class Located:
 class AccountCloser(ABC):
     """The closer of one source.
 
-    ``skips_silently`` says that a transaction may succeed
-    without having closed its accounts. ``base_units`` and ``units`` are compute units, for a transaction and each
-    account in addition.
+    ``skips_silently`` says that a transaction may succeed without having closed its accounts. ``base_units`` and
+    ``units`` are compute units, for a transaction and each account in addition.
     """
 
     purpose: ClassVar[str]

@@ -1,7 +1,7 @@
 """View of the epochs for the status; no I/O."""
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from operator import itemgetter
 
@@ -13,7 +13,7 @@ from forester.units import SLOT_SECONDS
 
 def protocol_times(config: ProtocolConfig) -> ProtocolTimes:
     """Return the times of the configuration."""
-    return ProtocolTimes(**{name: getattr(config, name) for name in ProtocolTimes.__dataclass_fields__})
+    return ProtocolTimes(**{field.name: getattr(config, field.name) for field in fields(ProtocolTimes)})
 
 
 @dataclass(frozen=True)

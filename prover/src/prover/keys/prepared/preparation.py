@@ -56,8 +56,8 @@ class PreparedKeys:
     ) -> bool:
         """Queue a key that prepared_keys.load_with_origin returned for preparation; return whether that was done.
 
-        Does not wait. ``on_end`` is called in another thread when the prepared key was written,
-        or could not be, unless this object is closed before.
+        Does not wait. ``on_end`` is called in another thread when the prepared key was written, or could not be, unless
+        this object is closed before.
         """
         with self._lock:
             if self._refused or self._stopping.is_raised:
