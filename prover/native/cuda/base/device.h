@@ -25,7 +25,7 @@ static inline void device_read(device_queue *queue, void *to_host, const void *f
     device_finish(queue);
 }
 
-/* Memory that is released at once. Zero it before use. */
+/* Memory that is released at once. Zero it before use. A batch of proofs has 48 blocks, the most of all. */
 #define DEVICE_OWNED 64
 typedef struct device_owner {
     void *blocks[DEVICE_OWNED];
@@ -34,7 +34,13 @@ typedef struct device_owner {
 
 static inline void *device_own(device_queue *queue, device_owner *owner, size_t bytes) {
     void *block = device_allocate(queue, bytes);
-    if (block) owner->blocks[owner->count++] = block;
+    if (!block) return NULL;
+    if (owner->count == DEVICE_OWNED) {
+        device_release(block);
+        queue->status = DEVICE_OUT_OF_MEMORY;
+        return NULL;
+    }
+    owner->blocks[owner->count++] = block;
     return block;
 }
 
