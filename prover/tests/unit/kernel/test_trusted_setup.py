@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import mmap
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from prover.circuits.catalogue import compile_circuit
 from prover.circuits.output.gnark_014 import write_constraint_system
 from prover.cli.random_requests import RandomRequests
 from prover.errors import Cancelled, KernelMisused, MalformedKey, ProofRejected
+from prover.kernel._native import ffi
 from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Backend, Engine
 from prover.kernel.setup import PERMILLE, SetupSecrets, TrustedSetup
@@ -28,6 +31,12 @@ KEY = bytes.fromhex(TINY["key_v0_14_hex"])
 HEADER_WORDS = TINY["header"]
 SECRETS = SetupSecrets(**{name: int(value, 16) for name, value in TINY["toxic_waste"].items()})
 
+CHUNKED = CircuitId(CircuitKind.INCLUSION, 2, (20,), (1,))
+"""A circuit whose scalars and points are computed in several chunks."""
+WRITING_POINTS = 350
+"""Thousandths at which the points of A are written, and most of the work is left."""
+CANCELLATIONS = 5
+"""Attempts: on a busy machine the thread that cancels may be late."""
 
 EVERY_BACKEND = [backend for backend in Backend if backend is not Backend.AUTO]
 
@@ -81,12 +90,17 @@ def test_setup__fresh_secrets__keys_differ_and_prove(engine: Engine, system: byt
             other.verifying_key.verify(proof, public)
 
 
-def test_setup__of_a_circuit_that_is_computed_in_chunks__proves(engine: Engine) -> None:
-    circuit = CircuitId(CircuitKind.INCLUSION, 2, (20,), (1,))
-    task = read_task(read_envelope(encode_request(RandomRequests("setup").make(circuit))), known=None)
+@pytest.fixture(scope="module")
+def chunked() -> bytes:
+    """The constraint system of CHUNKED."""
     system = io.BytesIO()
-    write_constraint_system(compile_circuit(circuit), system)
-    with TrustedSetup(engine, system.getvalue(), header_of(circuit)) as setup:
+    write_constraint_system(compile_circuit(CHUNKED), system)
+    return system.getvalue()
+
+
+def test_setup__of_a_circuit_that_is_computed_in_chunks__proves(engine: Engine, chunked: bytes) -> None:
+    task = read_task(read_envelope(encode_request(RandomRequests("setup").make(CHUNKED))), known=None)
+    with TrustedSetup(engine, chunked, header_of(CHUNKED)) as setup:
         file = bytearray(setup.key_bytes)
         setup.run(file)
     with engine.load_key(bytes(file)) as key:
@@ -138,6 +152,34 @@ def test_setup__cancelled__stops(engine: Engine, system: bytes) -> None:
     flag.raise_flag()
     with TrustedSetup(engine, system, HEADER_WORDS) as setup, pytest.raises(Cancelled):
         setup.run(bytearray(setup.key_bytes), SECRETS, cancel=flag)
+
+
+def test_setup__cancelled_midway__stops_and_may_run_again(engine: Engine, chunked: bytes) -> None:
+    """The first progress is the flag that cancels; then another thread cancels while points are written."""
+    with TrustedSetup(engine, chunked, header_of(CHUNKED)) as setup, ThreadPoolExecutor(1) as pool:
+        expected, file = bytearray(setup.key_bytes), bytearray(setup.key_bytes)
+        setup.run(expected, SECRETS)
+        progress, flag = Progress(), CancelFlag()
+        flag.cell = ffi.cast("g16_cancel *", progress.cell)
+        with pytest.raises(Cancelled):
+            setup.run(file, SECRETS, progress, flag)
+        assert 0 < progress.permille < WRITING_POINTS
+        reached = [run_cancelled_at(pool, setup, file, WRITING_POINTS) for _ in range(CANCELLATIONS)]
+        assert any(permille < PERMILLE for permille in reached)
+        setup.run(file, SECRETS)
+    assert file == expected
+
+
+def run_cancelled_at(pool: Executor, setup: TrustedSetup, file: bytearray, permille: int) -> int:
+    """Cancel a setup as soon as it has progressed so far; return its last progress, PERMILLE if it was faster."""
+    progress, flag = Progress(), CancelFlag()
+    run = pool.submit(setup.run, file, SECRETS, progress, flag)
+    while progress.permille < permille and not run.done():
+        time.sleep(0)
+    flag.raise_flag()
+    if run.exception() is not None:
+        assert isinstance(run.exception(), Cancelled)
+    return progress.permille
 
 
 def test_setup__two_threads__do_not_disturb_each_other(engine: Engine, system: bytes) -> None:
