@@ -1,6 +1,6 @@
 /* field/fp82_impl.h - eight elements of Fp2 at once; included only by backends with SIMD lanes. See field/fp8_impl.h.
  *
- * Bounds: a "wide" element has components below 7.4p. Products of a wide element with one below 6.1p are wide.
+ * Bounds: a "wide" element has components below 7.4p.
  */
 #ifndef G16_FIELD_FP82_IMPL_H
 #define G16_FIELD_FP82_IMPL_H
@@ -47,7 +47,7 @@ FP8_INLINE uint64_t fp82_start_c1(int k) { return 2 * lanes52_start(0, k, &FP8_M
 #if LANES_PARTS > 1
 
 /* r = a b: Karatsuba's three products and two reductions. Products of all parts are computed by the same code, which would not fit
- * the cache of decoded instructions if it were repeated. For wide a and b < 6.1p the components are below 2.6p and 2.2p. */
+ * the cache of decoded instructions if it were repeated. For a < 9.2p and b < 6.1p the components are below 2.7p and 2.4p. */
 static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp82 *b) {
     const fp82 *const operands[2] = {a, b};
     lanes52_factor factors[LANES_PARTS][3][2][5]; /* the components and their sum */
@@ -89,7 +89,7 @@ static inline __attribute__((always_inline)) void fp82_add_product(lanes_part t[
     }
 }
 
-/* r = a b: Karatsuba's three products and two reductions. For wide a and b < 6.1p the components are below 2.6p and 2.2p. */
+/* r = a b: Karatsuba's three products and two reductions. For a < 9.2p and b < 6.1p the components are below 2.7p and 2.4p. */
 static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp82 *b) {
     LANES_IN_REGION;
     LANES52_EACH_PART(h) {
@@ -146,20 +146,6 @@ static inline __attribute__((always_inline)) void fp82_sqr(fp82 *r, const fp82 *
     fp8_add(&twice, &a->c0, &a->c0);
     fp8_mul(&r->c1, &twice, &a->c1);
     fp8_mul(&r->c0, &sum, &difference);
-}
-
-/* Sets r = 1/a in each lane, components below 6p, and returns 1; or returns 0 when some lane is zero. */
-static inline int fp82_inv(fp82 *r, const fp82 *a) {
-    fp8 norm, square;
-    fp8_sqr(&norm, &a->c0);
-    fp8_sqr(&square, &a->c1);
-    fp8_add(&norm, &norm, &square);
-    if (!fp8_inv(&norm, &norm)) return 0;
-    fp8_mul(&r->c0, &a->c0, &norm);
-    fp8_mul(&square, &a->c1, &norm);
-    for (int i = 0; i < 5; i++) r->c1.v[i] = lanes_zero();
-    fp8_sub(&r->c1, &r->c1, &square);
-    return 1;
 }
 
 #endif

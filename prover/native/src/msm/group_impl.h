@@ -1,9 +1,9 @@
 /* msm/group_impl.h - one bucket set of a multi-scalar multiplication; included once per group.
  *
- * Pippenger's bucket method with affine buckets. The entries of a set, which is one window unless there are tables, are sorted by digit. Each run of equal digits is summed
- * as a binary tree; all additions of one tree level share a field inversion (Montgomery's trick), so an addition costs five
- * products and a square. Runs are processed in slabs, so that the points of the trees stay in the second-level cache for any
- * number of scalars.
+ * Pippenger's bucket method with affine buckets. The entries of a set, which is one window unless there are tables, are sorted by
+ * digit. Each run of equal digits is summed as a binary tree; all additions of one tree level share a field inversion (Montgomery's
+ * trick), so an addition costs five products and a square in Fp, and less than that of Fp2 in G2. Runs are processed in slabs, so that
+ * the points of the trees stay in the second-level cache for any number of scalars.
  *
  * The two halves of the scalars have separate buckets, so that phi is applied once per bucket: bucket sum = sum of half 0 +
  * phi(sum of half 1).

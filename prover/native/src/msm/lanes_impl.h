@@ -59,10 +59,35 @@ FP8_INLINE void fp8_part_reduce_packed(lanes_part r[5], unsigned bound) {
     lanes52_carry_part(r, 0);
 }
 
-/* ---- squares of slopes ------------------------------------------------------------------------------ */
+/* ---- slopes ------------------------------------------------------------------------------------------ */
 
-/* square[i] = slope[i]^2 for one or two slopes; for G2 the component c1 is half of that. Components of slope are below 5.8p and
- * 8.4p, those of square below 3.6p and 1.6p. */
+/* The norm of an x difference, given its conjugate, below 1.9p; nothing in G1. */
+FP8_INLINE void g1_lanes_norm(fp8 *norm, const fp8 *difference) { (void)norm, (void)difference; }
+
+FP8_INLINE void g2_lanes_norm(fp8 *norm, const fp82 *difference) {
+    fp8_mul_sum(norm, &difference->c0, &difference->c0, &difference->c1, &difference->c1);
+}
+
+/* slope[i] = y[i] / x[i] for one or two differences; x[i] is a conjugate in G2, and inverse[i] the inverse of its divisor. Components
+ * of slope are below 1.2p. */
+FP8_INLINE void g1_lanes_slopes(fp8 slope[2], const fp8 inverse[2], const fp8 *const x[2], const fp8 *const y[2], int count) {
+    (void)x;
+    if (count == 2) {
+        fp8_mul_two(&slope[0], &inverse[0], y[0], &slope[1], &inverse[1], y[1]);
+    } else {
+        fp8_mul(slope, inverse, y[0]);
+    }
+}
+
+FP8_INLINE void g2_lanes_slopes(fp82 slope[2], const fp8 inverse[2], const fp82 *const x[2], const fp82 *const y[2], int count) {
+    MSM_EACH(i, count) {
+        fp82_mul(&slope[i], y[i], x[i]);
+        fp8_mul_two(&slope[i].c0, &slope[i].c0, &inverse[i], &slope[i].c1, &slope[i].c1, &inverse[i]);
+    }
+}
+
+/* square[i] = slope[i]^2 for one or two slopes; for G2 the component c1 is half of that. Components of square are below 1.2p and
+ * 1.1p. */
 FP8_INLINE void g1_lanes_square(fp8 square[2], const fp8 slope[2], int count) {
     if (count == 2) {
         fp8_sqr_two(&square[0], &slope[0], &square[1], &slope[1]);
@@ -75,10 +100,7 @@ FP8_INLINE void g2_lanes_square(fp82 square[2], const fp82 slope[2], int count) 
     MSM_EACH(i, count) {
         fp8 sum, difference;
         fp8_add(&sum, &slope[i].c0, &slope[i].c1);
-        for (int k = 0; k < 5; k++) {
-            difference.v[k] = lanes_sub(lanes_add(slope[i].c0.v[k], lanes_set(fp8_lifted(9, k))), slope[i].c1.v[k]);
-        }
-        fp8_carry_positive(&difference);
+        fp8_sub(&difference, &slope[i].c0, &slope[i].c1);
         fp8_mul_two(&square[i].c0, &sum, &difference, &square[i].c1, &slope[i].c0, &slope[i].c1);
     }
 }

@@ -4,14 +4,27 @@
  * formula does not cover (equal x, infinity) are rare: they make the product of the differences zero or are announced by
  * seen_infinity. Their differences are then replaced by one, and scalar code adds them at the end.
  *
- * The including header also defines VE (vector element type), V(op) and VE_ONE(r); C(lanes_square) comes from msm/lanes_impl.h.
+ * Only elements of Fp are inverted: in G2, 1/d = conj(d) / norm(d), where the norm is d times its conjugate. So an addition takes
+ * two products in Fp2 and five in Fp instead of five in Fp2.
+ *
+ * The including header also defines VE (vector element type), V(op) and VE_ONE(r); C(lanes_...) come from msm/lanes_impl.h.
  */
 
-/* State of eight pairs between the two passes of an inversion. `prefix`: product of the x differences of all earlier blocks with
- * the same parity. */
+/* Components of an element, and component c. */
+#define VE_FP8S ((int)(sizeof(VE) / sizeof(fp8)))
+#define VE_FP8(element, c) ((fp8 *)(element) + (c))
+
+/* State of eight pairs between the two passes of an inversion. difference_x: in G2 its conjugate. norm: in G2 that of difference_x.
+ * prefix: product of the divisors of all earlier blocks with the same parity. */
 typedef struct C(msm_shared) {
-    VE difference_x, difference_y, prefix, px, py;
+    VE difference_x, difference_y, px, py;
+    fp8 norm[VE_FP8S - 1], prefix;
 } C(msm_shared);
+
+/* The element of Fp whose inverse the slope needs. */
+static inline __attribute__((always_inline)) const fp8 *C(msm_divisor)(const C(msm_shared) *shared) {
+    return VE_FP8S == 1 ? (const fp8 *)&shared->difference_x : shared->norm;
+}
 
 /* Two more than blocks: the prefixes of the last two are the products of all. */
 static inline size_t C(msm_shared_bytes)(void) { return (MSM_MAX_PAIRS / FP8_LANES + 2) * sizeof(C(msm_shared)); }
@@ -101,11 +114,7 @@ static inline __attribute__((always_inline)) void C(msm_prefetch_operands)(const
     for (uint32_t i = 0; i < FP8_LANES; i++) C(msm_prefetch)(C(msm_point)(operands[i]));
 }
 
-/* Component c of an element. */
-#define VE_FP8S ((int)(sizeof(VE) / sizeof(fp8)))
-#define VE_FP8(element, c) ((fp8 *)(element) + (c))
-
-/* Prepares part h of a block of pairs, except for `prefix`. py gets the sign of its operand; its limbs may be negative. */
+/* Prepares part h of a block of pairs, except for `norm` and `prefix`. py gets the sign of its operand; its limbs may be negative. */
 MSM_PART void C(msm_begin_part)(C(msm_shared) *shared, const C(msm_operand) *at_p, const C(msm_operand) *at_q, int h) {
     const void *p[FP8_PART_LANES], *q[FP8_PART_LANES];
     for (int i = 0; i < FP8_PART_LANES; i++) {
@@ -120,7 +129,7 @@ MSM_PART void C(msm_begin_part)(C(msm_shared) *shared, const C(msm_operand) *at_
         fp8_unpack_part(of_p, columns);
         lanes_part_load_columns(columns, q, (size_t)c * sizeof(fp));
         fp8_unpack_part(of_q, columns);
-        fp8_part_sub(difference, of_q, of_p, 4); /* < 6.1p */
+        fp8_part_sub(difference, c == 0 ? of_q : of_p, c == 0 ? of_p : of_q, 4); /* < 6.1p */
         LANES52_PUT(VE_FP8(&shared->px, c)->v, of_p, h);
         LANES52_PUT(VE_FP8(&shared->difference_x, c)->v, difference, h);
         lanes_part_load_columns(columns, p, sizeof(FE) + (size_t)c * sizeof(fp));
@@ -144,10 +153,13 @@ MSM_PART void C(msm_end_x)(const C(msm_shared) *shared, VE *x, VE *t, const VE *
         LANES52_TAKE(of_p, VE_FP8(&shared->px, c)->v, h);
         LANES52_TAKE(difference, VE_FP8(&shared->difference_x, c)->v, h);
         for (int i = 0; i < 5; i++) {
-            /* qx = difference + px - 4p */
-            const lanes_part both = lanes_part_add(lanes_part_add(of_p[i], of_p[i]), difference[i]);
-            if (c > 0) r[i] = lanes_part_add(r[i], r[i]);
-            r[i] = lanes_part_sub(lanes_part_add(r[i], lanes_part_set(fp8_lifted(9, i))), both);
+            const lanes_part twice = lanes_part_add(of_p[i], of_p[i]);
+            if (c == 0) { /* qx = difference + px - 4p */
+                r[i] = lanes_part_sub(lanes_part_add(r[i], lanes_part_set(fp8_lifted(9, i))), lanes_part_add(twice, difference[i]));
+            } else { /* qx = px + 4p - difference */
+                r[i] = lanes_part_add(lanes_part_add(r[i], r[i]), lanes_part_set(fp8_lifted(1, i)));
+                r[i] = lanes_part_sub(lanes_part_add(r[i], difference[i]), twice);
+            }
         }
         fp8_part_reduce_packed(r, MSM_X_BOUND);
         LANES52_PUT(VE_FP8(x, c)->v, r, h);
@@ -178,17 +190,19 @@ MSM_PART void C(msm_end_y)(const C(msm_shared) *shared, AFFINE *sums, const VE *
 
 /* Finishes one or two blocks. On entry `inverse` holds the inverses of the products up to these blocks, on return those before
  * them. */
-MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, VE *inverse, const int count) {
+MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, fp8 *inverse, const int count) {
     VE slope[2], x[2], t[2];
+    fp8 own[2]; /* inverses of the divisors of these blocks */
     if (count == 2) {
-        V(mul_two)(&slope[0], &inverse[0], &shared[0].prefix, &slope[1], &inverse[1], &shared[1].prefix);
-        V(mul_two)(&inverse[0], &inverse[0], &shared[0].difference_x, &inverse[1], &inverse[1], &shared[1].difference_x);
-        V(mul_two)(&slope[0], &slope[0], &shared[0].difference_y, &slope[1], &slope[1], &shared[1].difference_y);
+        fp8_mul_two(&own[0], &inverse[0], &shared[0].prefix, &own[1], &inverse[1], &shared[1].prefix);
+        fp8_mul_two(&inverse[0], &inverse[0], C(msm_divisor)(&shared[0]), &inverse[1], &inverse[1], C(msm_divisor)(&shared[1]));
     } else {
-        V(mul)(&slope[0], inverse, &shared->prefix);
-        V(mul)(inverse, inverse, &shared->difference_x);
-        V(mul)(&slope[0], &slope[0], &shared->difference_y);
+        fp8_mul(&own[0], inverse, &shared->prefix);
+        fp8_mul(inverse, inverse, C(msm_divisor)(shared));
     }
+    const VE *const differences_x[2] = {&shared[0].difference_x, &shared[count - 1].difference_x};
+    const VE *const differences_y[2] = {&shared[0].difference_y, &shared[count - 1].difference_y};
+    C(lanes_slopes)(slope, own, differences_x, differences_y, count);
     C(lanes_square)(t, slope, count);
     MSM_EACH(i, count) {
         MSM_EACH(h, LANES_PARTS) C(msm_end_x)(&shared[i], &x[i], &t[i], &t[i], h);
@@ -203,12 +217,11 @@ MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, VE *i
     }
 }
 
-/* Computes the prefixes of all blocks. Even and odd blocks have separate products, which are independent. */
-static void C(msm_multiply_differences)(C(msm_scratch) *s, uint32_t blocks) {
-    for (uint32_t block = 0; block < blocks; block++) {
-        C(msm_shared) *shared = &s->shared[block];
-        V(mul)(&shared[2].prefix, &shared->prefix, &shared->difference_x);
-    }
+/* Computes the norm of a block, and the prefix of the next block of the same parity. Even and odd blocks have separate products,
+ * which are independent. */
+static inline __attribute__((always_inline)) void C(msm_multiply_divisor)(C(msm_shared) *shared) {
+    C(lanes_norm)(shared->norm, &shared->difference_x);
+    fp8_mul(&shared[2].prefix, &shared->prefix, C(msm_divisor)(shared));
 }
 
 /* Replaces by one the differences of pairs that the formula does not cover; bit i of aside[b] is set for pair i of block b. */
@@ -229,13 +242,13 @@ static __attribute__((noinline)) void C(msm_set_aside)(C(msm_scratch) *s, uint8_
         if (!chosen) continue;
         for (int c = 0; c < VE_FP8S; c++) fp8_replace_lanes(VE_FP8(difference, c), chosen, VE_FP8(&one, c));
     }
-    C(msm_multiply_differences)(s, blocks);
+    for (uint32_t block = 0; block < blocks; block++) C(msm_multiply_divisor)(&s->shared[block]);
 }
 
-/* all = the product of the differences of all blocks; returns 0 when it is zero in some lane. */
-static int C(msm_invert_differences)(const C(msm_scratch) *s, VE *all, uint32_t blocks) {
-    V(mul)(all, &s->shared[blocks].prefix, &s->shared[blocks + 1].prefix);
-    return V(inv)(all, all);
+/* all = 1 / the product of the divisors of all blocks; returns 0 when it is zero in some lane. */
+static int C(msm_invert_divisors)(const C(msm_scratch) *s, fp8 *all, uint32_t blocks) {
+    fp8_mul(all, &s->shared[blocks].prefix, &s->shared[blocks + 1].prefix);
+    return fp8_inv(all, all);
 }
 
 /* Prefetches operands of pairs [first, end) of a later batch, at most 2 * FP8_LANES, to the second-level cache. */
@@ -263,9 +276,9 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
         at_p[i] = at_p[count - 1];
         at_q[i] = at_q[count - 1];
     }
-    VE_ONE(&s->shared[0].prefix);
-    VE_ONE(&s->shared[1].prefix);
-    VE inverse[2], all;
+    fp8_set(&s->shared[0].prefix, FP8_ONE);
+    fp8_set(&s->shared[1].prefix, FP8_ONE);
+    fp8 inverse[2], all;
     for (uint32_t block = 0; block < blocks; block++) {
         C(msm_shared) *shared = &s->shared[block];
         const uint32_t first = block * FP8_LANES, ahead = first + MSM_PREFETCH_PAIRS;
@@ -274,17 +287,17 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
             C(msm_prefetch_operands)(at_q + ahead);
         }
         MSM_EACH(h, LANES_PARTS) C(msm_begin_part)(shared, at_p + first, at_q + first, h);
-        V(mul)(&shared[2].prefix, &shared->prefix, &shared->difference_x);
+        C(msm_multiply_divisor)(shared);
     }
     uint8_t aside[MSM_MAX_PAIRS / FP8_LANES + 1];
-    const int exceptional = s->seen_infinity || !C(msm_invert_differences)(s, &all, blocks);
+    const int exceptional = s->seen_infinity || !C(msm_invert_divisors)(s, &all, blocks);
     if (__builtin_expect(exceptional, 0)) {
         C(msm_set_aside)(s, aside, at_p, at_q, blocks);
-        (void)C(msm_invert_differences)(s, &all, blocks);
+        (void)C(msm_invert_divisors)(s, &all, blocks);
     }
-    const VE *const even = &s->shared[blocks + (blocks & 1)].prefix, *const odd = &s->shared[blocks + !(blocks & 1)].prefix;
-    V(mul)(&inverse[0], odd, &all);
-    V(mul)(&inverse[1], even, &all);
+    const fp8 *const even = &s->shared[blocks + (blocks & 1)].prefix, *const odd = &s->shared[blocks + !(blocks & 1)].prefix;
+    fp8_mul(&inverse[0], odd, &all);
+    fp8_mul(&inverse[1], even, &all);
     for (uint32_t block = blocks; block > 0;) {
         const uint32_t ended = MSM_BLOCKS_AT_ONCE == 2 && block % 2 == 0 ? 2 : 1;
         block -= ended;
