@@ -53,12 +53,18 @@ HOT void fp2_sqr(fp2 *r, const fp2 *a) {
     fp_mul(&r->c0, &sum, &difference);
 }
 
-/* r = 1/a = conj(a) / (c0^2 + c1^2), 0 for 0. */
+/* r = a conj(a) = c0^2 + c1^2, zero for 0 only. */
+HOT void fp2_norm(fp *r, const fp2 *a) {
+    fp square;
+    fp_sqr(&square, &a->c0);
+    fp_sqr(r, &a->c1);
+    fp_add(r, r, &square);
+}
+
+/* r = 1/a = conj(a) / norm, 0 for 0. */
 COLD void fp2_inv(fp2 *r, const fp2 *a) {
     fp norm, square;
-    fp_sqr(&norm, &a->c0);
-    fp_sqr(&square, &a->c1);
-    fp_add(&norm, &norm, &square);
+    fp2_norm(&norm, a);
     fp_inv(&norm, &norm);
     fp_mul(&square, &a->c1, &norm);
     fp_mul(&r->c0, &a->c0, &norm);

@@ -1,12 +1,15 @@
 /* msm/scalar_impl.h - adds pairs of points with a shared inversion, without SIMD; included once per group.
  *
- * The stored representation is affine, Montgomery form with R = 2^256.
+ * The stored representation is affine, Montgomery form with R = 2^256. Only elements of Fp are inverted, as in msm/vector_impl.h.
+ *
+ * The including header also defines MSM_DIVISOR(norm, d), the address of d in G1 and of its norm, which it computes, in G2; and
+ * MSM_QUOTIENT(r, n, d, inverse), r = n / d, given the inverse of the divisor.
  */
 
 /* State of a pair between the two passes of an inversion. */
 typedef struct C(msm_shared) {
     AFFINE p, q;
-    FE difference, prefix;
+    fp divisor, prefix;
     uint8_t kind;
 } C(msm_shared);
 
@@ -74,7 +77,7 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
     (void)later;
     MSM_COUNT(count);
     /* Two running products: consecutive multiplications are independent. */
-    FE product[2] = {FE_ONE, FE_ONE};
+    fp product[2] = {FP_ONE, FP_ONE};
     for (uint32_t i = 0; i < count; i++) {
         AFFINE *p = &s->shared[i].p, *q = &s->shared[i].q;
         FE difference;
@@ -96,32 +99,36 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
             }
         }
         s->shared[i].kind = kind;
-        s->shared[i].difference = difference;
         s->shared[i].prefix = product[i & 1];
-        F(mul)(&product[i & 1], &product[i & 1], &difference);
+        fp norm;
+        const fp *divisor = MSM_DIVISOR(&norm, &difference);
+        s->shared[i].divisor = *divisor;
+        fp_mul(&product[i & 1], &product[i & 1], divisor);
     }
-    FE inverse[2], all;
-    F(mul)(&all, &product[0], &product[1]);
-    F(inv)(&all, &all);
-    F(mul)(&inverse[0], &all, &product[1]);
-    F(mul)(&inverse[1], &all, &product[0]);
+    fp inverse[2], own, all;
+    fp_mul(&all, &product[0], &product[1]);
+    fp_inv(&all, &all);
+    fp_mul(&inverse[0], &all, &product[1]);
+    fp_mul(&inverse[1], &all, &product[0]);
     for (uint32_t i = count; i-- > 0;) {
         const AFFINE *p = &s->shared[i].p, *q = &s->shared[i].q;
-        FE slope, numerator, x;
-        F(mul)(&slope, &inverse[i & 1], &s->shared[i].prefix);
-        F(mul)(&inverse[i & 1], &inverse[i & 1], &s->shared[i].difference);
+        FE slope, difference, numerator, x;
+        fp_mul(&own, &inverse[i & 1], &s->shared[i].prefix);
+        fp_mul(&inverse[i & 1], &inverse[i & 1], &s->shared[i].divisor);
         if (__builtin_expect(s->shared[i].kind != MSM_KIND(ADD), 0)) {
             if (s->shared[i].kind == MSM_KIND(GIVEN)) {
                 C(msm_add_exceptional)(&sums[i], p, q);
                 continue;
             }
+            F(double)(&difference, &p->y);
             F(sqr)(&x, &p->x);
             F(double)(&numerator, &x);
             F(add)(&numerator, &numerator, &x);
         } else {
+            F(sub)(&difference, &q->x, &p->x);
             F(sub)(&numerator, &q->y, &p->y);
         }
-        F(mul)(&slope, &slope, &numerator);
+        MSM_QUOTIENT(&slope, &numerator, &difference, &own);
         F(sqr)(&x, &slope);
         F(sub)(&x, &x, &p->x);
         F(sub)(&x, &x, &q->x);

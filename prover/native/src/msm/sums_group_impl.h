@@ -18,6 +18,8 @@
 #undef MSM_BETA
 #undef MSM_SCALE
 #undef MSM_NEGATE_PACKED
+#undef MSM_DIVISOR
+#undef MSM_QUOTIENT
 #undef VE
 #undef V
 #undef VE_ONE

@@ -135,6 +135,8 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #define MSM_BETA GLV_BETA_G1
 #define MSM_SCALE(r, a, b) fp_mul(r, a, b)
 #define MSM_NEGATE_PACKED(r) fp8_negate_packed(r, r)
+#define MSM_DIVISOR(norm, d) ((void)(norm), (d))
+#define MSM_QUOTIENT(r, n, d, inverse) ((void)(d), fp_mul(r, n, inverse))
 #define VE fp8
 #define V(operation) fp8_##operation
 #define VE_ONE(r) fp8_set(r, FP8_ONE)
@@ -153,6 +155,8 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #define MSM_KIND(name) G2_MSM_##name
 #define MSM_BETA GLV_BETA_G2
 #define MSM_SCALE(r, a, b) fp2_mul_fp(r, a, b)
+#define MSM_DIVISOR(norm, d) (fp2_norm(norm, d), (norm))
+#define MSM_QUOTIENT(r, n, d, inverse) (fp2_conj(r, d), fp2_mul(r, r, n), fp2_mul_fp(r, r, inverse))
 #define MSM_NEGATE_PACKED(r) (fp8_negate_packed(&(r)->c0, &(r)->c0), fp8_negate_packed(&(r)->c1, &(r)->c1))
 #define VE fp82
 #define V(operation) fp82_##operation
