@@ -17,11 +17,6 @@ FP8_INLINE void fp82_set_one(fp82 *r) {
     for (int i = 0; i < 5; i++) r->c1.v[i] = lanes_zero();
 }
 
-FP8_INLINE void fp82_sub(fp82 *r, const fp82 *a, const fp82 *b) {
-    fp8_sub(&r->c0, &a->c0, &b->c0);
-    fp8_sub(&r->c1, &a->c1, &b->c1);
-}
-
 FP8_INLINE void fp82_add(fp82 *r, const fp82 *a, const fp82 *b) {
     fp8_add(&r->c0, &a->c0, &b->c0);
     fp8_add(&r->c1, &a->c1, &b->c1);

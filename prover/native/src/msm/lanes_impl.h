@@ -46,8 +46,8 @@ FP8_INLINE void fp8_part_sub(lanes_part r[5], const lanes_part a[5], const lanes
 }
 
 /* Reduces a value in [0, `bound` p) to a normalised one below 2p + 2^212. Its limbs are those of fp8_lifted(multiple up to 9),
- * plus up to two and minus up to three normalised values. The value is FP8_LIFT_CARRY times 2^208 more than the top limb
- * indicates, with an error below 7 times that; so the top limb decides. */
+ * plus up to two and minus up to three normalised values, or of fp8_lifted(1) plus three and minus two. The value is FP8_LIFT_CARRY
+ * times 2^208 more than the top limb indicates, with an error below 7 times that; so the top limb decides. */
 FP8_INLINE void fp8_part_reduce_packed(lanes_part r[5], unsigned bound) {
     LANES52_UNROLL
     for (unsigned multiple = 8; multiple >= 2; multiple /= 2) {
