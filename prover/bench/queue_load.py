@@ -30,7 +30,6 @@ from redis_server import RedisServer, running_redis
 TREES = 20
 GROWTH = 1.5
 """Tolerated growth of counts per request with ten times the jobs."""
-DAY_S = "86400"
 
 
 @dataclass
@@ -216,8 +215,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
     # A sweep reads up to 256 entries of each queue at once, which a short measurement would count as its requests.
-    ages = ("WAIT_LIMIT_S", "REQUEST_AGE_S", "SWEEP_STUCK_S")
-    variables = {f"PROVER_QUEUE__{name}": DAY_S for name in ages}
+    times = ("PROVER_QUEUE__WAIT_LIMIT_S", "PROVER_QUEUE__REQUEST_AGE_S", "PROVER_QUEUE__SWEEP_STUCK_S")
+    variables = dict.fromkeys(times, "86400")
     keys_dir = reference_fixtures.proving_keys_dir()
     with (
         tempfile.TemporaryDirectory(dir=options.folder) as folder,
