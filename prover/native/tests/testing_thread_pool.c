@@ -77,7 +77,7 @@ int32_t t_pool_run(uint32_t threads, uint32_t entries, const uint32_t *counts, c
         tasks[i] = task;
         sizes[groups[i]] += counts[i];
     }
-    g16_status status = thread_pool_run(pool, tasks, entries, NULL);
+    g16_status status = thread_pool_run(pool, tasks, entries, 0, NULL);
     for (uint32_t g = 0; g < THREAD_POOL_GROUPS; g++) violations += finished[g] != sizes[g];
     thread_pool_destroy(pool);
     for (uint32_t i = 0; i < entries; i++) free(records[i].runs);
@@ -95,17 +95,17 @@ static void share_task(void *argument, uint32_t index, uint32_t worker) {
     share_record *record = argument;
     (void)index;
     (void)worker;
-    record->inside = thread_pool_share(record->pool);
+    record->inside = thread_pool_share(record->pool, 0);
 }
 
 /* shares[0]: what a job may count on in a pool without others; shares[1]: together with one; shares[2]: after it. */
 int32_t t_pool_share(uint32_t threads, uint32_t *shares) {
     share_record record = {NULL, 0};
     if (thread_pool_create(&record.pool, threads) != G16_OK) return -2;
-    shares[0] = thread_pool_share(record.pool);
+    shares[0] = thread_pool_share(record.pool, 0);
     g16_status status = thread_pool_for(record.pool, 1, share_task, &record, NULL);
     shares[1] = record.inside;
-    shares[2] = thread_pool_share(record.pool);
+    shares[2] = thread_pool_share(record.pool, 0);
     thread_pool_destroy(record.pool);
     return (int32_t)status;
 }
@@ -149,4 +149,61 @@ int32_t t_pool_callers(uint32_t threads, uint32_t callers, uint32_t rounds) {
     }
     thread_pool_destroy(pool);
     return wrong;
+}
+
+enum { SERIES_TASKS = 200 };
+
+typedef struct series_record {
+    thread_pool *pool;
+    uint32_t series;
+    g16_cancel cancel;
+    uint32_t started;
+    const struct series_record *earlier; /* or NULL */
+    uint32_t early;                      /* tasks that started before all of the earlier job were taken */
+    uint32_t cancel_from;                /* the earlier job's tasks from this one on cancel `later` */
+    struct series_record *later;
+    g16_status status;
+    uint32_t earlier_started; /* when the job ended */
+} series_record;
+
+static void series_task(void *argument, uint32_t index, uint32_t worker) {
+    series_record *record = argument;
+    const struct timespec pause = {0, 1000000};
+    (void)worker;
+    __atomic_fetch_add(&record->started, 1, __ATOMIC_SEQ_CST);
+    if (record->later && index >= record->cancel_from) __atomic_store_n(&record->later->cancel, 1, __ATOMIC_SEQ_CST);
+    if (record->earlier) {
+        /* Tasks of the earlier job may have been taken without having begun, one by each thread. */
+        const uint32_t begun = __atomic_load_n(&record->earlier->started, __ATOMIC_SEQ_CST);
+        if (begun + thread_pool_threads(record->pool) < SERIES_TASKS) __atomic_fetch_add(&record->early, 1, __ATOMIC_SEQ_CST);
+    }
+    nanosleep(&pause, NULL);
+}
+
+static void *series_main(void *argument) {
+    series_record *record = argument;
+    thread_pool_task task = {series_task, record, SERIES_TASKS, 0, 0, 0};
+    record->status = thread_pool_run(record->pool, &task, 1, record->series, &record->cancel);
+    if (record->earlier) record->earlier_started = __atomic_load_n(&record->earlier->started, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+/* Two callers, the second one from the first task of the first one on. early: tasks of the second job that started while the first
+ * one had others that had not. cancel_from: task of the first job that cancels the second one. Returns how many tasks of the first job
+ * had started when the second one ended, or a negative number when a status is not the expected one. */
+int32_t t_pool_series(uint32_t threads, const uint32_t *series, uint32_t cancel_from, uint32_t *early) {
+    series_record first = {.series = series[0], .cancel_from = cancel_from}, second = {.series = series[1], .earlier = &first};
+    pthread_t ids[2];
+    first.later = &second;
+    if (thread_pool_create(&first.pool, threads) != G16_OK) return -2;
+    second.pool = first.pool;
+    if (pthread_create(&ids[0], NULL, series_main, &first) != 0) return -3;
+    while (__atomic_load_n(&first.started, __ATOMIC_SEQ_CST) == 0) {
+    }
+    if (pthread_create(&ids[1], NULL, series_main, &second) != 0) return -3;
+    for (int i = 0; i < 2; i++) pthread_join(ids[i], NULL);
+    thread_pool_destroy(first.pool);
+    *early = second.early;
+    const g16_status expected = cancel_from < SERIES_TASKS ? G16_CANCELLED : G16_OK;
+    return first.status == G16_OK && second.status == expected ? (int32_t)second.earlier_started : -1;
 }

@@ -23,9 +23,10 @@ typedef struct job {
     uint32_t group_left[THREAD_POOL_GROUPS];
     uint32_t groups_done;
     uint32_t workers_inside;
+    uint32_t series;
     const g16_cancel *cancel;
     int cancelled;
-    pthread_cond_t done; /* signals the caller: all tasks or a group are done */
+    pthread_cond_t done; /* signals the caller: all tasks or a group are done, or it may be its turn */
 } job;
 
 /* A helper keeps its number for life and works on one job at a time, so worker numbers are unique within a job. The job's caller
@@ -80,11 +81,28 @@ static int job_has_ready_task(const job *j) {
     return j->started < j->count && (!j->tasks || job_ready_entry(j) != NULL);
 }
 
-/* Runs tasks of a job until none is ready. The mutex is held on entry and on return. */
+/* Returns 1 when an earlier job of the same series has a ready task, which goes first. */
+static int job_must_wait(const thread_pool *pool, const job *j) {
+    for (const job *earlier = pool->jobs; j->series && earlier != j; earlier = earlier->next) {
+        if (earlier->series == j->series && job_has_ready_task(earlier)) return 1;
+    }
+    return 0;
+}
+
+/* Wakes the callers of later jobs of the series when this one has no ready task, and those of cancelled ones. */
+static void job_wake_later(const job *j) {
+    for (job *later = j->next; j->series && later; later = later->next) {
+        if (later->series != j->series) continue;
+        if (g16_is_cancelled(later->cancel) || !job_has_ready_task(j)) pthread_cond_broadcast(&later->done);
+    }
+}
+
+/* Runs tasks of a job until none is ready, or an earlier job goes first. The mutex is held on entry and on return. */
 static void job_work(thread_pool *pool, job *j, uint32_t worker) {
-    for (;;) {
+    while (g16_is_cancelled(j->cancel) || !job_must_wait(pool, j)) {
         thread_pool_task *entry = NULL;
         int64_t index = job_take(j, &entry);
+        job_wake_later(j);
         if (index < 0) break;
         pthread_mutex_unlock(&pool->mutex);
         if (entry) {
@@ -167,10 +185,10 @@ void thread_pool_destroy(thread_pool *pool) {
 
 uint32_t thread_pool_threads(const thread_pool *pool) { return pool->size; }
 
-uint32_t thread_pool_share(thread_pool *pool) {
+uint32_t thread_pool_share(thread_pool *pool, uint32_t series) {
     uint32_t jobs = 1;
     pthread_mutex_lock(&pool->mutex);
-    for (const job *j = pool->jobs; j; j = j->next) jobs++;
+    for (const job *j = pool->jobs; j; j = j->next) jobs += !series || j->series != series;
     pthread_mutex_unlock(&pool->mutex);
     return jobs < pool->size ? pool->size / jobs : 1;
 }
@@ -217,11 +235,12 @@ g16_status thread_pool_for(thread_pool *pool, uint32_t count, thread_pool_fn run
     return job_run(pool, &j);
 }
 
-g16_status thread_pool_run(thread_pool *pool, thread_pool_task *tasks, uint32_t entries, const g16_cancel *cancel) {
+g16_status thread_pool_run(thread_pool *pool, thread_pool_task *tasks, uint32_t entries, uint32_t series, const g16_cancel *cancel) {
     job j;
     memset(&j, 0, sizeof j);
     j.tasks = tasks;
     j.entries = entries;
+    j.series = series;
     j.cancel = cancel;
     for (uint32_t i = 0; i < entries; i++) {
         j.count += tasks[i].count;

@@ -33,16 +33,18 @@ g16_status thread_pool_create(thread_pool **pool, uint32_t threads);
 void thread_pool_destroy(thread_pool *pool);
 uint32_t thread_pool_threads(const thread_pool *pool);
 
-/* Returns the number of threads that one more job may expect: an equal share, at least 1. */
-uint32_t thread_pool_share(thread_pool *pool);
+/* Returns the number of threads that one more job of a series, or with 0 of none, may expect: an equal share, at least 1. Jobs of
+ * its series do not count. */
+uint32_t thread_pool_share(thread_pool *pool, uint32_t series);
 
 /* Runs run(argument, i, worker) for all i < count in any order and returns when all are done. pool: NULL to use the calling
  * thread alone. Returns G16_CANCELLED when the flag was set before the last task started. */
 g16_status thread_pool_for(thread_pool *pool, uint32_t count, thread_pool_fn run, void *argument,
                            const g16_cancel *cancel);
 
-/* Runs the tasks of all entries in an order that respects their dependencies. */
-g16_status thread_pool_run(thread_pool *pool, thread_pool_task *tasks, uint32_t entries, const g16_cancel *cancel);
+/* Runs the tasks of all entries in an order that respects their dependencies. Jobs of one series run one after the other: a later
+ * one starts tasks only while no earlier one has a ready task. series: any number; 0 for none. */
+g16_status thread_pool_run(thread_pool *pool, thread_pool_task *tasks, uint32_t entries, uint32_t series, const g16_cancel *cancel);
 
 /* Returns 1 when a cancel flag (may be NULL) is set. */
 static inline int g16_is_cancelled(const g16_cancel *cancel) {

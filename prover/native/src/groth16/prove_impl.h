@@ -88,10 +88,18 @@ static void prove_plan_quotient(prove_state *p, uint32_t threads) {
     if (p->cut.passes && !p->folded) quotient_product_scale(&p->product_scale, log2);
 }
 
+/* Proofs of large circuits with equal domains run one after the other: at the same time, the bases of their sums would displace each
+ * other from the caches. */
+#define PROVE_ALONE_LOG2 19
+
+static uint32_t prove_series(const struct g16_key *key) {
+    return key->pk.domain_log2 < PROVE_ALONE_LOG2 ? 0 : key->pk.domain_log2;
+}
+
 static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, uint8_t *proof, uint64_t *stage_ns,
                                 const uint8_t *blinding_bytes, const uint8_t *inputs, size_t count, void *scratch,
                                 size_t scratch_size, const g16_cancel *cancel, g16_error *error) {
-    const uint32_t threads = thread_pool_threads(pool), share = thread_pool_share(pool);
+    const uint32_t threads = thread_pool_threads(pool), share = thread_pool_share(pool, prove_series(key));
     fr blinding[2];
     g16_status status = prove_check_scratch(scratch_size, groth16_prove_scratch_bytes(key, threads), error);
     if (status == G16_OK) status = prove_read_blinding(blinding, blinding_bytes, error);
@@ -115,7 +123,7 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
     status = witness_solver_solve(&key->cs, pool, p.wires, p.a, p.b, p.folded ? NULL : p.c, inputs, count, cancel, error);
     if (status == G16_OK) {
         prove_add_time(&p, G16_STAGE_WITNESS, start);
-        status = thread_pool_run(pool, p.tasks, prove_list_tasks(&p), cancel);
+        status = thread_pool_run(pool, p.tasks, prove_list_tasks(&p), prove_series(key), cancel);
         if (status == G16_OK) {
             start = prove_now_ns();
             status = prove_encode(&p.blinding, &p.base, proof, error);

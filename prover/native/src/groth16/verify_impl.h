@@ -75,7 +75,7 @@ static g16_status groth16_verify(const struct g16_vk *vk, thread_pool *pool, con
         return g16_fail(error, G16_MALFORMED_PROOF, 0, "%s of the proof %s", which, point_fault_text(fault));
     }
     groth16_verification job = {.vk = vk, .points = &points, .public_inputs = public_inputs, .count = count};
-    job.is_alone = thread_pool_share(pool) == 1;
+    job.is_alone = thread_pool_share(pool, 0) == 1;
     if (job.is_alone) {
         job.values[0] = FP12_ONE;
         groth16_verify_task(&job, 1, 0);

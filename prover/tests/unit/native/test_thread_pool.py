@@ -19,6 +19,7 @@ int32_t t_pool_run(uint32_t threads, uint32_t entries, const uint32_t *counts, c
                    const uint32_t *after);
 int32_t t_pool_share(uint32_t threads, uint32_t *shares);
 int32_t t_pool_callers(uint32_t threads, uint32_t callers, uint32_t rounds);
+int32_t t_pool_series(uint32_t threads, const uint32_t *series, uint32_t cancel_from, uint32_t *early);
 """)
 
 
@@ -68,3 +69,27 @@ def test_pool_share__next_to_another_job__is_its_part(hooks: Any, threads: int, 
 @pytest.mark.parametrize(("threads", "callers"), [(1, 4), (2, 3), (4, 8)])
 def test_pool__many_callers__jobs_stay_apart(hooks: Any, threads: int, callers: int) -> None:
     assert hooks.t_pool_callers(threads, callers, 50) == 0
+
+
+SERIES_TASKS = 200
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_pool_run__two_jobs_of_one_series__run_one_after_the_other(hooks: Any, threads: int) -> None:
+    early = ffi.new("uint32_t *")
+    assert hooks.t_pool_series(threads, [19, 19], NEVER, early) == SERIES_TASKS
+    assert early[0] == 0
+
+
+@pytest.mark.parametrize("series", [(0, 0), (19, 20), (19, 0)])
+def test_pool_run__jobs_of_different_series__run_at_the_same_time(hooks: Any, series: tuple[int, int]) -> None:
+    early = ffi.new("uint32_t *")
+    assert hooks.t_pool_series(2, list(series), NEVER, early) > 0
+    assert early[0] > 0
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_pool_run__cancelled_before_its_turn__ends_before_the_earlier_job(hooks: Any, threads: int) -> None:
+    early = ffi.new("uint32_t *")
+    assert 50 <= hooks.t_pool_series(threads, [19, 19], 50, early) < SERIES_TASKS
+    assert early[0] == 0
