@@ -1,7 +1,9 @@
 """``forester status``: epochs, foresters, trees and queues as they are on the chain."""
 
 import asyncio
+import contextlib
 import json
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -143,9 +145,30 @@ def status(
         sys.exit(1)
 
 
+@contextlib.contextmanager
+def _remembered_interrupts() -> Iterator[list[int]]:
+    """Yield a list of the interrupts so far: Python drops the exception of one that arrives in a destructor."""
+    interrupts: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _print_table(settings: Settings, every_s: float | None) -> None:
     require(settings, "rpc_url")
-    while True:
+    with _remembered_interrupts() as interrupts:
+        _print_tables(settings, every_s, interrupts)
+
+
+def _print_tables(settings: Settings, every_s: float | None, interrupts: list[int]) -> None:
+    while not interrupts:
         try:
             state, _ = asyncio.run(_read(settings, full=False))
         except EndpointError as error:
@@ -160,6 +183,7 @@ def _print_table(settings: Settings, every_s: float | None) -> None:
         if every_s is None:
             return
         time.sleep(every_s)
+    raise KeyboardInterrupt
 
 
 async def _read(settings: Settings, full: bool) -> tuple[NetworkState, CheckResult | None]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ import pytest
 from command_line import run
 from solders.keypair import Keypair
 
+from forester.cli import status
 from forester.errors import ForesterError
 
 PAYER = Keypair.from_seed(bytes([9]) * 32)
@@ -187,3 +190,17 @@ def test_exit_codes__in_the_help_of_start__are_those_of_its_page() -> None:
 def test_min_balance__that_would_check_nothing__is_a_usage_error(amount: str) -> None:
     code, text = run("health", "--check-balance", "--min-balance", amount)
     assert code == 2, text
+
+
+def test_status__interrupt_in_a_destructor__ends_after_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read(*_: object, **__: object) -> tuple[None, None]:
+        with contextlib.suppress(KeyboardInterrupt):  # as Python does around destructors
+            signal.raise_signal(signal.SIGINT)
+        return None, None
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(status, "_read", read)
+    monkeypatch.setattr(status, "table_of", lambda _: ["a table"])
+    code, text = run("status", "--table", "--watch", "1", "--rpc-url", "http://127.0.0.1:1")
+    assert (code, text) == (130, "a table\n")
+    assert signal.getsignal(signal.SIGINT) is before
