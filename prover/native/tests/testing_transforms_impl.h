@@ -79,13 +79,6 @@ uint32_t T(t_digits)(int32_t *digits, uint32_t *bits, const uint8_t *scalar, uin
     return plan.windows;
 }
 
-/* Lets lists of summands wait for the next one, or not, whatever the cache of this CPU. Returns the setting before. */
-int32_t T(t_msm_look_ahead)(int32_t looks_ahead) {
-    const int32_t before = msm_looks_ahead();
-    msm_cache_has_room = looks_ahead;
-    return before;
-}
-
 /* sum scalars[i] * points[i] in pieces of windows; window_bits 0 takes the plan for `count`. parts: a power of two, of which each
  * window has at least as many buckets. Wide windows are sorted; they have one range, and at least the parts that they need. */
 #define T_SUM(group, bytes)                                                                                                \

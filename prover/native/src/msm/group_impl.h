@@ -17,8 +17,6 @@ static size_t C(msm_scratch_arrays)(C(msm_scratch) *s, arena a, const msm_plan *
     const uint32_t buckets = plan->buckets < MSM_PART_BUCKETS ? plan->buckets : MSM_PART_BUCKETS;
     s->operands = arena_take(&a, (MSM_SLAB + MSM_OWNERS_STEP) * sizeof *s->operands);
     s->owners = arena_take(&a, (MSM_SLAB + MSM_OWNERS_PADDING) * sizeof *s->owners);
-    s->waiting_operands = arena_take(&a, (MSM_SLAB + MSM_OWNERS_STEP) * sizeof *s->operands);
-    s->waiting_owners = arena_take(&a, (MSM_SLAB + MSM_OWNERS_PADDING) * sizeof *s->owners);
     s->p = arena_take(&a, (MSM_SLAB / 2 + MSM_PAIRS_PADDING) * sizeof *s->p);
     s->q = arena_take(&a, (MSM_SLAB / 2 + MSM_PAIRS_PADDING) * sizeof *s->q);
     s->shared = arena_take(&a, C(msm_shared_bytes)());
@@ -29,9 +27,6 @@ static size_t C(msm_scratch_arrays)(C(msm_scratch) *s, arena a, const msm_plan *
     s->starts = arena_take(&a, (buckets + 2) * sizeof *s->starts);
     s->entries = arena_take(&a, (count + MSM_ENTRIES_PADDING) * sizeof *s->entries);
     s->seen_infinity = 0;
-    s->waiting = 0;
-    s->looks_ahead = msm_looks_ahead();
-    s->later.left = 0;
     return a.used;
 }
 
@@ -52,7 +47,7 @@ static inline C(msm_operand) C(msm_operand_of)(const AFFINE *bases, size_t place
 static void C(msm_sum_operands)(C(msm_scratch) *s, AFFINE *out, uint32_t count) {
     AFFINE *sums = s->points;
     uint32_t pairs;
-    s->seen_infinity = count && C(affine_is_infinity)(C(msm_point)(s->operands[0])); /* see msm_end_list() */
+    s->seen_infinity = 0;
     s->operands[count] = 0;
     for (;;) {
         count = C(msm_pair_up)(s, count, sums, &pairs);
@@ -128,47 +123,6 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32
     C(xyzz_add)(out, out, plain);
 }
 
-static inline void C(msm_swap_lists)(C(msm_scratch) *s) {
-    C(msm_operand) *const operands = s->operands;
-    uint32_t *const owners = s->owners;
-    s->operands = s->waiting_operands, s->owners = s->waiting_owners;
-    s->waiting_operands = operands, s->waiting_owners = owners;
-}
-
-/* Sums the list that waits, if any, while the points of the next one, of `used` operands, are fetched. */
-static void C(msm_sum_waiting)(C(msm_scratch) *s, AFFINE *buckets, uint32_t used) {
-    C(msm_swap_lists)(s);
-    if (s->waiting) {
-        s->later = (C(msm_later)){s->waiting_operands, s->waiting_operands + used / 2, used / 2};
-        C(msm_sum_operands)(s, buckets, s->waiting);
-        s->later.left = 0;
-    }
-    s->waiting = used;
-}
-
-/* Ends a full list of `used` operands: sums it, or lets it wait until the next one is full. That one begins with the sum of `owner`,
- * which may have more summands. Returns its number of operands. */
-static uint32_t C(msm_end_list)(C(msm_scratch) *s, AFFINE *buckets, uint32_t used, uint32_t owner) {
-    if (!s->looks_ahead) {
-        C(msm_sum_operands)(s, buckets, used);
-        return C(msm_append)(s, 0, &buckets[owner], owner);
-    }
-    C(msm_sum_waiting)(s, buckets, used);
-    s->operands[0] = (C(msm_operand))&buckets[owner]; /* not known yet, and infinity at worst */
-    s->owners[0] = owner;
-    return 1;
-}
-
-/* Sums the last list, and the one that waits. */
-static void C(msm_end_lists)(C(msm_scratch) *s, AFFINE *buckets, uint32_t used) {
-    if (s->waiting) {
-        C(msm_sum_waiting)(s, buckets, used);
-        C(msm_swap_lists)(s);
-        s->waiting = 0;
-    }
-    C(msm_sum_operands)(s, buckets, used);
-}
-
 /* Kinds of runs; each has its own specialised loop. */
 #define MSM_RUN_PLACES 1
 #define MSM_RUN_SHIFTS 2
@@ -231,11 +185,13 @@ static void C(msm_sum_runs)(C(msm_scratch) *s, AFFINE *buckets, uint32_t count, 
                 C(msm_append_run)(s, used, run, run->entries + at, size, b);
                 used += size;
                 at += size;
-                if (used == MSM_SLAB) used = C(msm_end_list)(s, buckets, used, b);
+                if (used < MSM_SLAB) continue;
+                C(msm_sum_operands)(s, buckets, used);
+                used = C(msm_append)(s, 0, &buckets[b], b); /* the bucket may have more entries */
             }
         }
     }
-    C(msm_end_lists)(s, buckets, used);
+    C(msm_sum_operands)(s, buckets, used);
 }
 
 /* Sorts the entries of bases whose digit d has first < |d| <= first + buckets by b = |d| - first; those of b end at s->starts[b].

@@ -12,21 +12,10 @@ static inline void C(msm_prefetch)(const AFFINE *point) {
     for (size_t line = 0; line < sizeof *point; line += 64) __builtin_prefetch((const char *)point + line);
 }
 
-/* Pairs of operands whose points are fetched to the second-level cache. */
-typedef struct C(msm_later) {
-    const C(msm_operand) *p, *q;
-    uint32_t left;
-} C(msm_later);
-
 /* Scratch memory of one worker, for one window at a time. */
 typedef struct C(msm_scratch) {
     C(msm_operand) *operands; /* MSM_SLAB + MSM_OWNERS_STEP: summands; those of one sum are adjacent */
     uint32_t *owners;         /* MSM_SLAB + MSM_OWNERS_PADDING: number of the sum of each summand */
-    C(msm_operand) *waiting_operands; /* the list before, which is not summed yet, if waiting is not 0 */
-    uint32_t *waiting_owners;
-    uint32_t waiting;         /* its length */
-    int looks_ahead;          /* lists wait: see msm_looks_ahead() */
-    C(msm_later) later;       /* points of the list after the one that is summed */
     C(msm_operand) *p, *q;    /* MSM_SLAB / 2 + MSM_PAIRS_PADDING: pairs of one tree level */
     struct C(msm_shared) *shared; /* msm_shared_bytes() */
     AFFINE *points;       /* MSM_SLAB + MSM_PAIRS_PADDING: sums of pairs */

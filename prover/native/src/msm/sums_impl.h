@@ -7,9 +7,6 @@
 #ifndef G16_MSM_SUMS_IMPL_H
 #define G16_MSM_SUMS_IMPL_H
 
-#include <pthread.h>
-#include <unistd.h>
-
 #include "base/arena.h"
 #include "base/random.h"
 #include "base/thread_pool.h"
@@ -46,27 +43,10 @@
 #define MSM_OWNERS_PADDING 65
 /* Points are prefetched this many pairs ahead. */
 #define MSM_PREFETCH_PAIRS 24
-/* Lists of summands wait until the next one is full, whose points are then fetched in time, where the second-level cache has room for
- * the points of both, half a MiB each in G1, and the state of the pairs. */
-#define MSM_AHEAD_CACHE_BYTES (2 << 20)
 /* Hook of the kernel's benchmark: counts additions of pairs. */
 #ifndef MSM_COUNT
 #define MSM_COUNT(additions) ((void)(additions))
 #endif
-static int msm_cache_has_room;
-static pthread_once_t msm_cache_measured = PTHREAD_ONCE_INIT;
-
-static void msm_measure_cache(void) {
-#if defined(G16_LANES) /* scalar code does not fetch points of later lists */
-    msm_cache_has_room = sysconf(_SC_LEVEL2_CACHE_SIZE) >= MSM_AHEAD_CACHE_BYTES;
-#endif
-}
-
-static int msm_looks_ahead(void) {
-    pthread_once(&msm_cache_measured, msm_measure_cache);
-    return msm_cache_has_room;
-}
-
 /* An entry: number of the base, then a sign bit. */
 #define MSM_ENTRY(base, negative) ((uint32_t)(base) << 1 | (uint32_t)(negative))
 /* Lines of the two-level bucket sum: at most 2^ceil(log2(MSM_PART_BUCKETS) / 2). */

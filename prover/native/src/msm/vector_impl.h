@@ -188,22 +188,11 @@ MSM_PART void C(msm_end_y)(const C(msm_shared) *shared, AFFINE *sums, const VE *
     }
 }
 
-/* Fetches the points of the next pairs, at most `pairs`. */
-static inline __attribute__((always_inline)) void C(msm_fetch_later)(C(msm_later) *later, uint32_t pairs) {
-    for (; pairs && later->left; pairs--, later->left--, later->p++, later->q++) {
-        for (size_t line = 0; line < sizeof(AFFINE); line += 64) {
-            __builtin_prefetch((const char *)C(msm_point)(*later->p) + line, 0, 2);
-            __builtin_prefetch((const char *)C(msm_point)(*later->q) + line, 0, 2);
-        }
-    }
-}
-
 /* Finishes one or two blocks. On entry `inverse` holds the inverses of the products up to these blocks, on return those before
- * them. Points of later pairs are fetched a few at a time: more would wait for each other, and the products for them. */
-MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, fp8 *inverse, const int count, C(msm_later) *later) {
+ * them. */
+MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, fp8 *inverse, const int count) {
     VE slope[2], x[2], t[2];
     fp8 own[2]; /* inverses of the divisors of these blocks */
-    C(msm_fetch_later)(later, (uint32_t)count);
     if (count == 2) {
         fp8_mul_two(&own[0], &inverse[0], &shared[0].prefix, &own[1], &inverse[1], &shared[1].prefix);
         fp8_mul_two(&inverse[0], &inverse[0], C(msm_divisor)(&shared[0]), &inverse[1], &inverse[1], C(msm_divisor)(&shared[1]));
@@ -213,15 +202,11 @@ MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, fp8 *
     }
     const VE *const differences_x[2] = {&shared[0].difference_x, &shared[count - 1].difference_x};
     const VE *const differences_y[2] = {&shared[0].difference_y, &shared[count - 1].difference_y};
-    C(msm_fetch_later)(later, (uint32_t)count);
     C(lanes_slopes)(slope, own, differences_x, differences_y, count);
-    C(msm_fetch_later)(later, (uint32_t)count);
     C(lanes_square)(t, slope, count);
-    C(msm_fetch_later)(later, (uint32_t)count);
     MSM_EACH(i, count) {
         MSM_EACH(h, LANES_PARTS) C(msm_end_x)(&shared[i], &x[i], &t[i], &t[i], h);
     }
-    C(msm_fetch_later)(later, (uint32_t)count);
     if (count == 2) {
         V(mul_two)(&t[0], &slope[0], &t[0], &t[1], &slope[1], &t[1]);
     } else {
@@ -266,9 +251,21 @@ static int C(msm_invert_divisors)(const C(msm_scratch) *s, fp8 *all, uint32_t bl
     return fp8_inv(all, all);
 }
 
+/* Prefetches operands of pairs [first, end) of a later batch, at most 2 * FP8_LANES, to the second-level cache. */
+static inline __attribute__((always_inline)) void C(msm_prefetch_later)(const C(msm_operand) *at_p, const C(msm_operand) *at_q, uint32_t first,
+                                                                 uint32_t end) {
+    if (end > first + 2 * FP8_LANES) end = first + 2 * FP8_LANES;
+    for (uint32_t i = first; i < end; i++) {
+        for (size_t line = 0; line < sizeof(AFFINE); line += 64) {
+            __builtin_prefetch((const char *)C(msm_point)(at_p[i]) + line, 0, 2);
+            __builtin_prefetch((const char *)C(msm_point)(at_q[i]) + line, 0, 2);
+        }
+    }
+}
+
 /* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs; sums must not overlap the operands. When the last block is incomplete,
  * elements of sums, at_p and at_q beyond the last pair are overwritten. later: pairs that follow in at_p and at_q. The second pass
- * does not wait for memory, so it fetches points of the next list or, if there is none, of these pairs. */
+ * does not wait for memory, so it fetches their operands. */
 static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at_p, C(msm_operand) *at_q,
                              uint32_t count, uint32_t later) {
     LANES_REGION;
@@ -301,16 +298,15 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
     const fp8 *const even = &s->shared[blocks + (blocks & 1)].prefix, *const odd = &s->shared[blocks + !(blocks & 1)].prefix;
     fp8_mul(&inverse[0], odd, &all);
     fp8_mul(&inverse[1], even, &all);
-    C(msm_later) following = {at_p + count, at_q + count, s->later.left ? 0 : later};
     for (uint32_t block = blocks; block > 0;) {
         const uint32_t ended = MSM_BLOCKS_AT_ONCE == 2 && block % 2 == 0 ? 2 : 1;
         block -= ended;
-        C(msm_fetch_later)(&following, 2 * FP8_LANES);
+        C(msm_prefetch_later)(at_p, at_q, count + (blocks - block - ended) * FP8_LANES, count + later);
         const C(msm_shared) *shared = &s->shared[block];
         if (ended == 2) {
-            C(msm_end_blocks)(shared, sums + block * FP8_LANES, inverse, 2, &s->later);
+            C(msm_end_blocks)(shared, sums + block * FP8_LANES, inverse, 2);
         } else {
-            C(msm_end_blocks)(shared, sums + block * FP8_LANES, &inverse[block & 1], 1, &s->later);
+            C(msm_end_blocks)(shared, sums + block * FP8_LANES, &inverse[block & 1], 1);
         }
     }
     for (uint32_t block = 0; exceptional && block < blocks; block++) {

@@ -19,7 +19,6 @@ BACKENDS = ("portable", "adx", "avx2", "avx512", "ifma")
 DECLARATIONS = """
 void t_glv_split_{b}(uint64_t *magnitudes, int32_t *negative, const uint8_t *scalar);
 uint32_t t_digits_{b}(int32_t *digits, uint32_t *bits, const uint8_t *scalar, uint32_t window_bits);
-int32_t t_msm_look_ahead_{b}(int32_t looks_ahead);
 int32_t t_msm_g1_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window,
                      uint32_t ranges, uint32_t parts);
 int32_t t_msm_g2_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window,
@@ -154,26 +153,6 @@ def test_msm__odd_counts__equals_py_ecc(hooks: Any, backend: str, group: Group, 
     assert msm(hooks, backend, group, exponents, scalars, 0) == expected(group, exponents, scalars)
 
 
-@pytest.fixture(params=[0, 1], ids=["sums at once", "looks ahead"])
-def lists(request: pytest.FixtureRequest, hooks: Any, backend: str) -> Iterator[None]:
-    """Both ways to sum lists of summands; the default depends on the cache of the CPU."""
-    set_look_ahead = getattr(hooks, f"t_msm_look_ahead_{backend}")
-    before = set_look_ahead(request.param)
-    yield
-    set_look_ahead(before)
-
-
-@pytest.mark.usefixtures("lists")
-@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
-def test_msm__lists_whose_sums_are_infinity__equals_py_ecc(hooks: Any, backend: str, group: Group) -> None:
-    count = 20_002  # opposite neighbours in one bucket: each list ends with infinity, but for the next one's first
-    exponents = [(5, R - 5)[i % 2] for i in range(count)]
-    assert msm(hooks, backend, group, exponents, [1] * count, 4) == expected(group, exponents, [1] * count)
-    exponents[-1] = 7
-    assert msm(hooks, backend, group, exponents, [1] * count, 4) == expected(group, exponents, [1] * count)
-
-
-@pytest.mark.usefixtures("lists")
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 def test_msm__buckets_longer_than_a_slab__equals_py_ecc(hooks: Any, backend: str, group: Group) -> None:
     count = 20_001  # one digit for all scalars: a single bucket cut into several slabs
@@ -307,7 +286,6 @@ def test_table__odd_counts__equals_py_ecc(hooks: Any, backend: str, group: Group
     assert table_sum(hooks, backend, group, exponents, scalars, (3, 5, 4)) == expected(group, exponents, scalars)
 
 
-@pytest.mark.usefixtures("lists")
 @pytest.mark.parametrize(
     ("group", "count"),
     [(GROUPS[0], 3001), pytest.param(GROUPS[1], 1101, marks=pytest.mark.unchecked)],
