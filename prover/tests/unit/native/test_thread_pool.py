@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 CANCELLED = 3
 NEVER = 2**32 - 1
+SERIES_TASKS = 200
 
 ffi = cffi.FFI()
 ffi.cdef("""
@@ -69,9 +70,6 @@ def test_pool_share__next_to_another_job__is_its_part(hooks: Any, threads: int, 
 @pytest.mark.parametrize(("threads", "callers"), [(1, 4), (2, 3), (4, 8)])
 def test_pool__many_callers__jobs_stay_apart(hooks: Any, threads: int, callers: int) -> None:
     assert hooks.t_pool_callers(threads, callers, 50) == 0
-
-
-SERIES_TASKS = 200
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
