@@ -88,7 +88,7 @@ int32_t t_pool_run(uint32_t threads, uint32_t entries, const uint32_t *counts, c
 
 typedef struct share_record {
     thread_pool *pool;
-    uint32_t inside;
+    uint32_t inside, in_series;
 } share_record;
 
 static void share_task(void *argument, uint32_t index, uint32_t worker) {
@@ -96,15 +96,19 @@ static void share_task(void *argument, uint32_t index, uint32_t worker) {
     (void)index;
     (void)worker;
     record->inside = thread_pool_share(record->pool, 0);
+    record->in_series = thread_pool_share(record->pool, 1);
 }
 
-/* shares[0]: what a job may count on in a pool without others; shares[1]: together with one; shares[2]: after it. */
+/* shares[0]: what a job may count on in a pool without others; shares[1]: together with one, of series 1; shares[2]: after it;
+ * shares[3]: a job of series 1 together with that one. */
 int32_t t_pool_share(uint32_t threads, uint32_t *shares) {
-    share_record record = {NULL, 0};
+    share_record record = {NULL, 0, 0};
+    thread_pool_task task = {share_task, &record, 1, 0, 0, 0};
     if (thread_pool_create(&record.pool, threads) != G16_OK) return -2;
     shares[0] = thread_pool_share(record.pool, 0);
-    g16_status status = thread_pool_for(record.pool, 1, share_task, &record, NULL);
+    g16_status status = thread_pool_run(record.pool, &task, 1, 1, NULL);
     shares[1] = record.inside;
+    shares[3] = record.in_series;
     shares[2] = thread_pool_share(record.pool, 0);
     thread_pool_destroy(record.pool);
     return (int32_t)status;

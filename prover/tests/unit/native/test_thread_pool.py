@@ -62,9 +62,9 @@ def test_pool_run__random_dependencies__each_task_once_and_none_early(
 
 @pytest.mark.parametrize(("threads", "beside_one"), [(1, 1), (2, 1), (3, 1), (16, 8), (48, 24)])
 def test_pool_share__next_to_another_job__is_its_part(hooks: Any, threads: int, beside_one: int) -> None:
-    shares = ffi.new("uint32_t[3]")
+    shares = ffi.new("uint32_t[4]")
     assert hooks.t_pool_share(threads, shares) == 0
-    assert list(shares) == [threads, beside_one, threads]
+    assert list(shares) == [threads, beside_one, threads, threads]
 
 
 @pytest.mark.parametrize(("threads", "callers"), [(1, 4), (2, 3), (4, 8)])
