@@ -30,6 +30,7 @@ def npm_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(not can_isolate(), reason="unshare --net is not permitted, so ports may be in use")
+@pytest.mark.timeout(1500)  # keys are set up and folded
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_tutorial__with_its_long_blocks__does_what_it_shows(page: Path, tmp_path: Path, npm_cache: Path) -> None:
     variables = {"npm_config_cache": str(npm_cache), "npm_config_offline": "true"}
