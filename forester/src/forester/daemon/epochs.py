@@ -8,7 +8,7 @@ No failure ends an epoch: failures are retried until it is over.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from solders.pubkey import Pubkey
 
@@ -130,10 +130,9 @@ class EpochRunner:
                 progress = after(phases, progress, decision.action, outcome, self._parts.clock.slot())
 
     async def _read(self) -> EpochOnChain:
+        # The clock's slot: one of the node's may be wrong, or lag, and a wait for a slot would then never end.
         parts = self._parts
-        seen = await read_epoch(parts.rpc, parts.derivation, self.epoch)
-        # The node returns a confirmed slot, which lags: waiting for a slot and then rejecting it would never end.
-        return replace(seen, slot=max(seen.slot, parts.clock.slot()))
+        return await read_epoch(parts.rpc, parts.derivation, self.epoch, parts.clock.slot())
 
     def _phases(self, seen: EpochOnChain) -> EpochPhases:
         config = self._config if seen.registration is None else seen.registration.config
@@ -156,7 +155,8 @@ class EpochRunner:
         registration = seen.registration
         self.registered = registration is not None
         live = None
-        if registration is not None and registration.total_epoch_weight and seen.slot in phases.active:
+        works = not decision.state.is_over and seen.slot in phases.active
+        if works and registration is not None and registration.total_epoch_weight:
             share = Share(registration.forester_index, registration.weight, registration.total_epoch_weight)
             live = LiveEpoch(phases, share)
         self._parts.shares.publish(self.epoch, live, self.refuse)
@@ -236,6 +236,7 @@ class EpochKeeper:
             live = times.live_epochs(slot)
             for epoch in live:
                 self._begin(epoch, self.config)
+            self._forget_before(live.start)
             following = live[-1] + 1 if live else 0
             if live:
                 parts.metrics.epoch_detected.set(live[-1])
@@ -252,11 +253,15 @@ class EpochKeeper:
         self.config = config
 
     def _begin(self, epoch: int, config: ProtocolConfig) -> None:
-        if epoch in self._runners:
+        """Run an epoch unless it runs; also one that has ended early because of a wrong answer."""
+        name = f"epoch {epoch}"
+        if name in self._supervisor.names | self._supervisor.dead:
             return
         runner = EpochRunner(self._parts, epoch, config, self._supervisor.stopping)
         self._runners[epoch] = runner
+        self._supervisor.start("epoch", runner.run, name=name, drains=True)
+
+    def _forget_before(self, first: int) -> None:
         for old in sorted(self._runners)[:-_OVER_REMEMBERED]:
-            if self._runners[old].state.is_over:
+            if old < first and self._runners[old].state.is_over:
                 del self._runners[old]
-        self._supervisor.start("epoch", runner.run, name=f"epoch {epoch}", drains=True)

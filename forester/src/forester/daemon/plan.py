@@ -63,7 +63,7 @@ async def make_plan(rpc: RpcClient, settings: Settings, journal: str) -> Plan:
     slot = await rpc.slot()
     lived: list[tuple[EpochPhases, EpochOnChain]] = []
     for epoch in protocol_times(config).live_epochs(slot):
-        seen = await read_epoch(rpc, derivation, epoch)
+        seen = await read_epoch(rpc, derivation, epoch, slot)
         own = config if seen.registration is None else seen.registration.config
         lived.append((protocol_times(own).phases(epoch), seen))
     trees = await find_trees(rpc, TreeFilter.from_settings(settings))

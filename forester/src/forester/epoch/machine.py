@@ -61,7 +61,7 @@ class EpochState(enum.Enum):
     REPORTING = "reporting"
     DONE = "done"
     MISSED = "missed"
-    """The epoch passes without us; nothing more is sent for it."""
+    """The epoch passes without us; nothing is sent for it unless the chain shows otherwise."""
 
     @property
     def is_over(self) -> bool:
@@ -80,6 +80,7 @@ class Action(enum.Enum):
     """Forest with the finalised share until ``until_slot`` or until the share changes."""
     REPORT = "report"
     STOP = "stop"
+    """The epoch has passed; earlier, one wrong answer of a node would end work that is still possible."""
 
 
 @dataclass(frozen=True)
@@ -136,10 +137,12 @@ def decide(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decis
     """Choose the next action of an epoch."""
     registration = seen.registration
     if registration is not None and registration.has_reported_work:
-        return Decision(EpochState.DONE, Action.STOP)
+        return _over(EpochState.DONE, phases, seen)
     if seen.slot >= phases.post_first:
-        reported = Action.REPORT in progress.closed
-        return Decision(EpochState.DONE if reported else EpochState.MISSED, Action.STOP, page=progress.problem)
+        if Action.REPORT in progress.closed:
+            return _over(EpochState.DONE, phases, seen)
+        page = _page(progress) if registration is None else progress.problem
+        return _over(EpochState.MISSED, phases, seen, page)
     if registration is None:
         return _decide_registration(phases, progress, seen)
     phase = phases.phase_at(seen.slot)
@@ -147,13 +150,20 @@ def decide(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decis
         return Decision(EpochState.REGISTERED, Action.WAIT, phases.active.first)
     if phase is Phase.ACTIVE:
         return _decide_active(phases, progress, seen, registration)
-    return _decide_report(progress, seen, registration)
+    return _decide_report(phases, progress, seen, registration)
+
+
+def _over(state: EpochState, phases: EpochPhases, seen: EpochOnChain, page: str = "") -> Decision:
+    """Do nothing more, but read the chain again until the epoch has passed."""
+    if seen.slot >= phases.post_first:
+        return Decision(state, Action.STOP, page=page)
+    return Decision(state, Action.WAIT, phases.post_first, page)
 
 
 def _decide_registration(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decision:
     page = _page(progress)
     if seen.slot > phases.registrable.last or Action.REGISTER in progress.closed:
-        return Decision(EpochState.MISSED, Action.STOP, page=page)
+        return _over(EpochState.MISSED, phases, seen, page)
     if seen.slot < phases.registration.first:
         return Decision(EpochState.DETECTED, Action.WAIT, phases.registration.first)
     return _attempt(EpochState.REGISTERING, Action.REGISTER, progress, seen.slot, page)
@@ -186,13 +196,15 @@ def _weight_moved(progress: Progress, seen: EpochOnChain, registration: Forester
     return rested or progress.share_refused
 
 
-def _decide_report(progress: Progress, seen: EpochOnChain, registration: ForesterEpochAccount) -> Decision:
+def _decide_report(
+    phases: EpochPhases, progress: Progress, seen: EpochOnChain, registration: ForesterEpochAccount
+) -> Decision:
     page = _page(progress)
     if registration.total_epoch_weight is None:
         # Without a finalised share no work was accepted.
-        return Decision(EpochState.MISSED, Action.STOP, page=page)
+        return _over(EpochState.MISSED, phases, seen, page)
     if Action.REPORT in progress.closed:
-        return Decision(EpochState.DONE, Action.STOP, page=page)
+        return _over(EpochState.DONE, phases, seen, page)
     return _attempt(EpochState.REPORTING, Action.REPORT, progress, seen.slot, page)
 
 

@@ -14,12 +14,8 @@ _ALREADY_IN_USE = 0
 """Code of the system program for an account that exists."""
 
 
-async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int) -> EpochOnChain:
-    """Read our registration and the weight of all, in one call, and the slot before it.
-
-    Raises EndpointError and MalformedAccount.
-    """
-    slot = await rpc.slot()
+async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int, slot: int) -> EpochOnChain:
+    """Read our registration and the weight of all in one call at ``slot``; EndpointError, MalformedAccount."""
     addresses = [known.forester_epoch_address(derivation, epoch), known.epoch_address(epoch)]
     ours, everybodys = await rpc.accounts(addresses)
     return EpochOnChain(

@@ -71,10 +71,10 @@ async def test_epoch__real_registry_and_a_restart_before_each_step__goes_from_re
         assert EPOCH in times.live_epochs(await rpc.slot())
         for _ in range(20):
             progress = Progress()  # what a restart leaves
-            seen = await read_epoch(rpc, me, EPOCH)
+            seen = await read_epoch(rpc, me, EPOCH, await rpc.slot())
             decision = decide(phases, progress, seen)
             done.append((decision.state, decision.action))
-            if decision.action is Action.STOP:
+            if decision.state.is_over:
                 break
             if decision.action in (Action.WAIT, Action.WORK):
                 assert decision.until_slot is not None
@@ -93,7 +93,7 @@ async def test_epoch__real_registry_and_a_restart_before_each_step__goes_from_re
         (EpochState.FINALIZING, Action.FINALIZE),
         (EpochState.ACTIVE, Action.WORK),
         (EpochState.REPORTING, Action.REPORT),
-        (EpochState.DONE, Action.STOP),
+        (EpochState.DONE, Action.WAIT),
     ]
 
 
@@ -120,5 +120,5 @@ async def test_actions__at_the_wrong_time_or_twice__are_refused_with_codes_that_
         assert await attempt(net, rpc, Action.REPORT, EPOCH) == DONE
         twice = await attempt(net, rpc, Action.REPORT, EPOCH)
         assert twice.code == 6012
-        seen = await read_epoch(rpc, me, EPOCH)
+        seen = await read_epoch(rpc, me, EPOCH, await rpc.slot())
         assert decide(phases, progress, seen).state is EpochState.DONE

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
-from registry_rules import CONFIG, PHASES, Chain
+from registry_rules import CONFIG, PHASES, Chain, registration
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
@@ -47,17 +47,21 @@ class World:
     clocks: list[SlotClock] = field(default_factory=list)
     config: ProtocolConfig = CONFIG
     read: set[int] = field(default_factory=set)
+    lies: list[EpochOnChain] = field(default_factory=list)
+    """What the node answers to the next reads of our epoch."""
     acted: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def seen(self, _: object, derivation: Pubkey, epoch: int) -> EpochOnChain:
+    async def seen(self, _: object, derivation: Pubkey, epoch: int, slot: int) -> EpochOnChain:
         self.read.add(epoch)
         if self.unreadable:
             self.unreadable -= 1
             raise EndpointUnreachable("the node is unreachable")
         if epoch != EPOCH:
-            return EpochOnChain(self.slot, None, None)
+            return EpochOnChain(slot, None, None)
+        if self.lies:
+            return self.lies.pop(0)
         who = bytes(derivation).decode().rstrip("-")
-        return self.chain.seen(who, self.slot)
+        return self.chain.seen(who, slot)
 
     async def go(self, slot: int, step: int = 5) -> None:
         """Let the slots pass, and everybody act in each of them."""
@@ -157,7 +161,7 @@ async def test_epoch__begun_at_any_time__does_what_is_still_possible(
     world.slot = start
     forester = Forester(world)
     task = await forester.begin()
-    await world.go(2310)
+    await world.go(2400)
     await asyncio.wait_for(task, 60)
     assert [action for _, action in world.sent] == expected
     complete = len(expected) == 3
@@ -180,7 +184,7 @@ async def test_epoch__process_restarted_in_each_phase__continues_and_does_nothin
     task = await second.begin()
     if 1300 <= stop < 2296:
         assert second.live.share == Share(0, 1, 1)
-    await world.go(2310)
+    await world.go(2400)
     await asyncio.wait_for(task, 60)
     assert [action for _, action in world.sent] == [Action.REGISTER, Action.FINALIZE, Action.REPORT]
 
@@ -199,7 +203,7 @@ async def test_epoch__three_foresters_register_one_after_another__share_all_ligh
     assert [item.live.share for item in foresters] == [Share(0, 1, 3), Share(1, 1, 3), Share(2, 1, 3)]
     assert sorted(slot for item in schedules for slot in item.owned) == list(range(100))
     assert [action for _, action in world.sent].count(Action.FINALIZE) == 3, "no needless finalisation"
-    await world.go(2320)
+    await world.go(2400)
     await asyncio.wait_for(asyncio.gather(*tasks), 60)
     assert {item.runner.state for item in foresters} == {EpochState.DONE}
 
@@ -241,6 +245,35 @@ async def test_epoch__work_is_refused__reads_the_chain_at_once_and_finalises_if_
     await asyncio.wait([task])
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        EpochOnChain(1500, registration(0, 1, 1, 1, reported=True), 1),
+        EpochOnChain(2290, None, 1),
+        EpochOnChain(2300, registration(0, 1, None, 0), 1),
+    ],
+    ids=["reported", "never registered", "never finalised"],
+)
+async def test_epoch__node_says_once_that_it_is_over__works_on_after_the_next_answer_and_reports(
+    world: World, lie: EpochOnChain
+) -> None:
+    world.slot = 1250
+    forester = Forester(world)
+    task = await forester.begin()
+    await world.go(lie.slot - 1)
+    world.lies = [lie]
+    forester.runner.wake()
+    await world.go(lie.slot)
+    assert forester.runner.state.is_over
+    assert forester.shares.at(lie.slot) is None
+    forester.runner.wake()  # instead of the wait of REREAD_S
+    await quiet()
+    assert forester.runner.state is (EpochState.ACTIVE if lie.slot < 2296 else EpochState.DONE)
+    await world.go(2400)
+    await asyncio.wait_for(task, 60)
+    assert [action for _, action in world.sent] == [Action.REGISTER, Action.FINALIZE, Action.REPORT]
+
+
 @pytest.mark.parametrize("code", [RegistryCode.NOT_IN_REPORT_WORK_PHASE, RegistryCode.FORESTER_ALREADY_REPORTED_WORK])
 async def test_report__refused_as_late_or_made__ends_the_epoch(
     world: World, code: RegistryCode, monkeypatch: pytest.MonkeyPatch
@@ -250,7 +283,7 @@ async def test_report__refused_as_late_or_made__ends_the_epoch(
     task = await forester.begin()
     await world.go(2290)
     monkeypatch.setattr(Chain, "_refusal", lambda *_: code)
-    await world.go(2305)
+    await world.go(2400)
     await asyncio.wait_for(task, 60)
     assert world.sent.count(("a", Action.REPORT)) == 1
     assert forester.runner.state is EpochState.DONE
@@ -294,15 +327,43 @@ class Rules(RpcClient):
         return Account(address, REGISTRY, 1, b"")
 
 
-async def test_keeper__epochs_overlap__lives_them_side_by_side_and_takes_over_new_rules(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def rules(world: World, monkeypatch: pytest.MonkeyPatch) -> Rules:
     monkeypatch.setattr(
         registry_accounts, "decode_protocol_config", lambda _: ProtocolConfigAccount(Pubkey.default(), world.config)
     )
+    return Rules(world)
+
+
+async def test_keeper__runner_ended_by_a_wrong_copy_of_the_rules__runs_the_epoch_again(
+    world: World, rules: Rules
+) -> None:
     world.slot = 1250
     forester = Forester(world)
-    parts = replace(forester.parts, rpc=Rules(world))
+    supervisor = Supervisor()
+    keeper = EpochKeeper(replace(forester.parts, rpc=rules), supervisor)
+    supervisor.start("epochs", keeper.run)
+    await world.go(1500)
+    short = replace(CONFIG, active_phase_length=100)
+    world.lies = [EpochOnChain(1500, registration(0, 1, 1, 1, config=short), 1)]
+    keeper.wake()
+    await quiet()
+    assert keeper.states[EPOCH] is EpochState.MISSED
+    assert "epoch 1" not in supervisor.names
+    keeper.wake()  # instead of CONFIG_REFRESH_S
+    await quiet()
+    assert keeper.states[EPOCH] is EpochState.ACTIVE
+    await world.go(2310)
+    assert [action for _, action in world.sent if action is Action.REPORT] == [Action.REPORT]
+    assert await supervisor.stop(60)
+
+
+async def test_keeper__epochs_overlap__lives_them_side_by_side_and_takes_over_new_rules(
+    world: World, rules: Rules
+) -> None:
+    world.slot = 1250
+    forester = Forester(world)
+    parts = replace(forester.parts, rpc=rules)
     supervisor = Supervisor()
     keeper = EpochKeeper(parts, supervisor)
     supervisor.start("epochs", keeper.run)
