@@ -34,9 +34,9 @@ An option overrides its variable, and a variable overrides the default. Lists ar
 variable of a group is an error. Any other unknown variable with the prefix `PROVER_` is a warning, except those that
 foresters and Kubernetes set.
 
-Five options have no variable of their own name: `--cors-origin` sets `PROVER_HTTP__CORS_ORIGINS`, `--json-logging` sets
-`PROVER_LOG__JSON_LINES`, `--queue-only` and `--no-workers` set `PROVER_QUEUE__HTTP` and `PROVER_QUEUE__WORKERS`, and
-`--server-only` disables the queue.
+Five options have no variable of their own name: `--cors-origin` sets `PROVER_HTTP__CORS_ORIGINS`, `--json-logging` acts
+as `PROVER_LOG__JSON_LINES=true` and writes to standard output instead of standard error, `--queue-only` and
+`--no-workers` set `PROVER_QUEUE__HTTP` and `PROVER_QUEUE__WORKERS`, and `--server-only` disables the queue.
 
 The reference's variables are accepted:
 
