@@ -28,7 +28,7 @@ from forester.chain.rpc_pool import RpcPool
 from forester.compressible.rent import RENT_EPOCH_SLOTS
 from forester.compressible.sources import sources
 from forester.compressible.tracker import AccountTracker
-from forester.journal.compressible import CompressibleStore, TrackedCounts
+from forester.journal.compressible import NEVER_SLOT, CompressibleStore, TrackedCounts
 from forester.journal.database import Journal
 
 BYTES_PER_ACCOUNT = 300
@@ -131,7 +131,7 @@ async def _scanned(url: str, path: Path, paged: bool) -> dict[str, Any]:
     process = ProcessFigures(os.getpid())
     async with RpcPool([url]) as pool, await Journal.open(path) as journal:
         store, [tokens, *_] = CompressibleStore(journal), sources([])
-        tracker = AccountTracker(tokens, RpcClient(pool), store, paged=paged)
+        tracker = AccountTracker(tokens, RpcClient(pool), store, current_slot=lambda: NEVER_SLOT, paged=paged)
         idle, cpu, began = process.resident_bytes, process.cpu_s, time.monotonic()
         watching = asyncio.create_task(_longest_pause())
         await tracker.scan()

@@ -42,7 +42,8 @@ _YEARS = 2
 class AccountTracker:
     """Tracker of one source. ``run`` scans, ``notice`` receives changes, ``store_changes`` stores them.
 
-    With ``paged`` a scan reads pages as Helius offers them; a node without them is read by getProgramAccounts.
+    ``current_slot`` bounds the slots that a node reports: a row of a later slot would never change again. With ``paged``
+    a scan reads pages as Helius offers them; a node without them is read by getProgramAccounts.
     """
 
     def __init__(
@@ -51,12 +52,14 @@ class AccountTracker:
         rpc: RpcClient,
         store: CompressibleStore,
         *,
+        current_slot: Callable[[], int],
         paged: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.source = source
         self._rpc = rpc
         self._store = store
+        self._current_slot = current_slot
         self._paged = paged
         self._clock = clock
         self._per_byte = LAMPORTS_PER_BYTE_YEAR * _YEARS
@@ -71,7 +74,7 @@ class AccountTracker:
             return
         part = account.data[source.start :][: source.length]
         sliced = Account(account.address, account.owner, account.lamports, part)
-        row = self._row(sliced, len(account.data), change.slot)
+        row = self._row(sliced, len(account.data), min(change.slot, self._current_slot()))
         if row is None:
             return
         if len(self._changes) >= _MOST_CHANGES:
@@ -104,7 +107,7 @@ class AccountTracker:
 
     async def scan(self) -> None:
         """Read all accounts once. Raises EndpointError and JournalError."""
-        began, slot = self._clock(), await self._rpc.slot()
+        began, slot = self._clock(), min(await self._rpc.slot(), self._current_slot())
         self._per_byte = rate_of_empty_account(await self._rpc.minimum_balance(0))
         accounts = 0
         async for part in account_parts(self.source, self._rpc, paged=self._paged):

@@ -117,7 +117,10 @@ def start_compression(
     settings = services.settings
     store = CompressibleStore(services.journal)
     tracked = sources(settings.light_pda_programs)
-    trackers = [AccountTracker(source, services.rpc, store, paged=settings.helius_rpc) for source in tracked]
+    trackers = [
+        AccountTracker(source, services.rpc, store, current_slot=clock.slot, paged=settings.helius_rpc)
+        for source in tracked
+    ]
     dispatcher = CompressionDispatcher(
         ClosingRounds(
             *(services.rpc, store, services.sender, services.metrics),

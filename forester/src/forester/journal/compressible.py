@@ -26,6 +26,9 @@ NEVER_SLOT = 2**62
 MAXIMUM_ACCOUNTS = 2**23
 """Maximum rows, so that a dishonest node does not fill the disk; a row takes about 120 bytes."""
 
+_LONGEST_SCAN_SLOTS = 10_000
+"""Slots after the beginning of a scan in which its rows can be changed by notifications; more than an hour."""
+
 _COMPARED = 5000
 """Ready accounts whose rewards are compared, the oldest: a million would hold up the journal for seconds."""
 
@@ -157,12 +160,19 @@ class CompressibleStore(JournalStore):
         return {kind: TrackedCounts(*counts) for kind, *counts in rows}
 
     async def finish_scan(self, kinds: Sequence[int], slot: int) -> int:
-        """Record a complete scan of kinds that began at a slot; return the number of accounts that it did not find."""
+        """Record a complete scan of kinds that began at a slot; return the number of accounts that it did not find.
+
+        Rows of a slot long after the scan come from a wrong answer; later scans replace them or find them gone.
+        """
         listed = ",".join(str(int(kind)) for kind in kinds)
 
         def work(connection: sqlite3.Connection) -> int:
             connection.execute(
                 "INSERT OR REPLACE INTO compressible_scans VALUES (?, ?, ?)", (kinds[0], slot, time.time())
+            )
+            connection.execute(
+                f"UPDATE compressible_accounts SET seen_slot = ? WHERE seen_slot > ? AND kind IN ({listed})",  # noqa: S608
+                (slot, slot + _LONGEST_SCAN_SLOTS),
             )
             statement = f"DELETE FROM compressible_accounts WHERE seen_slot < ? AND kind IN ({listed})"  # noqa: S608
             return connection.execute(statement, (slot,)).rowcount

@@ -14,7 +14,7 @@ from forester.chain.rpc_pool import RpcPool
 from forester.compressible.rent import RENT_EPOCH_SLOTS
 from forester.compressible.sources import sources
 from forester.compressible.tracker import AccountTracker
-from forester.journal.compressible import TOKEN, CompressibleStore, TrackedCounts
+from forester.journal.compressible import NEVER_SLOT, TOKEN, CompressibleStore, TrackedCounts
 from forester.journal.database import Journal
 
 FEW, MANY = 500, 30_000
@@ -30,7 +30,7 @@ async def store(tmp_path: Path) -> AsyncIterator[CompressibleStore]:
 async def scanned(node: AccountNode, store: CompressibleStore, *, paged: bool) -> TrackedCounts:
     async with TestServer(node.application) as server, RpcPool([str(server.make_url("/"))]) as pool:
         for source in (TOKENS, MINTS):
-            await AccountTracker(source, RpcClient(pool), store, paged=paged).scan()
+            await AccountTracker(source, RpcClient(pool), store, current_slot=lambda: NEVER_SLOT, paged=paged).scan()
     return (await store.counts(4 * RENT_EPOCH_SLOTS))[TOKEN]
 
 

@@ -75,8 +75,9 @@ class World:
         self.slot = 0
 
     async def scan(self) -> None:
+        slot = await self.kit.rpc.slot()
         for source in self.sources:
-            await AccountTracker(source, self.kit.rpc, self.store).scan()
+            await AccountTracker(source, self.kit.rpc, self.store, current_slot=lambda: slot).scan()
 
     async def counts(self) -> TrackedCounts:
         return sum((await self.store.counts(self.slot)).values(), TrackedCounts())

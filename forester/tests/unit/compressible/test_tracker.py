@@ -60,7 +60,7 @@ async def counts(store: CompressibleStore, slot: int) -> TrackedCounts:
 
 
 def tracker_of(node: Node, store: CompressibleStore, **options: Any) -> AccountTracker:
-    return AccountTracker(TOKENS, node, store, **options)  # type: ignore[arg-type]
+    return AccountTracker(TOKENS, node, store, **{"current_slot": lambda: 100} | options)  # type: ignore[arg-type]
 
 
 class Node:
@@ -70,13 +70,14 @@ class Node:
         self.accounts = accounts
         self.too_long = too_long
         self.scans: list[Any] = []
+        self.slot_now = 10
 
     @property
     def whole_scans(self) -> int:
         return sum(len(memcmp) == 1 for memcmp in self.scans)
 
     async def slot(self) -> int:
-        return 10
+        return self.slot_now
 
     async def minimum_balance(self, data_length: int) -> int:
         return (128 + data_length) * 6960
@@ -136,6 +137,32 @@ async def test_scan__of_a_chain__stores_its_accounts_and_forgets_the_rest(store:
     assert await ready(store, READY, 10) == [bytes(key(number)) for number in (2, 1, 98)]
     assert await ready(store, RENT_EPOCH_SLOTS, 10) == [bytes(key(2))]
     assert await store.last_scan_at(TOKENS.kinds) > 0
+
+
+async def test_scan__at_a_wrong_slot__leaves_rows_that_the_next_one_changes_and_forgets(
+    store: CompressibleStore,
+) -> None:
+    node = Node([token_account(1), token_account(2)])
+    node.slot_now = 2**47
+    tracker = tracker_of(node, store)
+    await tracker.scan()
+    tracker.notice(AccountChanged(2**47, token_account(3)))
+    assert [found.seen_slot for found in tracker._changes.values()] == [100]
+    node.accounts, node.slot_now = [token_account(1, 2_011_799)], 101
+    await tracker_of(node, store, current_slot=lambda: 200).scan()
+    assert await ready(store, RENT_EPOCH_SLOTS, 10) == [bytes(key(1))]
+    assert (await counts(store, 0)).tracked == 1
+
+
+async def test_scan__rows_of_a_slot_that_never_was__are_forgotten_by_the_second_at_the_latest(
+    store: CompressibleStore,
+) -> None:
+    await store.put([row(1, seen=2**47), row(2, seen=2**47)])
+    node = Node([token_account(1)])
+    for node.slot_now in (10, 11):
+        await tracker_of(node, store).scan()
+    assert await ready(store, READY, 10) == [bytes(key(1))]
+    assert (await counts(store, 0)).tracked == 1
 
 
 async def test_scan__too_long_for_one_answer__is_split_by_owner(store: CompressibleStore) -> None:
@@ -206,7 +233,7 @@ async def test_slot__whose_parent_was_not_reported__causes_a_scan(
 async def test_kinds__tracked_together__are_counted_and_scanned_apart(store: CompressibleStore) -> None:
     tokens, mints = Node([token_account(1), token_account(2, is_associated=True)]), Node([mint_account(3)])
     await tracker_of(tokens, store).scan()
-    await AccountTracker(MINTS, mints, store).scan()  # type: ignore[arg-type]
+    await AccountTracker(MINTS, mints, store, current_slot=lambda: 100).scan()  # type: ignore[arg-type]
     await tracker_of(tokens, store).scan()
     found = await store.counts(READY)
     assert {kind: item.tracked for kind, item in found.items()} == {TOKEN: 1, ASSOCIATED_TOKEN: 1, MINT: 1}
