@@ -12,7 +12,7 @@ from typing import Any
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, LIGHT_SYSTEM, REGISTRY
 from forester.errors import AlreadyProcessed, InsufficientFunds, TransactionRefused
 
-_FAILED = re.compile(r"^Program (\w+) failed: (?:custom program error: (0x[0-9a-fA-F]+))?")
+_FAILED = re.compile(r"^Program (\w+) failed: (?:custom program error: (0x[0-9a-fA-F]{1,8})\b)?")
 
 _REGISTRY_CODES = {
     6000: "InvalidForester",

@@ -42,8 +42,8 @@ _YEARS = 2
 class AccountTracker:
     """Tracker of one source. ``run`` scans, ``notice`` receives changes, ``store_changes`` stores them.
 
-    ``current_slot`` bounds the slots that a node reports: a row of a later slot would never change again. With ``paged``
-    a scan reads pages as Helius offers them; a node without them is read by getProgramAccounts.
+    ``current_slot`` bounds the slots of the node: a row of a later one would never change again. With ``paged`` a
+    scan reads pages as Helius offers them; a node without them is read by getProgramAccounts.
     """
 
     def __init__(

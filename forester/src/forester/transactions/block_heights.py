@@ -18,8 +18,8 @@ class BlockHeights:
         self._reported: deque[BlockHeight] = deque(maxlen=_KEPT)
 
     def add(self, height: BlockHeight) -> None:
-        """Record a height; a slot that is not newer counts once: many callers report, and all slots must fit."""
-        if not self._reported or height.slot > self._reported[-1].slot:
+        """Record a height; a slot counts once: many callers report, and all slots must fit."""
+        if all(height.slot != known.slot for known in self._reported):
             self._reported.append(height)
 
     def expired(self, last_valid_block_height: int, slot: int) -> bool:

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from solders.signature import Signature
 
@@ -52,11 +52,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ConfirmationTimes:
-    """Seconds between reads of all statuses, between broadcasts of one transaction, and for a call with its retries."""
+    """Seconds between reads of all statuses, between broadcasts of one transaction, and for a call with its retries.
+
+    ``logs_s`` is for the logs of a refused transaction, which name the program; without them it is refused as well.
+    """
 
     poll_s: float = 0.5
     rebroadcast_s: float = 2.0
     call_s: float = 5.0
+    logs_s: float = 2.0
 
 
 @dataclass(eq=False)
@@ -173,6 +177,7 @@ class Confirmations:
 
     async def _without_status(self, waiting: list[_Pending]) -> list[_Pending]:
         """Read all statuses at once and settle those found; return the rest, or nothing if no node answers."""
+        refused: list[tuple[_Pending, SignatureStatus]] = []
         try:
             async with asyncio.timeout(self._pace.call_s):
                 # The height first: without a status after that, an expired transaction has not landed before it.
@@ -181,11 +186,15 @@ class Confirmations:
                 unseen, expired = [], []
                 for item, status in zip(waiting, statuses.found, strict=True):
                     if status is not None and status.confirmation_status in LANDED:
-                        await self._landed(item, status)
+                        if status.err is None:
+                            _settle(item, Outcome(Fate.CONFIRMED, status.slot))
+                        else:
+                            refused.append((item, status))
                     elif status is None and self._heights.expired(item.last_valid_block_height, statuses.slot):
                         expired.append(item)
                     elif status is None:
                         unseen.append(item)
+            await asyncio.gather(*(self._refused(item, status) for item, status in refused))
             return unseen + await self._not_expired(expired)
         except (TimeoutError, EndpointError) as error:
             reason = error.detail if isinstance(error, EndpointError) else f"{self._pace.call_s:g} s passed"
@@ -213,16 +222,19 @@ class Confirmations:
             elif isinstance(result, BaseException):
                 raise result
 
-    async def _landed(self, item: _Pending, status: SignatureStatus) -> None:
-        if status.err is None:
-            _settle(item, Outcome(Fate.CONFIRMED, status.slot))
-            return
-        logs: list[str] = []
-        with contextlib.suppress(EndpointError):
-            found = await self._rpc.transaction(item.built.signature)
-            lines = ((found or {}).get("meta") or {}).get("logMessages")
-            logs = [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
-        _settle(item, Outcome(Fate.REFUSED, status.slot, transaction_refused(status.err, logs)))
+    async def _refused(self, item: _Pending, status: SignatureStatus) -> None:
+        found: dict[str, Any] | None = None
+        with contextlib.suppress(EndpointError, TimeoutError):
+            async with asyncio.timeout(self._pace.logs_s):
+                found = await self._rpc.transaction(item.built.signature)
+        _settle(item, Outcome(Fate.REFUSED, status.slot, transaction_refused(status.err, _logs(found))))
+
+
+def _logs(found: dict[str, Any] | None) -> list[str]:
+    match found:
+        case {"meta": {"logMessages": [*lines]}}:
+            return [line for line in lines if isinstance(line, str)]
+    return []
 
 
 def _settle(item: _Pending, outcome: Outcome) -> None:

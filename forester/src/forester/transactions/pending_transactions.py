@@ -84,7 +84,7 @@ class PendingTransactions:
 
     async def _expire(self, height: int) -> None:
         """Forget, from time to time, abandoned transactions that cannot land any more, which no caller settles."""
-        if height - self._expired_at < _BLOCKHASH_BLOCKS:
+        if abs(height - self._expired_at) < _BLOCKHASH_BLOCKS:  # also a height far below a wrong one
             return
         self._expired_at = height
         # A blockhash is a few blocks old when it is used, and nodes differ by some.

@@ -38,6 +38,8 @@ class Chain:
     breaks: Exception = field(default_factory=lambda: EndpointUnreachable("no answer"))
     refuse: Exception | None = None
     hangs: bool = False
+    logs: Any = None
+    """The meta data of all transactions; an event is waited for, an exception raised."""
     second_source: RpcClient | None = None
 
     async def send_transaction(self, data: bytes, *, skip_preflight: bool) -> Signature:
@@ -67,8 +69,12 @@ class Chain:
         return SignatureStatuses(self.height - self.behind, found)
 
     async def transaction(self, _: Signature) -> dict[str, Any]:
+        if isinstance(self.logs, asyncio.Event):
+            await self.logs.wait()
+        if isinstance(self.logs, Exception):
+            raise self.logs
         line = "Program Lighton6oQpVkeewmo2mcPTQQp7kYHr4fWpAgJyEmDX failed: custom program error: 0x1774"
-        return {"meta": {"logMessages": [line]}}
+        return {"meta": {"logMessages": [line]} if self.logs is None else self.logs}
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -104,6 +110,31 @@ async def test_send__refused_by_a_program__reports_program_and_code() -> None:
     assert outcome.fate is Fate.REFUSED
     assert outcome.error is not None
     assert outcome.error.detail == "registry refused instruction 2: error 6004 (ForesterNotEligible)"
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        asyncio.Event(),
+        EndpointUnreachable("gone"),
+        [1],
+        1,
+        {"logMessages": 5},
+        {"logMessages": ["Program x failed: custom program error: 0x" + "f" * 5000]},
+    ],
+    ids=["hang", "fail", "list", "number", "no lines", "code of 20,000 bits"],
+)
+async def test_send__logs_of_a_refusal_useless__is_refused_without_them_and_holds_up_nobody(logs: Any) -> None:
+    error = {"InstructionError": [2, {"Custom": 6004}]}
+    chain = Chain(fails={1: error, 2: error}, logs=logs)
+    pace = ConfirmationTimes(0.01, 0.03, call_s=60.0, logs_s=0.5)
+    async with Confirmations(cast("RpcClient", chain), pace=pace) as flight:
+        sends = [asyncio.create_task(flight.send(transaction(number), 100, within_s=60)) for number in (1, 2, 3)]
+        done, _ = await asyncio.wait(sends, return_when=asyncio.FIRST_COMPLETED)
+        assert sends[2] in done
+        outcomes = [await sent for sent in sends]
+    assert [outcome.fate for outcome in outcomes] == [Fate.REFUSED, Fate.REFUSED, Fate.CONFIRMED]
+    assert [outcome.error.code for outcome in outcomes if outcome.error is not None] == [6004, 6004]
 
 
 async def test_send__blockhash_expired__is_lost_and_not_before() -> None:
@@ -213,3 +244,10 @@ def test_heights__asked_for_by_many_in_one_slot__reach_as_far_back_as_by_one() -
             heights.add(BlockHeight(slot - 3, slot - 3))
     assert heights.expired(100, 199 - 40)
     assert not heights.expired(199, 10**6)
+
+
+def test_heights__one_far_ahead__does_not_hide_later_ones() -> None:
+    heights = BlockHeights()
+    heights.add(BlockHeight(2**47, 2**47))
+    heights.add(BlockHeight(200, 200))
+    assert heights.expired(199, 200)
