@@ -8,6 +8,9 @@ import inspect
 from typing import Any, ClassVar
 
 from forester.redaction import mask
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
 
 
 class ForesterError(Exception):
@@ -27,6 +30,14 @@ class ForesterError(Exception):
         default = (inspect.getdoc(type(self)) or "").split("\n")[0].rstrip(".")
         self.detail = mask(detail or default)
         super().__init__(self.detail)
+
+
+def failure_of(error: Exception, **facts: object) -> ForesterError:
+    """Return an error as one of ours; any other error is a bug, which is logged with its trace and ``facts``."""
+    if isinstance(error, ForesterError):
+        return error
+    _log.error("unexpected_error", exc_info=error, **facts)
+    return ForesterError(f"unexpected {type(error).__name__}: {mask(str(error))[:500]}; search the log for its trace")
 
 
 class SettingsInvalid(ForesterError, exit_code=78):

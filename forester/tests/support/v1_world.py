@@ -21,7 +21,6 @@ from forester.chain.tree_metadata import (
     TreeMetadata,
 )
 from forester.epoch.phases import SlotRange
-from forester.errors import ForesterError
 from forester.pipeline_v1.indexer_proofs import Proof
 from forester.pipeline_v1.processor import V1Options, V1Processor
 from forester.scheduling.eligibility_window import EligibilityWindow
@@ -61,7 +60,7 @@ class World:
     tree: MerkleTree = field(default_factory=lambda: MerkleTree(HEIGHT))
     sequence: int = 0
     roots: dict[int, bytes] = field(default_factory=dict)
-    fates: dict[bytes, list[Outcome | ForesterError]] = field(default_factory=dict)
+    fates: dict[bytes, list[Outcome | Exception]] = field(default_factory=dict)
     sent: list[SentGroup] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
     queue_reads: int = 0
@@ -73,8 +72,10 @@ class World:
     proving: int = 0
     most_proving: int = 0
     hangs: str | None = None
-    node_error: ForesterError | None = None
-    indexer_error: ForesterError | None = None
+    node_error: Exception | None = None
+    indexer_error: Exception | None = None
+    whole_heads: bool = False
+    """True if the node returns the whole queue instead of its head."""
     unknown: set[bytes] = field(default_factory=set)
     proof_filter: Callable[[Proof], Proof] = lambda proof: proof
     while_sending: Callable[[], None] = lambda: None
@@ -110,7 +111,8 @@ class World:
         if self.node_error is not None:
             raise self.node_error
         if address == QUEUE:
-            return self._account((await self._queue_data())[start : start + length])
+            data = await self._queue_data()
+            return self._account(data if self.whole_heads and start == 0 else data[start : start + length])
         if start == 0:
             return self._account(self.head()[:length])
         place, rest = divmod(start - _ROOTS_AT, 32)
@@ -186,7 +188,7 @@ class World:
             self.at_once -= 1
         waiting = self.fates.get(subject)
         fate = waiting.pop(0) if waiting else CONFIRMED
-        if isinstance(fate, ForesterError):
+        if isinstance(fate, Exception):
             raise fate
         if fate.fate is Fate.CONFIRMED:
             self.change(int.from_bytes(subject, "big") - 1, bytes(32))

@@ -4,7 +4,6 @@ Source: forester/docs/reference/behaviour.md, "HTTP API". Answers are another pr
 counts as absent.
 """
 
-import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ SOURCE = "forester-apis"
 _KINDS = ("ctoken", "ata", "pda", "mint")
 _COUNTS = ("tracked", "compressed", "ready", "waiting")
 _TOTALS = ("total_tracked", "total_ready", "total_waiting")
+_LARGEST = 2**63
 
 
 def merged_health(views: Sequence[UpstreamView], own: Sequence[str] = ()) -> dict[str, Any]:
@@ -145,4 +145,4 @@ def _largest(numbers: Iterator[tuple[str, float]]) -> dict[str, int]:
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
+    return float(value) if isinstance(value, int | float) and abs(value) <= _LARGEST else 0.0

@@ -4,7 +4,6 @@ Source: forester/docs/reference/behaviour.md, "Metrics object".
 """
 
 import asyncio
-import math
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -17,6 +16,7 @@ import msgspec
 
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RequestRefused
 from forester.limits.answer_memory import AnswerMemory
+from forester.limits.untrusted_json import decode_untrusted
 from forester.observability.metrics import Metrics
 from forester.redaction import mask
 from shared.logs import get_logger
@@ -33,6 +33,7 @@ _QUERY = f'{{__name__=~"{"|".join(_NAMES)}"}}'
 
 _ANSWERS = AnswerMemory(each=4 * 2**20, total=8 * 2**20)
 _TIMEOUT_S = 15.0
+_LARGEST = 2.0**63
 _EVERY_S = 10.0
 
 Sample = tuple[str, Mapping[str, str], float]
@@ -56,7 +57,7 @@ def values_of(samples: Iterable[Sample]) -> Values:
     queues: dict[tuple[str, str], float] = {}
     last_run = 0.0
     for name, labels, value in samples:
-        if not math.isfinite(value):
+        if not abs(value) <= _LARGEST:  # nor NaN
             continue
         if name == _PROCESSED and "epoch" in labels:
             processed[labels["epoch"]] += value
@@ -111,6 +112,9 @@ class _Answer(msgspec.Struct):
     data: _Data
 
 
+_ANSWER = msgspec.json.Decoder(_Answer)
+
+
 class PrometheusSource:
     """Values read from a Prometheus server in the background; ``latest`` is None before the first answer."""
 
@@ -154,8 +158,8 @@ class PrometheusSource:
         if status != 200:
             raise RequestRefused(f"{self._name} answered {status}", code=status)
         try:
-            found = [_sample(item) for item in msgspec.json.decode(body, type=_Answer).data.result]
-        except (msgspec.DecodeError, ValueError):
+            found = [_sample(item) for item in decode_untrusted(_ANSWER, body).data.result]
+        except ValueError:
             raise MalformedAnswer(f"{self._name} answered with something that is not the result of a query") from None
         self.latest, self.cached_at = values_of(found), int(time.time())
 

@@ -11,6 +11,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.checks.services import used_provers
 from forester.errors import ForesterError
 from forester.indexer.client import IndexerClient, IndexerTimes
+from forester.limits.untrusted_json import decode_untrusted
 from forester.observability.service_records import INDEXER, PROVER, ServiceRecords
 from forester.settings import Settings, revealed
 from forester.urls import under
@@ -23,6 +24,9 @@ _MAXIMUM_BYTES = 1 << 16
 
 class _Counts(msgspec.Struct):
     total_pending: int
+
+
+_COUNTS = msgspec.json.Decoder(_Counts)
 
 
 class ServiceReadings:
@@ -67,8 +71,8 @@ class ServiceReadings:
         # A prover without a queue has no such page, which is no failure.
         body = await _within(self._get(silent, url, "queue/stats"))
         try:
-            record.queued = None if body is None else max(0, msgspec.json.decode(body, type=_Counts).total_pending)
-        except msgspec.DecodeError:
+            record.queued = None if body is None else max(0, decode_untrusted(_COUNTS, body).total_pending)
+        except ValueError:
             record.queued = None
 
     async def _get(self, session: aiohttp.ClientSession, url: str, path: str) -> bytes | None:

@@ -12,6 +12,7 @@ import msgspec
 from forester.dashboard.activity import ActivityDocument, read_activity
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer
 from forester.limits.answer_memory import AnswerMemory
+from forester.limits.untrusted_json import decode_untrusted
 from forester.redaction import mask
 from shared.logs import get_logger
 
@@ -20,6 +21,7 @@ _log = get_logger(__name__)
 EVERY_S = 5.0
 _TIMEOUT_S = 6.0
 _ANSWERS = AnswerMemory(each=4 * 2**20, total=32 * 2**20)
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 PATHS = ("/health", "/metrics/json", "/compressible")
 ACTIVITY = "/activity"
 """Only our foresters have it."""
@@ -110,6 +112,6 @@ async def _answer(session: aiohttp.ClientSession, url: str, path: str) -> dict[s
     if status not in (200, 503):
         raise MalformedAnswer(f"{name} answered {path} with {status}")
     try:
-        return msgspec.json.decode(content, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return decode_untrusted(_OBJECT, content)
+    except ValueError:
         raise MalformedAnswer(f"{name} answered {path} with something that is not an object") from None

@@ -61,6 +61,7 @@ _LIBRARY_CODES = {
 _NAMES = {str(REGISTRY): "registry", str(ACCOUNT_COMPRESSION): "account-compression", str(LIGHT_SYSTEM): "light-system"}
 _NO_FEE = ("InsufficientFundsForFee", "AccountNotFound")
 _NO_RENT = "InsufficientFundsForRent"
+_MOST_INSTRUCTIONS = _MOST_ACCOUNTS = 256
 _PAYER_INDEX = 0
 """The first account of a transaction pays for it."""
 
@@ -99,19 +100,29 @@ def transaction_refused(error: Any, logs: Sequence[str] = ()) -> TransactionRefu
     if position is None:
         return TransactionRefused(f"the chain refused a transaction: {error if isinstance(error, str) else 'unknown'}")
     known = error_name(program, code) if code is not None else None
-    what = f"error {code}" + (f" ({known})" if known else "") if code is not None else f"{error['InstructionError'][1]}"
+    what = (
+        f"error {code}" + (f" ({known})" if known else "") if code is not None else _kind(error["InstructionError"][1])
+    )
     whose = _NAMES.get(program, program) if program else "a program"
     return TransactionRefused(
         f"{whose} refused instruction {position}: {what}", program=program, code=code, instruction=position
     )
 
 
+def _kind(error: Any) -> str:
+    """Return the name of an instruction's error, which is a text or the only member of an object."""
+    name = next(iter(error), None) if isinstance(error, dict) else error
+    return name[:100] if isinstance(name, str) else "unknown"
+
+
 def _without_rent(fields: Any) -> TransactionRefused:
     """Return the error of an account that would keep less than the rent-free minimum: it may not be the payer's."""
     index = fields.get("account_index") if isinstance(fields, dict) else None
-    if index == _PAYER_INDEX and not isinstance(index, bool):
+    if not _is_number(index, _MOST_ACCOUNTS):
+        index = None
+    if index == _PAYER_INDEX:
         return InsufficientFunds(f"insufficient funds: {_NO_RENT}")
-    which = f"account {index}, not the payer's," if isinstance(index, int) else "an account"
+    which = f"account {index}, not the payer's," if index is not None else "an account"
     return TransactionRefused(
         f"the chain refused a transaction: {which} would keep too little for its rent ({_NO_RENT}); send SOL to it"
     )
@@ -122,7 +133,11 @@ def _instruction_error(error: Any) -> tuple[int | None, int | None]:
     if not isinstance(error, dict):
         return None, None
     parts = error.get("InstructionError")
-    if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[0], int):
+    if not isinstance(parts, list) or len(parts) != 2 or not _is_number(parts[0], _MOST_INSTRUCTIONS):
         return None, None
     custom = parts[1].get("Custom") if isinstance(parts[1], dict) else None
-    return parts[0], custom if isinstance(custom, int) else None
+    return parts[0], custom if _is_number(custom, 2**32) else None
+
+
+def _is_number(value: Any, end: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < end

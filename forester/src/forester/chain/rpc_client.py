@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
-from solders.hash import Hash
+from solders.hash import Hash, ParseHashError
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from forester.chain import bounds
 from forester.chain.program_errors import transaction_refused
 from forester.chain.rent import checked_rent
-from forester.chain.rpc_pool import RpcPool, StandbyNode
+from forester.chain.rpc_pool import RpcPool, Slot, StandbyNode
 from forester.errors import AccountMissing, MalformedAnswer, RequestRefused
 from forester.units import LAMPORTS_PER_BYTE_YEAR
 
@@ -28,10 +28,15 @@ _PREFLIGHT_FAILED = -32002
 ACCOUNTS_PER_PAGE = 10_000
 """Largest page of getProgramAccountsV2."""
 
+MAXIMUM_PAGES = 10_000
+"""Pages of one listing, twelve times those of all accounts that the journal holds: filters may leave pages short."""
+
+LONGEST_PAGINATION_KEY = 1024
+"""Characters of a paginationKey; Helius sends 44."""
+
 LISTED_ACCOUNTS = 10_000
 """Accounts that a listing may have: trees of all groups, registrations of an epoch."""
 
-Slot = Annotated[int, msgspec.Meta(ge=0, le=bounds.LARGEST_COUNT)]
 Lamports = Annotated[int, msgspec.Meta(ge=0, le=bounds.LARGEST_LAMPORTS)]
 
 T = TypeVar("T")
@@ -125,12 +130,12 @@ class _Named(msgspec.Struct):
 
 class _AccountPage(msgspec.Struct, rename="camel"):
     accounts: list[KeyedAccount]
-    pagination_key: str | None = None
+    pagination_key: Annotated[str, msgspec.Meta(max_length=LONGEST_PAGINATION_KEY)] | None = None
 
 
 class _LatestBlockhash(msgspec.Struct, rename="camel"):
     blockhash: str
-    last_valid_block_height: int
+    last_valid_block_height: Slot
 
 
 class _FeeEstimate(msgspec.Struct, rename="camel"):
@@ -249,7 +254,7 @@ class RpcClient:
         """Yield the accounts of a program in pages, by the method of Helius; RequestRefused by nodes without it."""
         options = self._options(start, length) | {"filters": memcmp_filters(memcmp), "limit": ACCOUNTS_PER_PAGE}
         seen: set[str] = set()
-        while True:
+        for _ in range(MAXIMUM_PAGES):
             page = await self._pool.call(
                 "getProgramAccountsV2",
                 [str(program), options],
@@ -266,6 +271,7 @@ class RpcClient:
                 )
             seen.add(key)
             options["paginationKey"] = key
+        raise MalformedAnswer(f"getProgramAccountsV2 returned over {MAXIMUM_PAGES} pages; leave out --helius-rpc")
 
     async def latest_blockhash(self) -> Blockhash:
         """Return the newest blockhash."""
@@ -274,7 +280,7 @@ class RpcClient:
         )
         try:
             return Blockhash(Hash.from_string(answer.value.blockhash), answer.value.last_valid_block_height)
-        except ValueError:
+        except ParseHashError:
             raise MalformedAnswer(f"not a blockhash: {answer.value.blockhash[:64]}") from None
 
     async def is_blockhash_valid(self, blockhash: Hash) -> bool:

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import aiohttp
 import msgspec
 
+from forester.chain import bounds
 from forester.chain.rpc_transport import NodeRefused, RpcEndpoint
 from forester.errors import (
     EndpointError,
@@ -23,6 +24,7 @@ from forester.errors import (
     is_unreachable,
 )
 from forester.limits.retry_after import RetryAfterGate
+from forester.limits.untrusted_json import decode_untrusted
 from forester.settings import Settings, revealed
 from shared.logs import get_logger
 from shared.rate_limits import LogThrottle, TokenBucket
@@ -31,6 +33,7 @@ from shared.retries import Backoff
 _log = get_logger(__name__)
 
 Result = TypeVar("Result")
+Slot = Annotated[int, msgspec.Meta(ge=0, le=bounds.LARGEST_COUNT)]
 
 _PROBE_TIMEOUT_S = 3.0
 _LIMIT_LOGGED_S = 30.0
@@ -253,8 +256,8 @@ class RpcPool:
 
     def _decoded(self, endpoint: RpcEndpoint, method: str, raw: msgspec.Raw, result: type[Result]) -> Result:
         try:
-            decoded = msgspec.json.decode(raw, type=result)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            decoded = decode_untrusted(msgspec.json.Decoder(result), raw)
+        except ValueError as error:
             raise MalformedAnswer(f"{endpoint.name} answered {method} unexpectedly: {error}") from None
         if endpoint is self._endpoints[0]:
             self._failures = 0
@@ -289,7 +292,7 @@ class RpcPool:
 
     async def _slot_of(self, endpoint: RpcEndpoint) -> int:
         raw = await endpoint.call("getSlot", [{"commitment": "processed"}], timeout_s=_PROBE_TIMEOUT_S)
-        return self._decoded(endpoint, "getSlot", raw, int)
+        return self._decoded(endpoint, "getSlot", raw, Slot)
 
     def _log_limit(self, endpoint: RpcEndpoint, error: RateLimited) -> None:
         if times := self._limited.due():

@@ -15,6 +15,7 @@ from forester.errors import (
     RequestRefused,
 )
 from forester.limits.answer_memory import AnswerMemory
+from forester.limits.untrusted_json import decode_untrusted
 from forester.redaction import mask
 from shared.retries import read_retry_after
 
@@ -53,6 +54,9 @@ class _Error(msgspec.Struct):
 class _Envelope(msgspec.Struct):
     result: msgspec.Raw = msgspec.Raw(b"")
     error: _Error | None = None
+
+
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 
 class RpcEndpoint:
@@ -98,8 +102,8 @@ class RpcEndpoint:
         if status >= 500:
             raise EndpointUnreachable(f"{self.name} answered {method} with {status}")
         try:
-            envelope = msgspec.json.decode(body, type=_Envelope)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            envelope = decode_untrusted(_ENVELOPE, body)
+        except ValueError:
             if status != 200:
                 raise _refused_by_status(status, f"{self.name} answered {method} with {status}") from None
             raise MalformedAnswer(f"{self.name} answered {method} with something that is not JSON-RPC") from None

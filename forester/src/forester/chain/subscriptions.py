@@ -19,14 +19,16 @@ from solders.pubkey import Pubkey
 from forester.chain.rpc_client import (
     Account,
     KeyedAccount,
-    Slot,
     ValueAt,
     WireAccount,
     account_of,
     memcmp_filters,
     pubkey_of,
 )
+from forester.chain.rpc_pool import Slot
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RequestRefused
+from forester.limits.untrusted_json import decode_untrusted
+from forester.redaction import mask
 from shared.logs import get_logger
 from shared.retries import Backoff
 
@@ -101,6 +103,9 @@ def program_accounts(
     return Subscription("programSubscribe", (str(program), options))
 
 
+_NONE = msgspec.Raw(b"null")
+
+
 class _Params(msgspec.Struct):
     subscription: int
     result: msgspec.Raw
@@ -109,8 +114,14 @@ class _Params(msgspec.Struct):
 class _Message(msgspec.Struct):
     id: int | None = None
     result: int | None = None
-    error: Any = None
+    error: msgspec.Raw = _NONE
     params: _Params | None = None
+
+
+_MESSAGE = msgspec.json.Decoder(_Message)
+_SLOT = msgspec.json.Decoder(SlotSeen)
+_ACCOUNT = msgspec.json.Decoder(ValueAt[WireAccount])
+_PROGRAM_ACCOUNT = msgspec.json.Decoder(ValueAt[KeyedAccount])
 
 
 async def events(
@@ -213,8 +224,9 @@ class _Node:
                     if message.id is None or not 0 <= message.id < len(self._subscriptions):
                         raise MalformedAnswer(f"{self._name} answered a request that was not made")
                     wanted = self._subscriptions[message.id]
-                    if message.error is not None or message.result is None:
-                        raise RequestRefused(f"{self._name} refused {wanted.method}: {message.error}", code=0)
+                    if bytes(message.error) != b"null" or message.result is None:
+                        reason = mask(bytes(message.error).decode(errors="replace"))[:500]
+                        raise RequestRefused(f"{self._name} refused {wanted.method}: {reason}", code=0)
                     ids[message.result] = wanted
         except TimeoutError:
             raise EndpointTimedOut(f"{self._name} did not subscribe within {_CONNECT_S:g} s") from None
@@ -235,8 +247,8 @@ class _Node:
         if frame.type is not aiohttp.WSMsgType.TEXT:
             raise EndpointUnreachable(f"{self._name} was closed ({frame.type.name.lower()} {socket.close_code or ''})")
         try:
-            return msgspec.json.decode(frame.data, type=_Message)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return decode_untrusted(_MESSAGE, frame.data)
+        except ValueError as error:
             raise MalformedAnswer(f"{self._name} sent something unexpected: {error}") from None
 
     def _event(self, message: _Message, ids: dict[int, Subscription]) -> SlotSeen | AccountChanged | None:
@@ -247,12 +259,12 @@ class _Node:
         raw = message.params.result
         try:
             if wanted.method == "slotSubscribe":
-                return msgspec.json.decode(raw, type=SlotSeen)
+                return decode_untrusted(_SLOT, raw)
             if wanted.address is not None:
-                changed = msgspec.json.decode(raw, type=ValueAt[WireAccount])
+                changed = decode_untrusted(_ACCOUNT, raw)
                 return AccountChanged(changed.context.slot, account_of(wanted.address, changed.value))
-            found = msgspec.json.decode(raw, type=ValueAt[KeyedAccount])
+            found = decode_untrusted(_PROGRAM_ACCOUNT, raw)
             address = pubkey_of(found.value.pubkey)
             return AccountChanged(found.context.slot, account_of(address, found.value.account))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise MalformedAnswer(f"{self._name} sent an unexpected notification: {error}") from None

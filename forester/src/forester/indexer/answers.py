@@ -8,6 +8,7 @@ import msgspec
 from forester.indexer.failures import AnswerWrong, IndexerRefused
 from forester.indexer.types import decode_base58
 from forester.limits.answer_memory import AnswerMemory
+from forester.limits.untrusted_json import decode_untrusted
 
 REQUEST_ID = "test-account"
 """Published clients send this id, and refuse answers with another."""
@@ -41,7 +42,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 def read_answer(method: str, text: bytes, kind: type[_T]) -> _T:
     """Return the result in an answer; IndexerRefused if it is an error, AnswerWrong if it is neither."""
     try:
-        envelope = _ENVELOPE.decode(text)
+        envelope = decode_untrusted(_ENVELOPE, text)
     except ValueError as error:
         raise _wrong(method, "$", error) from error
     if envelope.error is not None:
@@ -51,7 +52,7 @@ def read_answer(method: str, text: bytes, kind: type[_T]) -> _T:
     if not bytes(envelope.result):
         raise AnswerWrong(method, "$", "neither `result` nor `error`")
     try:
-        result: _T = _decoder(kind).decode(envelope.result)  # type: ignore[arg-type]  # types are hashable
+        result: _T = decode_untrusted(_decoder(kind), envelope.result)  # type: ignore[arg-type]  # types are hashable
     except ValueError as error:
         raise _wrong(method, "$.result", error) from error
     return result

@@ -27,6 +27,7 @@ from forester.indexer.types import (
     Answer,
     CompressedAccount,
     Hash32,
+    Number,
     Page,
     QueueElements,
     QueueQuery,
@@ -125,7 +126,7 @@ class IndexerClient:
 
     async def slot(self) -> int:
         """Return the highest slot that is indexed."""
-        return await self._call("getIndexerSlot", [], int, validation.check_slot)
+        return await self._call("getIndexerSlot", [], Number)
 
     async def wait_for_slot(self, slot: int, within_s: float) -> int:
         """Wait until a slot is indexed and return the indexer's; IndexerBehind after ``within_s`` seconds.
@@ -164,7 +165,7 @@ class IndexerClient:
         """Return the slot of one of the indexers; None if it does not answer soon."""
         try:
             async with asyncio.timeout(_LOOK_S):
-                return await self._exchanged(url, _call_of("getIndexerSlot", [], int, _LOOK_S, validation.check_slot))
+                return await self._exchanged(url, _call_of("getIndexerSlot", [], Number, _LOOK_S))
         except (EndpointError, TimeoutError):
             return None
 

@@ -12,7 +12,10 @@ from solders.hash import Hash as _SoldersHash
 from solders.hash import ParseHashError
 
 _T = TypeVar("_T")
-U64 = Annotated[int, msgspec.Meta(ge=0)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A slot, an index or a sequence number; the largest, indices of tree nodes, have 62 bits."""
+
+_LARGEST_AMOUNT = 2**64 - 1  # msgspec has no upper bound this large
 Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
@@ -45,7 +48,7 @@ class Page(_Wire, Generic[_T], frozen=True):
 class Context(_Wire, frozen=True):
     """``slot`` is the highest slot indexed when the request began; the data can only be newer."""
 
-    slot: U64
+    slot: Number
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class QueueQuery:
 class Node(_Wire, frozen=True, kw_only=True):
     """A tree node; ``index`` is level * 2^56 + position, level 0 being the leaves."""
 
-    index: U64
+    index: Number
     hash: Hash32
 
 
@@ -75,11 +78,11 @@ class OutputQueue(_Wire, frozen=True, kw_only=True):
     ``leaves`` are the tree's values at these positions now: zero, or the nullifier of an account spent meanwhile.
     """
 
-    leaf_indices: tuple[U64, ...]
+    leaf_indices: tuple[Number, ...]
     account_hashes: tuple[Hash32, ...]
     leaves: tuple[Hash32, ...]
-    first_queue_index: U64
-    next_index: U64
+    first_queue_index: Number
+    next_index: Number
     leaves_hash_chains: tuple[Hash32, ...]
 
 
@@ -89,12 +92,12 @@ class InputQueue(_Wire, frozen=True, kw_only=True):
     ``nullifiers`` are the values to be written, ``leaves`` the tree's values now.
     """
 
-    leaf_indices: tuple[U64, ...]
+    leaf_indices: tuple[Number, ...]
     account_hashes: tuple[Hash32, ...]
     leaves: tuple[Hash32, ...]
     tx_hashes: tuple[Hash32, ...]
     nullifiers: tuple[Hash32, ...]
-    first_queue_index: U64
+    first_queue_index: Number
     leaves_hash_chains: tuple[Hash32, ...]
 
 
@@ -103,7 +106,7 @@ class StateQueue(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
     nodes: tuple[Node, ...] = ()
     initial_root: Hash32
-    root_seq: U64
+    root_seq: Number
     output_queue: OutputQueue | None = None
     input_queue: InputQueue | None = None
 
@@ -116,17 +119,17 @@ class AddressQueue(_Wire, frozen=True, kw_only=True):
     """
 
     addresses: tuple[Hash32, ...]
-    queue_indices: tuple[U64, ...]
+    queue_indices: tuple[Number, ...]
     nodes: tuple[Node, ...] = ()
-    low_element_indices: tuple[U64, ...]
+    low_element_indices: tuple[Number, ...]
     low_element_values: tuple[Hash32, ...]
-    low_element_next_indices: tuple[U64, ...]
+    low_element_next_indices: tuple[Number, ...]
     low_element_next_values: tuple[Hash32, ...]
     leaves_hash_chains: tuple[Hash32, ...]
     initial_root: Hash32
-    start_index: U64
+    start_index: Number
     subtrees: tuple[Hash32, ...]
-    root_seq: U64
+    root_seq: Number
 
 
 class QueueElements(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -142,10 +145,10 @@ class AccountProof(_Wire, frozen=True):
 
     proof: tuple[Hash32, ...]
     root: Hash32
-    leaf_index: U64
+    leaf_index: Number
     hash: Hash32
     merkle_tree: Hash32
-    root_seq: U64
+    root_seq: Number
 
 
 class AddressProof(_Wire, frozen=True):
@@ -155,11 +158,11 @@ class AddressProof(_Wire, frozen=True):
     address: Hash32
     lower_range_address: Hash32
     higher_range_address: Hash32
-    next_index: U64
+    next_index: Number
     proof: tuple[Hash32, ...]
     merkle_tree: Hash32
-    root_seq: U64
-    low_element_leaf_index: U64
+    root_seq: Number
+    low_element_leaf_index: Number
 
 
 class CompressedAccount(_Wire, frozen=True):
@@ -211,7 +214,10 @@ class TokenData(_Wire, frozen=True):
     """Balance of a compressed token account, in the smallest unit of its mint."""
 
     mint: Hash32
-    amount: U64
+    amount: int
+
+    def __post_init__(self) -> None:
+        _check_amount(self.amount)
 
 
 class TokenAccount(_Wire, frozen=True):
@@ -224,7 +230,15 @@ class TokenBalance(_Wire, frozen=True):
     """Total balance of an owner in a mint, over all accounts."""
 
     mint: Hash32
-    balance: U64
+    balance: int
+
+    def __post_init__(self) -> None:
+        _check_amount(self.balance)
+
+
+def _check_amount(amount: int) -> None:
+    if not 0 <= amount <= _LARGEST_AMOUNT:
+        raise ValueError("expected an amount of 64 bits")
 
 
 def decode_base58(kind: type, value: Any) -> Any:

@@ -37,12 +37,6 @@ def check_health(answer: str) -> None:
         raise AnswerWrong("getIndexerHealth", "$.result", f"'{answer[:80]}' where 'ok' is expected")
 
 
-def check_slot(answer: int) -> None:
-    """Raise AnswerWrong unless an indexer returns a slot."""
-    if answer < 0:
-        raise AnswerWrong("getIndexerSlot", "$.result", "a negative slot")
-
-
 def check_queue_elements(
     answer: QueueElements, output: QueueQuery | None, spent: QueueQuery | None, address: QueueQuery | None
 ) -> None:

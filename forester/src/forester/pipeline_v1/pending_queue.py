@@ -74,7 +74,7 @@ class PendingQueue:
         what = "the queue of a V1 tree"
         head = await self._rpc.existing_account(self._queue, what, length=QUEUE_HEAD_BYTES)
         rest = await self._rpc.existing_account(self._queue, what, start=end, length=_WHOLE)
-        return head.data + bytes(end - len(head.data)) + rest.data
+        return head.data[:QUEUE_HEAD_BYTES].ljust(end, b"\0") + rest.data
 
 
 _WHOLE = 10 * 2**20

@@ -6,9 +6,9 @@ concurrently with others. The program updates older proofs, so the order of the 
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeVar
 
 from solders.pubkey import Pubkey
 
@@ -17,7 +17,7 @@ from forester.chain.programs.registry import Forester
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata
 from forester.epoch.phases import v1_batch_seconds
-from forester.errors import EndpointTimedOut, ForesterError, InsufficientFunds
+from forester.errors import EndpointTimedOut, ForesterError, InsufficientFunds, failure_of
 from forester.pipeline_v1.failures import ProofsUnusable
 from forester.pipeline_v1.indexer_proofs import Proof, ProofSource
 from forester.pipeline_v1.pending_queue import PendingQueue
@@ -31,6 +31,7 @@ from forester.transactions.sender import Sender
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
+_T = TypeVar("_T")
 
 MAXIMUM_STRIKES = 3
 """An element refused this often is skipped for as long as one that is done; one unknown to the indexer this often for
@@ -155,8 +156,8 @@ class V1Processor:
             return ProcessingResult(
                 failure=EndpointTimedOut(f"the queue {self._tree.queue} was not read within {budget:g} s")
             )
-        except ForesterError as error:
-            return ProcessingResult(failure=error)
+        except Exception as error:  # noqa: BLE001 - after a crash, work of unknown outcome would be signed again
+            return ProcessingResult(failure=failure_of(error))
         self._strikes = {value: count for value, count in self._strikes.items() if value in self._queue}
         self._unknown = {value: count for value, count in self._unknown.items() if value in self._queue}
         cells = sorted(self._queue.waiting(), key=lambda cell: cell.value not in self._prepared)[: self._options.round]
@@ -165,9 +166,9 @@ class V1Processor:
         groups = [cells[first : first + self._options.group] for first in range(0, len(cells), self._options.group)]
         async with asyncio.TaskGroup() as tasks:
             for item in self._still_open(eligibility.epoch):
-                tasks.create_task(self._send(item, tally))
+                tasks.create_task(self._isolated(self._send, item, tally))
             for group in groups:
-                tasks.create_task(self._group(group, tally))
+                tasks.create_task(self._isolated(self._group, group, tally))
         self._prepared.clear()
         return self._round(tally)
 
@@ -180,8 +181,11 @@ class V1Processor:
                 cells = self._queue.waiting()[: self._options.group]
                 missing = [cell for cell in cells if cell.value not in self._prepared]
                 proofs = await self._proofs.of(missing) if missing else []
-        except (ForesterError, TimeoutError) as error:
-            _log.info("v1_preparation_failed", tree=str(self._tree.address), error=str(error))
+        except TimeoutError:
+            _log.info("v1_preparation_failed", tree=str(self._tree.address), error=f"not ready in {_PREPARE_S:g} s")
+            return
+        except Exception as error:  # noqa: BLE001 - after a crash, work of unknown outcome would be signed again
+            _log.info("v1_preparation_failed", tree=str(self._tree.address), error=failure_of(error).detail)
             return
         known = {cell.value: self._prepared[cell.value] for cell in cells if cell.value in self._prepared}
         self._prepared = known | {proof.cell.value: proof for proof in proofs}
@@ -198,6 +202,13 @@ class V1Processor:
         }
         return [item for _, item in self._open.values()]
 
+    async def _isolated(self, do: Callable[[_T, _RoundResult], Awaitable[None]], part: _T, tally: _RoundResult) -> None:
+        """Do a part of a round; its failure, even a bug, cancels no other part: transactions may be in flight."""
+        try:
+            await do(part, tally)
+        except Exception as error:  # noqa: BLE001
+            tally.fail(failure_of(error))
+
     async def _group(self, cells: Sequence[QueueCell], tally: _RoundResult) -> None:
         """Prove a group, compare it with the chain, send the elements that fit."""
         try:
@@ -209,9 +220,6 @@ class V1Processor:
         except TimeoutError:
             tally.late += len(cells)
             return
-        except ForesterError as error:
-            tally.fail(error)
-            return
         items = self._items(view, proofs, tally)
         tally.unusable += len(cells) - len(items)
         known = {proof.cell.value for proof in proofs}
@@ -219,7 +227,7 @@ class V1Processor:
             self._note_known(cell.value, cell.value in known)
         async with asyncio.TaskGroup() as tasks:
             for item in items:
-                tasks.create_task(self._send(item, tally))
+                tasks.create_task(self._isolated(self._send, item, tally))
 
     async def _proved(self, cells: Sequence[QueueCell]) -> list[Proof]:
         known = [proof for cell in cells if (proof := self._prepared.pop(cell.value, None)) is not None]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from forester.chain.tree_metadata import TreeMetadata
-from forester.errors import ForesterError
+from forester.errors import ForesterError, failure_of
 from forester.journal.proofs import StoredProof
 from forester.observability.work_records import BatchState
 from forester.pipeline_v2.batch_sender import BatchSender, unfitting
@@ -68,8 +68,8 @@ class _Round:
 class V2Processor:
     """The TreeProcessor of a V2 tree; ValueError for trees of V1.
 
-    ``work`` and ``prepare`` may be cancelled at any point; they raise nothing but bugs. ``close`` must be awaited
-    before the journal is closed.
+    ``work`` and ``prepare`` may be cancelled at any point; they raise nothing else, and log bugs. ``close`` must be
+    awaited before the journal is closed.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class V2Processor:
         """
         try:
             current = await self._begin(eligibility, sends=True)
-        except ForesterError as error:
-            return ProcessingResult(more=True, failure=error)
+        except Exception as error:  # noqa: BLE001 - a crash would cancel the proofs under way
+            return ProcessingResult(more=True, failure=failure_of(error))
         try:
             await self._run(current)
-        except ForesterError as error:
-            current.failure = error
+        except Exception as error:  # noqa: BLE001 - as above
+            current.failure = failure_of(error)
         provable = current.provable > 0 and self._may_begin(eligibility)
         return ProcessingResult(
             elements=current.elements,
@@ -132,8 +132,8 @@ class V2Processor:
                 if last.action is Action.END:
                     break
                 await asyncio.sleep(last.seconds)
-        except ForesterError as error:
-            failure = error
+        except Exception as error:  # noqa: BLE001 - a crash would cancel the proofs under way
+            failure = failure_of(error)
         if failure is not None:
             _log.warning("v2_preparation_failed", tree=self._name, epoch=eligibility.epoch, error=failure.detail)
 
@@ -304,8 +304,8 @@ class V2Processor:
                     return
                 if self._ledger.needs_proof(link_of_batch(batch)):
                     await self._requests.request(batch, window)
-        except ForesterError as error:
-            self._fail(current, error)
+        except Exception as error:  # noqa: BLE001 - proofs that exist are still sent
+            self._fail(current, failure_of(error))
 
     def _kinds_ahead(self, head: TreeHead) -> list[CircuitKind]:
         chain = self._ledger.chain(head.root, head.sequence)

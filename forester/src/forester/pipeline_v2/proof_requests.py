@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from solders.pubkey import Pubkey
 
-from forester.errors import ForesterError
+from forester.errors import ForesterError, failure_of
 from forester.observability.work_records import BatchState
 from forester.pipeline_v2.proof_ledger import ProofLedger, ProofState, WindowId, link_of_batch, stored_proof
 from forester.pipeline_v2.proof_times import ProofTimes
@@ -46,7 +46,7 @@ class ProofRequests:
         self._clock = clock
         self._times = ProofTimes(clock)
         self._tasks: dict[asyncio.Task[None], StagedBatch] = {}
-        self._failure: Exception | None = None
+        self._failure: ForesterError | None = None
         self._changed = asyncio.Event()
 
     @property
@@ -55,11 +55,9 @@ class ProofRequests:
         return self._times.usual(self._ledger.under_way)
 
     def take_failure(self) -> ForesterError | None:
-        """Return the failure of the last proof that failed, once; raise an unexpected error."""
+        """Return the failure of the last proof that failed, once."""
         failure, self._failure = self._failure, None
-        if failure is None or isinstance(failure, ForesterError):
-            return failure
-        raise failure
+        return failure
 
     async def request(self, batch: StagedBatch, window: WindowId | None) -> None:
         """Request the proof of a batch; waits while too many are under way."""
@@ -95,11 +93,13 @@ class ProofRequests:
         batch = self._tasks.pop(task)
         link = link_of_batch(batch)
         state = self._ledger.state_of(link)
-        failure = None if task.cancelled() else task.exception()
+        raised = None if task.cancelled() else task.exception()
+        facts = {"circuit": batch.kind.value, "sequence": batch.sequence}
+        failure = failure_of(raised, **facts) if isinstance(raised, Exception) else None
         if state is not None and state.is_under_way:
             self._ledger.failed(link)
-            self._record(batch, BatchState.FAILED, _reason(failure))
-        if isinstance(failure, Exception) and (self._failure is None or isinstance(self._failure, ForesterError)):
+            self._record(batch, BatchState.FAILED, failure.detail if failure is not None else "cancelled")
+        if failure is not None:
             self._failure = failure
         self._window.release()
         self._changed.set()
@@ -156,9 +156,3 @@ class ProofRequests:
                 prover_ms=finished.duration_ms,
             )
             return finished
-
-
-def _reason(failure: BaseException | None) -> str:
-    if failure is None:
-        return "cancelled"
-    return failure.detail if isinstance(failure, ForesterError) else type(failure).__name__

@@ -5,15 +5,17 @@ and without their duration, problems of RFC 9457 and errors of two members, text
 """
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
+from forester.limits.untrusted_json import decode_untrusted
 from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProofFailed, ProverRefused
 from shared.proof_wire import ProofJson
 
 _T = TypeVar("_T")
 _SHOWN_CHARACTERS = 500
+_LONGEST_JOB_ID = 200
 _RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _UNPROVABLE = ("constraint", "is not satisfied")
 """Words of failures that no retry changes, whatever else an answer contains."""
@@ -50,7 +52,7 @@ class _Error(msgspec.Struct):
 
 
 class _Accepted(msgspec.Struct):
-    job_id: str
+    job_id: Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_JOB_ID)]
     deduplicated: bool = False
 
 
@@ -80,8 +82,6 @@ def read_submission(status: int, body: bytes, retry_after_s: float | None = None
         return _read_result(body, "answer to a proof request")
     if status == 202:
         accepted = _decode(_ACCEPTED_DECODER, body, "acceptance of a proof request")
-        if not accepted.job_id:
-            raise AnswerUnusable("acceptance of a proof request", "$.job_id", "empty")
         return Accepted(accepted.job_id, accepted.deduplicated)
     raise _refusal(status, body, retry_after_s)
 
@@ -108,10 +108,10 @@ def read_job(job_id: str, status: int, body: bytes, retry_after_s: float | None 
 
 def _read_result(body: bytes, what: str, json_path: str = "$") -> Proved:
     try:
-        timed = _TIMED_DECODER.decode(body)
+        timed = decode_untrusted(_TIMED_DECODER, body)
     except ValueError as error:
         try:
-            proof = _PROOF_DECODER.decode(body)
+            proof = decode_untrusted(_PROOF_DECODER, body)
         except ValueError as bare:
             named = bare if b'"ar"' in body and b'"proof"' not in body else error
             raise _unusable(named, what, json_path) from bare
@@ -121,11 +121,11 @@ def _read_result(body: bytes, what: str, json_path: str = "$") -> Proved:
 
 def _refusal(status: int, body: bytes, retry_after_s: float | None) -> ProverRefused:
     try:
-        error = _ERROR_DECODER.decode(body)
+        error = decode_untrusted(_ERROR_DECODER, body)
     except ValueError:
         error = _Error(message=body.decode("utf-8", "replace").strip())
     message = _shortened(error.message or "no reason given")
-    code = error.code or "unknown"
+    code = _shortened(error.code or "unknown")
     if error.retryable is None:
         retryable = status in _RETRYABLE_STATUSES and not _unprovable(message)
     else:
@@ -147,7 +147,7 @@ def _unprovable(text: str) -> bool:
 
 def _decode(decoder: msgspec.json.Decoder[_T], body: bytes, what: str) -> _T:
     try:
-        return decoder.decode(body)
+        return decode_untrusted(decoder, body)
     except ValueError as error:
         raise _unusable(error, what, "$") from error
 

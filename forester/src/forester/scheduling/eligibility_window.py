@@ -48,7 +48,7 @@ class TreeProcessor(Protocol):
     """Work on one tree. The dispatcher calls one method at a time, and may cancel any without loss of proofs."""
 
     async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
-        """Process ready work, sending only while ``eligibility.sending_seconds()`` allows it. Raises only bugs."""
+        """Process ready work, sending only while ``eligibility.sending_seconds()`` allows it; raises nothing."""
 
     async def prepare(self, eligibility: EligibilityWindow) -> None:
         """Prepare before the window begins without sending: proofs are made and stored."""

@@ -11,13 +11,14 @@ from contextlib import aclosing
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from aiohttp import web
 from solders.pubkey import Pubkey
 
 from forester.chain import subscriptions
 from forester.chain.subscriptions import AccountChanged, Event, NotificationsLost, SlotSeen, events
-from forester.errors import RequestRefused
+from forester.errors import MalformedAnswer, RequestRefused
 from shared.retries import Backoff
 
 ADDRESS = Pubkey(bytes([4]) * 32)
@@ -107,7 +108,16 @@ async def test_events__node_is_silent__is_left_after_the_idle_time() -> None:
     assert found[3:] == [NotificationsLost(1), seen(20)]
 
 
-@pytest.mark.parametrize("nonsense", ["no json", "[]", '{"params": {"subscription": 1000, "result": {"slot": "x"}}}'])
+DEEP = "[" * 100_000 + "]" * 100_000
+NONSENSE = [
+    "no json",
+    "[]",
+    '{"params": {"subscription": 1000, "result": {"slot": "x"}}}',
+    f'{{"params": {{"subscription": 1000, "result": {{"slot": 1, "more": {DEEP}}}}}}}',
+]
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE, ids=range(len(NONSENSE)))
 async def test_events__nonsense__is_a_break_and_no_crash(nonsense: str) -> None:
     async def lying(socket: web.WebSocketResponse) -> None:
         await subscribe(socket)
@@ -117,6 +127,17 @@ async def test_events__nonsense__is_a_break_and_no_crash(nonsense: str) -> None:
     async with node(lying, slots_from(20)) as url:
         found = await asyncio.wait_for(first(3, url, [subscriptions.slots()]), timeout=60)
     assert found == [NotificationsLost(0), NotificationsLost(1), seen(20)]
+
+
+@pytest.mark.parametrize(
+    "wanted", [subscriptions.slots(), subscriptions.account(ADDRESS), subscriptions.program_accounts(ADDRESS)]
+)
+async def test_notification__nested_deeply__is_malformed(wanted: subscriptions.Subscription) -> None:
+    message = subscriptions._Message(params=subscriptions._Params(7, msgspec.Raw(f'{{"more": {DEEP}}}'.encode())))
+    async with aiohttp.ClientSession() as session:
+        node = subscriptions._Node(session, "ws://127.0.0.1:1/", (wanted,), 30.0)
+        with pytest.raises(MalformedAnswer, match="unexpected notification: nested too deeply"):
+            node._event(message, {7: wanted})
 
 
 async def test_events__of_accounts_and_programs__carry_address_data_and_slot() -> None:
@@ -154,6 +175,16 @@ async def test_events__subscription_refused__ends_with_the_reason() -> None:
 
     async with node(refusing) as url:
         with pytest.raises(RequestRefused, match="refused slotSubscribe"):
+            await asyncio.wait_for(first(1, url, [subscriptions.slots()]), timeout=60)
+
+
+async def test_events__subscription_refused_at_length__ends_with_the_beginning_of_the_reason() -> None:
+    async def refusing(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+        await socket.send_str(f'{{"id": 0, "error": {"[" * 800 + "]" * 800}}}')
+
+    async with node(refusing) as url:
+        with pytest.raises(RequestRefused, match=r"refused slotSubscribe: \[{500}$"):
             await asyncio.wait_for(first(1, url, [subscriptions.slots()]), timeout=60)
 
 

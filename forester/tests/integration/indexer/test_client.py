@@ -233,6 +233,12 @@ WRONG: list[tuple[str, Callable[[Any], object], str]] = [
      r"lowElementValues\[2\]"),
     (PROOFS, lambda r: r["value"].append(r["value"][0]), r"2 items where 1 were requested at \$\.result\.value"),
     (PROOFS, lambda r: r["value"][0].update(hash=OTHER), r"\$\.result\.value\[0\]\.hash"),
+    ("queue_state", lambda r: r["context"].update(slot=2**63), r"\$\.result\.context\.slot"),
+    ("queue_state", lambda r: spent(r)["leafIndices"].__setitem__(1, 2**256), r"inputQueue\.leafIndices"),
+    ("queue_state", lambda r: r["stateQueue"].update(rootSeq=10**4000), r"stateQueue\.rootSeq"),
+    ("queue_address", lambda r: address(r)["queueIndices"].__setitem__(1, 2**64), r"queueIndices"),
+    (PROOFS, lambda r: r["value"][0].update(leafIndex=2**256), r"\$\.result\.value\[0\]\.leafIndex"),
+    (ADDRESSES, lambda r: r["value"][0].update(nextIndex=2**256), r"\$\.result\.value\[0\]\.nextIndex"),
     (PROOFS, lambda r: r["value"][0]["proof"].pop(), r"\$\.result\.value\[0\]\.proof"),
     (ADDRESSES, lambda r: r["value"][0].update(address=OTHER), r"\$\.result\.value\[0\]\.address"),
     (ADDRESSES, lambda r: r["value"][0].update(merkleTree=OTHER), r"\$\.result\.value\[0\]\.merkleTree"),
@@ -258,7 +264,10 @@ async def test_calls__wrong_answer__is_refused_with_the_field(
         ("<html>", r"malformed.* at \$"),
         ('{"jsonrpc":"2.0","id":"other","result":5}', r"\$\.id"),
         ('{"jsonrpc":"2.0","id":"test-account"}', "neither `result` nor `error`"),
-        ('{"jsonrpc":"2.0","id":"test-account","result":-5}', r"negative slot at \$\.result"),
+        ('{"jsonrpc":"2.0","id":"test-account","result":-5}', r"`int` >= 0 at \$\.result"),
+        ('{"jsonrpc":"2.0","id":"test-account","result":9223372036854775808}', r"`int` <= .* at \$\.result"),
+        (f'{{"id":"test-account","result":{"[" * 100_000 + "]" * 100_000}}}', r"nested too deeply at \$"),
+        (f'{{"error":{{"code":1,"data":{"[" * 100_000 + "]" * 100_000}}}}}', r"nested too deeply at \$"),
         ('{"jsonrpc":"2.0","id":"test-account","result":"5"}', r"\$\.result"),
         ("[]", r"\$"),
     ],
@@ -269,6 +278,20 @@ async def test_calls__broken_envelope__is_refused(
     made = await setup((200, body, {}))
     with pytest.raises(AnswerWrong, match=place):
         await made.client.slot()
+
+
+@pytest.mark.parametrize("amount", [-1, 0, 2**64 - 1, 2**64, 10**4000])
+async def test_amounts__beyond_64_bits__are_refused(setup: Callable[..., Awaitable[Setup]], amount: int) -> None:
+    accounts = ok({"value": {"items": [{"tokenData": {"mint": OTHER, "amount": amount}}]}})
+    balances = ok({"value": {"items": [{"mint": OTHER, "balance": amount}]}})
+    client = (await setup(accounts, balances)).client
+    if 0 <= amount < 2**64:
+        assert (await client.token_accounts(TREE)).items[0].token_data.amount == amount
+        assert (await client.token_balances(TREE)).items[0].balance == amount
+        return
+    for read in (client.token_accounts, client.token_balances):
+        with pytest.raises(AnswerWrong, match=r"64 bits at \$\.result\.value\.items"):
+            await read(TREE)
 
 
 async def test_calls__unknown_members__are_ignored(setup: Callable[..., Awaitable[Setup]]) -> None:

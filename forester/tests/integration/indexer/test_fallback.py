@@ -70,6 +70,7 @@ OF_INDEXER = [
     (200, "<html>please log in</html>"),
     (200, '{"jsonrpc":"2.0","id":"test-acc'),
     (200, '{"jsonrpc":"2.0","id":"test-account","result":-5}'),
+    (200, '{"result":' + "[" * 100_000),
 ]
 OF_REQUEST = [
     refusal(-32602, "Invalid params"),

@@ -32,6 +32,7 @@ QUICK = ProverTimes(
 )
 APPEND = BatchAppendRequest(height=32, batch_size=10)
 JOB = "0b6a1f6e-7a4e-4f0c-9a39-0e6b7b6f2a11"
+DEEP = '{"more": ' + "[" * 100_000 + "]" * 100_000 + "}"
 
 Answer = tuple[int, Any] | tuple[int, Any, dict[str, str]]
 
@@ -262,6 +263,10 @@ async def test_prove__completed_without_a_proof__names_the_member(start: Start, 
         ((202, {}), r"job_id"),
         ((202, {"job_id": ""}), r"\$\.job_id"),
         ((202, {"job_id": 5}), r"\$\.job_id"),
+        ((202, {"job_id": "j" * 201}), r"\$\.job_id"),
+        ((200, DEEP), "nested too deeply"),
+        ((200, f'{{"proof": {DEEP}}}'), "nested too deeply"),
+        ((202, DEEP), "nested too deeply"),
     ],
 )
 async def test_prove__unusable_answer__is_refused_with_the_place(start: Start, answer: Answer, place: str) -> None:
@@ -279,6 +284,8 @@ async def test_prove__unusable_answer__is_refused_with_the_place(start: Start, a
         (error(500, "unexpected_error", retryable=False), "unexpected_error"),
         (error(408, "proof_timeout", "constraint #1 is not satisfied"), "proof_timeout"),
         ((404, "404 page not found\n"), "unknown"),
+        ((400, DEEP), "unknown"),
+        (error(400, "c" * 1000), "c" * 500 + "…"),
     ],
 )
 async def test_submission__refused_permanently__is_not_repeated(start: Start, answer: Answer, code: str) -> None:

@@ -67,6 +67,12 @@ def test_metrics__of_two_and_one_gone__are_added_up_and_shared_facts_counted_onc
     assert [item["ok"] for item in merged["upstreams"]] == [True, False, True]
 
 
+def test_metrics__numbers_that_no_forester_counts__are_left_out() -> None:
+    counts = {"1": 10**5000, "2": 1.7e308, "3": -(2**64), "4": 5}
+    merged = merged_metrics([view(name, metrics={"transactions_processed_total": counts}) for name in "ab"])
+    assert merged["transactions_processed_total"] == {"1": 0, "2": 0, "3": 0, "4": 10}
+
+
 def test_compressible__of_two_that_track_and_one_that_does_not__is_added_up() -> None:
     def tracking(tracked: int, ready: int, following: int) -> dict[str, Any]:
         accounts = {"tracked": tracked, "compressed": 3, "ready": ready, "waiting": tracked - ready}

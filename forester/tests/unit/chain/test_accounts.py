@@ -234,7 +234,31 @@ def test_refused_transaction__processed_before__is_distinguished() -> None:
     assert type(transaction_refused("AlreadyProcessed")) is AlreadyProcessed
 
 
-@pytest.mark.parametrize("error", [None, 5, "BlockhashNotFound", {"InstructionError": [0, "InvalidArgument"]}, {}, []])
+def nested(depth: int) -> list[object]:
+    found: list[object] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(None, 5, "BlockhashNotFound", {}, []),
+        {"InstructionError": [0, "InvalidArgument"]},
+        {"InstructionError": [0, {"BorshIoError": "Unknown"}]},
+        {"InstructionError": [0, nested(100_000)]},
+        {"InstructionError": [0, {"Custom": 10**5000}]},
+        {"InstructionError": [10**5000, "InvalidArgument"]},
+        {"InsufficientFundsForRent": {"account_index": 10**5000}},
+    ],
+    ids=range(11),
+)
 def test_refused_transaction__any_shape_of_error__gives_a_sentence(error: object) -> None:
     assert transaction_refused(error, ["nonsense"]).detail
     assert json.dumps(transaction_refused(error).detail)
+
+
+def test_refused_transaction__without_a_code__names_the_kind() -> None:
+    refused = transaction_refused({"InstructionError": [0, {"BorshIoError": "Unknown"}]})
+    assert refused.detail == "a program refused instruction 0: BorshIoError"

@@ -225,6 +225,47 @@ async def test_payer__that_cannot_pay__ends_the_round_also_where_the_fate_is_unk
     assert (world.values_sent.count(first), world.works_of(first)) == (2, 1), "what was sent may still land"
 
 
+async def test_bug__in_one_transaction__lets_the_others_land_and_leaves_it_open() -> None:
+    world = World().queue(*range(1, 11))
+    world.fates[leaf(4)] = [KeyError("a bug")]
+    processor = world.processor(sends_at_once=3, group=5)
+    done = await processor.work(world.window())
+    assert (done.elements, done.more, len(world.sent)) == (9, True, 10)
+    assert isinstance(done.failure, ForesterError)
+    assert "unexpected KeyError: 'a bug'" in done.failure.detail
+    assert (await processor.work(world.window())).elements == 1
+    assert world.works_of(leaf(4)) == 1, "it may have been sent: the sender repeats the transaction of the same work"
+
+
+async def test_bug__in_one_group__lets_the_others_land() -> None:
+    def broken(proof: Proof) -> Proof:
+        if proof.cell.value == leaf(4):
+            raise OverflowError("int too big to convert")
+        return proof
+
+    world = World().queue(*range(1, 11))
+    world.proof_filter = broken
+    done = await world.processor(group=2).work(world.window())
+    assert (done.elements, len(world.sent)) == (8, 8)
+    assert isinstance(done.failure, ForesterError)
+
+
+@pytest.mark.parametrize("service", ["node_error", "indexer_error"])
+async def test_bug__while_a_queue_or_proofs_are_read__keeps_what_is_open(service: str) -> None:
+    world = World().queue(1, 2)
+    world.fates[leaf(1)] = [Outcome(Fate.DEADLINE_PASSED)]
+    processor = world.processor()
+    await processor.work(world.window())
+    world.queue(3)
+    processor.queue_changed()
+    setattr(world, service, KeyError("a bug"))
+    await processor.prepare(world.window())
+    assert isinstance((await processor.work(world.window())).failure, ForesterError)
+    setattr(world, service, None)
+    await processor.work(world.window())
+    assert (world.works_of(leaf(1)), world.cells) == (1, {})
+
+
 @pytest.mark.parametrize("service", ["node", "indexer"])
 async def test_service__that_never_answers__costs_no_more_than_the_window(service: str) -> None:
     world = World().queue(1)
@@ -381,6 +422,13 @@ async def test_cells__before_the_first_one__are_left_to_others() -> None:
     done = await world.processor(first_cell=6).work(world.window())
     assert done.elements == 5
     assert sorted(world.values_sent) == [leaf(number) for number in range(6, 11)]
+
+
+async def test_cells__of_a_node_that_returns_more_than_it_was_asked_for__are_no_crash() -> None:
+    world = World().queue(*range(1, 11))
+    world.whole_heads = True
+    done = await world.processor(first_cell=6).work(world.window())
+    assert (done.elements, done.failure) == (5, None)
 
 
 FATES: dict[str, Outcome | ForesterError] = {

@@ -136,15 +136,6 @@ async def test_work__prover_down_and_back__waits_longer_and_longer(bench: Bench)
     assert rounds >= 16, "after four failures at least 0.2 + 0.4 + 0.8 + 1.6 s have passed"
 
 
-async def test_work__bug_in_proving__is_raised_and_hangs_nothing(bench: Bench) -> None:
-    bench.world.fill(2)
-    bench.world.prover_faults[0] = [KeyError("a bug")]
-    processor = await bench.start()
-    with pytest.raises(KeyError):
-        await processor.work(bench.world.window())
-    assert (await processor.work(bench.world.window())).elements == ZKP
-
-
 async def test_window_ends__with_a_proof_under_way__it_is_kept_and_sent_in_the_next_window(bench: Bench) -> None:
     bench.world.fill(6)
     bench.world.gates[0] = asyncio.Event()

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace as changed
-from v2_bench import Bench, running_bench
+from v2_bench import Bench, running_bench, until
 from v2_models import SLOTS, ZKP, StateModel, number
 from v2_world import TREE, World
 
-from forester.errors import EndpointUnreachable, InsufficientFunds, TransactionRefused
+from forester.errors import EndpointUnreachable, ForesterError, InsufficientFunds, TransactionRefused
 from forester.indexer.types import StateQueue
 from forester.pipeline_v2.failures import (
     HashChainDiffers,
@@ -150,6 +150,73 @@ async def test_indexer__lies__costs_no_prover_time_and_is_asked_less_and_less(
     bench.world.lie = lambda snapshot: snapshot
     bench.world.now += 60
     assert (await processor.work(bench.world.window())).elements == 2 * ZKP
+
+
+async def test_bug__in_one_proof__leaves_the_others(bench: Bench) -> None:
+    bench.world.fill(6)
+    bench.world.gates = {0: asyncio.Event()}
+    bench.world.prover_faults = {2: [KeyError("a bug")]}
+    processor = await bench.start()
+    work = asyncio.create_task(processor.work(bench.world.window()))
+    await until(lambda: 2 in bench.world.begun and not bench.world.prover_faults[2])
+    await asyncio.sleep(0.05)
+    bench.world.gates[0].set()
+    done = await work
+    assert (done.elements, bench.world.begun) == (2 * ZKP, [0, 1, 2])
+    assert isinstance(done.failure, ForesterError)
+    assert "unexpected KeyError: 'a bug'" in done.failure.detail
+    bench.world.now += 60
+    assert (await processor.work(bench.world.window())).elements == ZKP
+
+
+@pytest.mark.parametrize("method", ["work", "prepare"])
+async def test_bug__while_a_snapshot_is_read__leaves_proofs_under_way(bench: Bench, method: str) -> None:
+    def broken(snapshot: StateQueue) -> StateQueue:
+        raise OverflowError("int too big to convert")
+
+    bench.world.fill(2)
+    bench.world.gates = {0: asyncio.Event()}
+    processor = await bench.start()
+    first = asyncio.create_task(processor.prepare(bench.world.window()))
+    await until(lambda: bench.world.begun == [0])
+    first.cancel()
+    await asyncio.wait([first])
+    bench.world.fill(2)
+    bench.world.lie = broken
+    done = asyncio.create_task(getattr(processor, method)(bench.world.window()))
+    await until(lambda: bench.world.snapshots == 2)
+    bench.world.gates[0].set()
+    result = await done
+    assert method == "prepare" or (result.elements, type(result.failure)) == (ZKP, ForesterError)
+    assert bench.world.proved.total() == 1
+
+
+async def test_bug__while_proofs_are_sent__is_a_failure_and_they_are_sent_again(bench: Bench) -> None:
+    def broken() -> Outcome:
+        raise KeyError("a bug")
+
+    bench.world.fill(4)
+    bench.world.outcomes = [broken]
+    processor = await bench.start()
+    done = await processor.work(bench.world.window())
+    assert (done.elements, done.more, type(done.failure)) == (0, True, ForesterError)
+    assert (await processor.work(bench.world.window())).elements == 2 * ZKP
+    assert bench.world.begun == [0, 1]
+
+
+async def test_bug__while_the_tree_is_read__is_a_failure(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: object, **__: object) -> None:
+        raise OverflowError("int too big to convert")
+
+    bench.world.fill(2)
+    processor = await bench.start()
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.world, "accounts", broken)
+        done = await processor.work(bench.world.window())
+        await processor.prepare(bench.world.window())
+    assert done.more
+    assert isinstance(done.failure, ForesterError)
+    assert (await processor.work(bench.world.window())).elements == ZKP
 
 
 async def test_indexer__lags__kept_proofs_are_sent_anyway(bench: Bench) -> None:

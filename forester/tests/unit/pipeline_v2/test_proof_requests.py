@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from solders.pubkey import Pubkey
 
+from forester import errors
 from forester.errors import EndpointUnreachable, ForesterError
 from forester.journal.database import JournalError
 from forester.journal.proofs import StoredProof
@@ -139,18 +140,19 @@ async def test_requests__failures_that_may_pass__are_tried_twice() -> None:
     assert (services.begun.count(0), services.begun.count(1)) == (2, 2)
 
 
-async def test_requests__bug__is_raised_though_a_failure_follows() -> None:
-    services = Services(
-        {1: asyncio.Event()}, failures={0: [KeyError("a bug")], 1: [ProofFailed("job", "no", retryable=False)]}
-    )
-    tree = Tree(services)
+async def test_requests__bug__is_a_failure_and_logged_with_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(errors._log, "error", lambda event, **facts: logged.append((event, facts)), raising=False)
+    bug = KeyError("a bug")
+    tree = Tree(Services(failures={0: [bug]}))
     await tree.request(*map(batch, range(2)))
+    await tree.finish()
     await settled()
-    services.gates[1].set()
-    await settled()
-    with pytest.raises(KeyError):
-        tree.requests.take_failure()
-    assert tree.states(2) == [None, None]
+    failure = tree.requests.take_failure()
+    assert failure is not None
+    assert failure.detail == "unexpected KeyError: 'a bug'; search the log for its trace"
+    assert tree.states(2) == [None, ProofState.READY]
+    assert logged == [("unexpected_error", {"exc_info": bug, "circuit": "append", "sequence": 0})]
 
 
 async def test_requests__many_batches_of_two_trees__stay_within_the_permits() -> None:
