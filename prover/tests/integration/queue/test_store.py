@@ -196,7 +196,7 @@ async def test_redis__whose_memory_is_full__refuses_jobs_and_ends_running_ones(r
     await queue.submit(REQUEST)
     claim = await queue.claimed()
     queue.client.config_set("maxmemory", "1mb")
-    with pytest.raises(QueueUnavailable):
+    with pytest.raises(QueueFull):
         await queue.submit(Submission("update", "", b"another"))
     assert await queue.heartbeat([claim]) == [LeaseState.KEPT]
     assert await queue.finish(claim, b"proof", 1)

@@ -19,6 +19,7 @@ from prover.errors import (
     KeyMissing,
     MemoryBudgetExceeded,
     ProverError,
+    QueueFull,
     TryAgainLater,
     WitnessRejected,
 )
@@ -436,6 +437,23 @@ async def test_redis__full__is_not_asked_without_a_pause_and_serves_when_there_i
             client.config_set("maxmemory", 0)
         assert calls < 100
         assert (await node.ended(job_id)).state is JobState.COMPLETED
+
+
+async def test_redis__filled_by_submissions__has_room_for_working_them_off(redis_start: StartRedis) -> None:
+    server = redis_start()
+    async with nodes_on(server.url) as start:
+        api = start(work=False)
+        with server.client() as client:
+            memory: Any = client.info("memory")
+            client.config_set("maxmemory", memory["used_memory"] + 8 * 2**20)
+        job_ids = []
+        with pytest.raises(QueueFull):
+            for number in range(200):
+                job_ids.append(await api.submit(100_000 + number))
+        assert 10 < len(job_ids) < 80
+        node = start(slots=4)
+        assert {(await node.ended(job_id)).state for job_id in job_ids} == {JobState.COMPLETED}
+        assert await api.submit(99_999)
 
 
 async def test_redis__absent_at_the_start__is_used_when_it_comes(redis_start: StartRedis) -> None:

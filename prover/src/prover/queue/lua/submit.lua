@@ -12,9 +12,21 @@ if id and call('EXISTS', job_key(id)) == 1 then
 end
 
 local size = #ARGV[2]
-local pending = queue_key(queue, 'pending')
-local bytes = tonumber(call('GET', queue_key(queue, 'bytes')) or 0)
-if call('ZCARD', pending) >= args.jobs_per_queue or bytes + size > args.bytes_per_queue then
+
+local function is_queue_full()
+    local bytes = tonumber(call('GET', queue_key(queue, 'bytes')) or 0)
+    return call('ZCARD', queue_key(queue, 'pending')) >= args.jobs_per_queue or bytes + size > args.bytes_per_queue
+end
+
+-- A tenth stays free: arq cannot start a job in a Redis without any room. Some services refuse INFO to their users.
+local function is_redis_full()
+    local facts = redis.pcall('INFO', 'memory')
+    if type(facts) ~= 'string' then return false end
+    local used, most = string.match(facts, 'used_memory:(%d+)'), string.match(facts, 'maxmemory:(%d+)')
+    return used and most and most ~= '0' and used + size > most * 0.9
+end
+
+if is_queue_full() or is_redis_full() then
     report('refused', args.id, {queue = queue, type = args.type})
     return reply({answer = 'full', id = args.id})
 end
