@@ -160,7 +160,8 @@ CASES: tuple[Case, ...] = (
     Case("rpc: 429, Retry-After 5 s", at_proxy("rpc", fault=fault_proxy.too_many("5"))),
     Case("rpc: no answers", at_proxy("rpc", fault=fault_proxy.silent)),
     Case("rpc: connections cut", at_proxy("rpc", fault=fault_proxy.cut)),
-    Case("rpc: transactions dropped", at_proxy("rpc", fault=fault_proxy.lost_sends)),
+    # V1 elements sent at the end of an epoch wait for TX_CACHE_TTL_SECONDS in the next one: 180 s.
+    Case("rpc: transactions dropped", at_proxy("rpc", fault=fault_proxy.lost_sends), recover_s=210.0),
     Case("indexer: 429", at_proxy("indexer", fault=fault_proxy.too_many())),
     Case("indexer: no answers", at_proxy("indexer", fault=fault_proxy.silent)),
     Case("indexer: lags", lagging),
