@@ -24,8 +24,12 @@ _OTHERS: Mapping[str, set[str]] = {
     "up": set(),
     "ALERTS": {"alertname", "alertstate"},
     "process_resident_memory_bytes": set(),
+    "kube_cronjob_created": {"cronjob"},
+    "kube_cronjob_next_schedule_time": {"cronjob"},
+    "kube_cronjob_status_last_schedule_time": {"cronjob"},
+    "kube_cronjob_status_last_successful_time": {"cronjob"},
 }
-"""Metrics of Prometheus and of its client library, with their labels."""
+"""Metrics of Prometheus, of its client library and of kube-state-metrics, with their labels."""
 _VARIABLES = {"$__rate_interval": "5m", "$instance": ".*"}
 
 

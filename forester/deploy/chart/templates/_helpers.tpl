@@ -48,6 +48,15 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
+{{- /* Variables of the daemon and of the CronJob: both read the settings. */ -}}
+{{- define "forester.env" -}}
+- {name: FORESTER_SECRETS_DIR, value: /run/secrets/forester}
+- {name: FORESTER_LOG, value: {{ .Values.logLevel }}}
+{{- range $name, $value := .Values.settings }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end }}
+
 {{- define "forester.secretVolume" -}}
 name: secrets
 secret: {secretName: {{ .Values.existingSecret }}, defaultMode: 0440}

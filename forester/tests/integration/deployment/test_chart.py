@@ -27,6 +27,8 @@ from forester.cli.main import cli
 from forester.settings.model import Settings, is_secret
 from forester.settings.sources import variable
 
+KUBE_JOB_FAILED_S = 15 * 60
+"""Wait of the Prometheus operator's alert on each failed Job; it ends only with the Job."""
 TREE = "bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU"
 OF_VALUES = ("FORESTER_SECRETS_DIR", "FORESTER_LOG")
 MATRIX: dict[str, dict[str, Any]] = {
@@ -122,10 +124,22 @@ def test_health__as_a_cron_job__runs_once_and_gives_its_exit_code(chart: Rendere
         assert job["spec"]["concurrencyPolicy"] == "Forbid"
         spec = job["spec"]["jobTemplate"]["spec"]
         assert spec["backoffLimit"] == 0
+        assert 0 < spec["ttlSecondsAfterFinished"] < KUBE_JOB_FAILED_S, "one failed run is an alert that never ends"
         assert spec["activeDeadlineSeconds"] > 20, "the command's own limit"
         pod = chart.pod("CronJob forester-health")
         assert pod.spec["restartPolicy"] == "Never"
         assert pod.main["args"][:3] == ["health", "--check-balance", "--check-registration"]
+        assert pod.main["env"] == chart.pod("Deployment forester").main["env"], "both read the settings"
+
+
+def test_health__that_fails__is_an_alert_of_this_release_that_waits_for_the_end_of_a_run() -> None:
+    chart = rendered("forester", {"monitoring.prometheusRule": True}, release="one", namespace="two")
+    [groups] = [found["spec"]["groups"] for found in chart.of("PrometheusRule")]
+    [rule] = [rule for group in groups for rule in group["rules"] if rule["alert"] == "ForesterHealthFails"]
+    [job] = chart.of("CronJob")
+    name = job["metadata"]["name"]
+    assert f'kube_cronjob_status_last_schedule_time{{namespace="two", cronjob="{name}"}}' in rule["expr"]
+    assert job["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] < int(rule["for"].removesuffix("m")) * 60
 
 
 @pytest.mark.parametrize(

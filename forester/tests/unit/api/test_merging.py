@@ -67,7 +67,7 @@ def test_metrics__of_two_and_one_gone__are_added_up_and_shared_facts_counted_onc
     assert [item["ok"] for item in merged["upstreams"]] == [True, False, True]
 
 
-def test_metrics__numbers_that_no_forester_counts__are_left_out() -> None:
+def test_metrics__numbers_that_no_forester_counts__count_as_zero() -> None:
     counts = {"1": 10**5000, "2": 1.7e308, "3": -(2**64), "4": 5}
     merged = merged_metrics([view(name, metrics={"transactions_processed_total": counts}) for name in "ab"])
     assert merged["transactions_processed_total"] == {"1": 0, "2": 0, "3": 0, "4": 10}

@@ -34,6 +34,7 @@ class QueueMonitor:
 
     async def run(self) -> None:
         """Read the counts periodically until cancelled."""
+        self._metrics.queue_configured.set(1)
         while True:
             try:
                 stats = await self._store.stats()
