@@ -88,11 +88,13 @@ def prepare_in_background(engine: Engine, source: Path, folder: Path) -> None:
     keys.close()
 
 
-def prepare_after_load(keys: PreparedKeys, engine: Engine, source: Path) -> None:
+def prepare_after_load(
+    keys: PreparedKeys, engine: Engine, source: Path, on_end: Callable[[], None] = lambda: None
+) -> None:
     """Prepare the key as the prepared keys of a prover do."""
     key, origin = prepared_keys.load_with_origin(engine, source)
     with key:
-        keys.prepare_later(engine, key, origin, source)
+        keys.prepare_later(engine, key, origin, source, on_end)
         wait_until(lambda: keys._worker is None)
 
 

@@ -8,16 +8,26 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from circuit_inputs import circuit_inputs
 from golden_vectors import load
 from in_process_service import circuit
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
-from prover.errors import DeviceBudgetExceeded, KernelMisused, KeyDownloadFailed, KeyMissing, MemoryBudgetExceeded
+from prover.errors import (
+    DeviceBudgetExceeded,
+    KernelMisused,
+    KeyDownloadFailed,
+    KeyMissing,
+    MemoryBudgetExceeded,
+    OutOfMemory,
+)
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
+from prover.kernel.prepared import open_prepared
 from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.store.key_store import Fetch, KeyStore
@@ -272,6 +282,50 @@ def test_key__in_use_when_its_prepared_key_takes_its_place__stays_until_its_last
         key.verifying_key.write()
     with pytest.raises(KernelMisused):
         key.prove(b"")
+
+
+def fail_to_map(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[Exception]:
+    """Make mapping prepared keys raise these errors, one each time; return those that it has not raised yet."""
+    left = list(errors)
+
+    def open_or_fail(*arguments: Any, **options: Any) -> LoadedKey:
+        if left:
+            raise left.pop(0)
+        return open_prepared(*arguments, **options)
+
+    monkeypatch.setattr(prepared_keys, "open_prepared", open_or_fail)
+    return left
+
+
+@pytest.mark.parametrize(
+    ("error", "event"), [(OutOfMemory("no memory for a key"), "key_not_mapped"), (MemoryError(), "unexpected_error")]
+)
+def test_key__without_memory_to_map_its_prepared_key__serves_as_loaded_and_later_ones_are_mapped(
+    open_store: Open, folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, event: str
+) -> None:
+    left = fail_to_map(monkeypatch, error)
+    store = open_store(prepared_keys=PreparedKeys(folder / "prepared"))
+    with capture_logs() as lines, store.lease(FIRST, CancelFlag()) as key:
+        until(lambda: not left)
+        until(lambda: is_mapped(store, SECOND))
+        assert not is_mapped(store, FIRST)
+        key.verifying_key.write()
+    assert loaded(store) == {FIRST, SECOND}
+    warnings = [line for line in lines if line["log_level"] in ("warning", "error")]
+    assert [line["event"] for line in warnings] == [event]
+
+
+@pytest.mark.parametrize("error", [OutOfMemory("no memory for a key"), MemoryError()])
+def test_preloader__whose_prepared_key_cannot_be_mapped__reports_the_memory_that_is_missing(
+    open_store: Open, folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    fail_to_map(monkeypatch, error)
+    store = open_store(estimate(folder, SECOND), prepared_keys=PreparedKeys(folder / "prepared"))
+    preloader = Preloader(store, [FIRST, SECOND], retry_s=3600)
+    preloader.start()
+    until(lambda: any("add memory" in reason for reason in preloader.missing_required()))
+    assert loaded(store) == {FIRST}
+    preloader.close()
 
 
 def test_preloader__whose_keys_cannot_be_prepared__reports_the_memory_that_is_missing(

@@ -124,6 +124,41 @@ def test_prepared_keys__another_process_prepares_one__are_not_held_up(
     assert header_word(engine, source, folder) == (True, PLAIN)
 
 
+def test_prepared_keys__after_an_unexpected_error__end_the_preparation_and_prepare_the_next(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second, keys = source.with_name("second.key"), PreparedKeys(folder)
+    ends: list[Path] = []
+    second.write_bytes(OTHER)
+    with capture_logs() as lines:
+        with monkeypatch.context() as patched:
+            patched.setattr(prepared_keys, "prepare_loaded", out_of_memory)
+            prepare_after_load(keys, engine, source, lambda: ends.append(source))
+        prepare_after_load(keys, engine, second, lambda: ends.append(second))
+    keys.close()
+    assert ends == [source, second]
+    assert has(engine, second, folder)
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == ["unexpected_error"]
+
+
+def test_prepared_keys__after_an_unexpected_error_at_the_end_of_one__prepare_the_next(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    second, keys = source.with_name("second.key"), PreparedKeys(folder)
+    second.write_bytes(OTHER)
+    with capture_logs() as lines:
+        prepare_after_load(keys, engine, source, out_of_memory)
+        prepare_after_load(keys, engine, second)
+    keys.close()
+    assert has(engine, source, folder)
+    assert has(engine, second, folder)
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == ["unexpected_error"]
+
+
+def out_of_memory(*_: object) -> None:
+    raise MemoryError
+
+
 def test_prepared_keys__closed__take_no_more_orders(engine: Engine, source: Path, folder: Path) -> None:
     keys = PreparedKeys(folder)
     key, origin = prepared_keys.load_with_origin(engine, source)

@@ -6,7 +6,8 @@ it. A failure only slows the next start, so it is logged once.
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,9 +86,11 @@ class PreparedKeys:
                     return
                 request = self._requests.popleft()
             if not self._refused:
-                self._prepare(request)
+                with _unexpected_errors_logged():
+                    self._prepare(request)
             if not self._stopping.is_raised:
-                request.on_end()
+                with _unexpected_errors_logged():
+                    request.on_end()
 
     def _prepare(self, request: _PreparationRequest) -> None:
         engine, key, origin, source, _ = request
@@ -99,3 +102,12 @@ class PreparedKeys:
             # Other faults affect the folder, not this key; a full disk may have room for smaller or later keys.
             self._refused = isinstance(error, SettingsInvalid) and not isinstance(error, DiskFull)
             _log.warning("key_not_prepared", source=str(source), error=str(error), remedy=_REMEDY)
+
+
+@contextmanager
+def _unexpected_errors_logged() -> Iterator[None]:
+    """Log an exception of the block instead of raising it: later keys must still be prepared."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001 - logged with its traceback
+        _log.exception("unexpected_error")

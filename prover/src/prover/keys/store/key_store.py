@@ -9,7 +9,7 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from prover.errors import (
     MalformedKey,
     MemoryBudgetExceeded,
     MisnamedKey,
+    OutOfMemory,
     ProverError,
     ShuttingDown,
     UnsupportedKey,
@@ -255,15 +256,20 @@ class KeyStore:
         return key
 
     def _end_preparation(self, slot: Slot, path: Path, accepted: Digests) -> None:
-        """Replace the key of a slot by its prepared key, whose pages need no room, if it was written."""
+        """Replace the key of a slot by its prepared key, whose pages need no room, if it was written and is mapped."""
         mapped = None
-        if self._map_written and self._prepared is not None and slot.key.exception() is None:
-            with suppress(Cancelled):  # the store is being closed
+        try:
+            if self._map_written and self._prepared is not None and slot.key.exception() is None:
                 mapped = self._prepared.map(self._engine, path, self._stopping, accepted)
-        with self._changed:
-            slot.in_preparation = False
-            is_idle = None if mapped is None else self._residency.succeed(slot, mapped)
-            self._changed.notify_all()
+        except Cancelled:  # the store is being closed
+            pass
+        except OutOfMemory as error:
+            _log.warning("key_not_mapped", circuit=slot.circuit.name, file=str(path), error=error.detail)
+        finally:  # after any error the loaded key stays
+            with self._changed:
+                slot.in_preparation = False
+                is_idle = None if mapped is None else self._residency.succeed(slot, mapped)
+                self._changed.notify_all()
         if mapped is None:
             return
         if is_idle is None:  # evicted, or the store was closed
