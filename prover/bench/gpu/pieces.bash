@@ -57,6 +57,7 @@ piece() {
         echo "$digest" >"$passed.new"
         mv "$passed.new" "$passed"
     else
+        if [ "${PIPESTATUS[0]}" = 124 ]; then echo "gpu.sh: $file: killed after $piece_limit s" >&2; fi
         failed_pieces+=("$file")
     fi
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "gpu.sh"
+STAGE_S = 3600
 
 
 class GpuScript:
@@ -28,7 +29,7 @@ class GpuScript:
         """Return the standard output and error of a stage, which must pass."""
         environment = {name: value for name, value in os.environ.items() if name not in ("AGAIN", "PEER")}
         environment |= self._variables | variables
-        answer = subprocess.run([SCRIPT, *words], env=environment, capture_output=True, text=True, timeout=1200)
+        answer = subprocess.run([SCRIPT, *words], env=environment, capture_output=True, text=True, timeout=STAGE_S)
         assert answer.returncode == 0, answer.stdout + answer.stderr
         return answer.stdout, answer.stderr
 

@@ -143,7 +143,7 @@ def test_piece__that_takes_longer_than_its_limit__is_killed_and_fails(stage: Sta
     stage.stage.write_text(stage.stage.read_text().replace("piece first", "piece_limit=1\npiece first", 1))
     status, ran, said = stage.run()
     assert (status, ran) == (1, list(NAMES))
-    assert "second.jsonl" in said
+    assert "second.jsonl: killed after 1 s" in said
 
 
 def test_dry_run__lists_the_pieces_and_runs_none(stage: Stage) -> None:
