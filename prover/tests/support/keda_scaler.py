@@ -17,7 +17,11 @@ return size and redis.call(size, KEYS[1]) or 0
 
 
 def counts(client: redis.Redis, spec: Mapping[str, Any]) -> dict[str, int]:
-    """Return the value of each trigger of a ScaledObject; its scaler counts lists, sets and hashes since 2.0."""
+    """Return the value of each trigger of a ScaledObject; its scaler counts lists, sets and hashes since 2.0.
+
+    KEDA pings first, and counts nothing if that fails.
+    """
+    client.ping()
     names = {trigger["name"]: trigger["metadata"]["listName"] for trigger in spec["triggers"]}
     found: dict[str, Any] = {trigger: client.eval(_COUNT, 1, name) for trigger, name in names.items()}
     return found

@@ -79,9 +79,11 @@ class Rendered:
                 yield Pod(owner, template["metadata"]["labels"], template["spec"])
 
 
-def rendered(service: str, *values: Path | Mapping[str, Any]) -> Rendered:
+def rendered(
+    service: str, *values: Path | Mapping[str, Any], release: str = "", namespace: str = "default"
+) -> Rendered:
     """Return the objects of a service's chart."""
-    return Rendered(render(service, *values))
+    return Rendered(render(service, *values, release=release, namespace=namespace))
 
 
 def require_tools() -> None:

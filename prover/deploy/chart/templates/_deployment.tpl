@@ -52,6 +52,10 @@ spec:
         {{- if $root.Values.keys.prepare }}
         - {{- include "prover.keysContainer" (dict "root" $root "name" "prepare" "args" (include "prover.prepareArgs" $root)) | nindent 10 }}
         {{- end }}
+      {{- else if eq $source "job" }}
+      # A worker without the key of a job would fail the job.
+      initContainers:
+        - {{- include "prover.keysWait" (dict "root" $root "values" $values) | nindent 10 }}
       {{- end }}
       containers:
         - name: prover
@@ -81,6 +85,9 @@ spec:
             {{- end }}
             {{- with $values.maxConcurrency }}
             - --max-concurrency={{ . }}
+            {{- if not (or $.serves (hasKey $values.settings "PROVER_QUEUE__SLOTS")) }}
+            - --queue-slots={{ min . 100 }}
+            {{- end }}
             {{- end }}
             - --device={{ $values.gpu.device }}
             - --drain-delay={{ $values.drainDelaySeconds }}
@@ -148,9 +155,10 @@ spec:
       {{- with $values.tolerations }}
       tolerations: {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- with $values.affinity }}
-      affinity: {{- toYaml . | nindent 8 }}
+      {{- with include "prover.affinity" (dict "root" $root "affinity" $values.affinity) }}
+      affinity: {{- . | nindent 8 }}
       {{- end }}
+      {{- if include "prover.rolls" $root }}
       topologySpreadConstraints:
         - maxSkew: 1
           topologyKey: kubernetes.io/hostname
@@ -158,6 +166,7 @@ spec:
           labelSelector:
             matchLabels: {{- include "prover.selector" $root | nindent 14 }}
               app.kubernetes.io/component: {{ .name }}
+      {{- end }}
 {{- end }}
 
 {{- define "prover.env" -}}
@@ -166,6 +175,11 @@ spec:
 {{- end }}
 {{- if and .serves .root.Values.apiKeys.existingSecret }}
 - {name: PROVER_HTTP__API_KEYS_FILE, value: /run/secrets/api-keys/api-keys}
+{{- end }}
+{{- with .root.Values.redis.trial }}
+{{- if and .enabled (not (hasKey $.settings "PROVER_QUEUE__MEMORY_LIMIT_BYTES")) }}
+- {name: PROVER_QUEUE__MEMORY_LIMIT_BYTES, value: {{ include "prover.trialQueueBytes" .maxMemory | quote }}}
+{{- end }}
 {{- end }}
 {{- range $name, $value := .settings }}
 - {name: {{ $name }}, value: {{ $value | quote }}}

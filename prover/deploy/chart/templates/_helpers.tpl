@@ -37,9 +37,11 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{- /* Values of a component: those of `component`, then its own. */ -}}
+{{- /* Values of a component: those of `component`, then its own. Tag and digest belong to their repository. */ -}}
 {{- define "prover.component" -}}
-{{- toYaml (mergeOverwrite (deepCopy .root.Values.component) (dict "image" (deepCopy .root.Values.image)) (deepCopy .own)) -}}
+{{- $image := .root.Values.image -}}
+{{- if (.own.image | default dict).repository -}}{{- $image = pick $image "pullPolicy" -}}{{- end -}}
+{{- toYaml (mergeOverwrite (deepCopy .root.Values.component) (dict "image" (deepCopy $image)) (deepCopy .own)) -}}
 {{- end }}
 
 {{- define "prover.claim" -}}
@@ -57,11 +59,28 @@ capabilities: {drop: [ALL]}
 {{- if or (not (include "prover.hasClaim" .)) (has "ReadWriteMany" $modes) (has "ReadOnlyMany" $modes) }}true{{ end -}}
 {{- end }}
 
+{{- /* Affinity of a pod that mounts the keys: root, affinity. All such pods, the Job's included, are on one node if the
+claim cannot be mounted on more; the first one may choose it. */ -}}
+{{- define "prover.affinity" -}}
+{{- $affinity := deepCopy .affinity -}}
+{{- if not (include "prover.rolls" .root) -}}
+{{- $ours := dict "key" "app.kubernetes.io/name" "operator" "In" "values" (list "prover" "prover-keys") -}}
+{{- $selector := dict "matchLabels" (dict "app.kubernetes.io/instance" .root.Release.Name) "matchExpressions" (list $ours) -}}
+{{- $pods := $affinity.podAffinity | default dict -}}
+{{- $required := $pods.requiredDuringSchedulingIgnoredDuringExecution | default list -}}
+{{- $required = append $required (dict "topologyKey" "kubernetes.io/hostname" "labelSelector" $selector) -}}
+{{- $_ := set $pods "requiredDuringSchedulingIgnoredDuringExecution" $required -}}
+{{- $_ := set $affinity "podAffinity" $pods -}}
+{{- end -}}
+{{- with $affinity -}}{{ toYaml . }}{{- end -}}
+{{- end }}
+
+{{- /* Options that select keys: runMode, circuits. */ -}}
 {{- define "prover.selection" -}}
-{{- with .Values.keys.runMode }}
+{{- with .runMode }}
 - --run-mode={{ . }}
 {{- end }}
-{{- range .Values.keys.circuits }}
+{{- range .circuits }}
 - --circuit={{ . }}
 {{- end }}
 - --keys-dir=/keys
@@ -69,7 +88,7 @@ capabilities: {drop: [ALL]}
 
 {{- define "prover.downloadArgs" -}}
 - download
-{{- include "prover.selection" . }}
+{{- include "prover.selection" .Values.keys }}
 {{- with .Values.keys.downloadUrl }}
 - --download-url={{ . }}
 {{- end }}
@@ -78,7 +97,7 @@ capabilities: {drop: [ALL]}
 {{- define "prover.prepareArgs" -}}
 - keys
 - prepare
-{{- include "prover.selection" . }}
+{{- include "prover.selection" .Values.keys }}
 {{- if eq .Values.keys.fold "always" }}
 - --fold
 {{- else if eq .Values.keys.fold "never" }}
@@ -99,6 +118,32 @@ volumeMounts:
   - {name: tmp, mountPath: /tmp}
 {{- end }}
 
+{{- /* A container that ends when the Job has installed the keys of a pod: root, values of the component. */ -}}
+{{- define "prover.keysWait" -}}
+{{- $own := or .values.runMode .values.circuits -}}
+name: keys
+image: {{ include "prover.image" (merge (dict "appVersion" .root.Chart.AppVersion) .values.image) }}
+imagePullPolicy: {{ .values.image.pullPolicy }}
+# The log names the keys that are missing: those without a size.
+command:
+  - tini
+  - -s
+  - --
+  - sh
+  - -c
+  - until list=$(prover "$@") && ! echo "$list" | grep -E '^[^ ]+ +- '; do sleep 10; done
+  - keys
+args:
+  - keys
+  - list
+  {{- include "prover.selection" (ternary .values .root.Values.keys (not (empty $own))) | trim | nindent 2 }}
+resources: {{- toYaml .values.resources | nindent 2 }}
+securityContext: {{- include "prover.containerSecurity" .root | nindent 2 }}
+volumeMounts:
+  - {name: keys, mountPath: /keys, readOnly: true}
+  - {name: tmp, mountPath: /tmp}
+{{- end }}
+
 {{- define "prover.redisAddress" -}}
 {{- if .Values.redis.address -}}
 {{ .Values.redis.address }}
@@ -109,9 +154,20 @@ volumeMounts:
 {{- end }}
 {{- end }}
 
-{{- /* Queues that hold the jobs of some circuits, without a network and of each; without circuits all of them. */ -}}
+{{- /* Maximum bytes of bodies in each queue: all nine fit into three quarters of the trial Redis. */ -}}
+{{- define "prover.trialQueueBytes" -}}
+{{- $unit := ternary 1073741824 1048576 (hasSuffix "gb" .) -}}
+{{- div (mul (regexFind "^[0-9]+" . | int64) $unit) 12 -}}
+{{- end }}
+
+{{- /* Queues that hold the jobs of a run mode and of some circuits, without a network and of each; all without both. */ -}}
 {{- define "prover.queues" -}}
 {{- $found := dict -}}
+{{- if eq .runMode "rpc" -}}
+{{- $_ := set $found "update" true -}}
+{{- else if .runMode -}}
+{{- $found = dict "address_append" true "append" true "update" true -}}
+{{- end -}}
 {{- range .circuits -}}
 {{- if regexMatch "address[-_]append" . -}}{{- $_ := set $found "address_append" true -}}
 {{- else if regexMatch "append" . -}}{{- $_ := set $found "append" true -}}

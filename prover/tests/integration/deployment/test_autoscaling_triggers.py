@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from typing import Any
 
 import keda_scaler
 import pytest
+import redis
+from deployment_tools import CHARTS
 from queue_inspection import Queue
 from redis_server import RedisServer, StartRedis
 from rendered_chart import rendered, require_tools
 
+from prover.keys.catalogue.run_modes import RunMode
+from prover.keys.catalogue.selection import CircuitSelection
 from prover.queue.circuit_queues import CircuitQueue, Network
 from prover.queue.jobs import Submission
 from prover.settings import QueueSettings
@@ -63,16 +69,24 @@ async def test_scaled_object__jobs_wait_run_and_end__asks_for_replicas_of_all_of
         await queue.end()
 
 
-def test_scaled_object__user_of_redis_with_the_rights_of_the_values__counts(redis_start: StartRedis) -> None:
-    server = redis_start("--user", "scaler", "on", ">secret", "~{zkc-prover}:*", "+eval", "+type", "+llen", "+zcard")
+@pytest.mark.parametrize("database", [0, 1])
+def test_scaled_object__user_of_redis_with_the_rights_of_the_values__counts(
+    redis_start: StartRedis, database: int
+) -> None:
+    documented = (CHARTS["prover"] / "values.yaml").read_text()
+    needs = re.search(r"It needs ([\w, ]+) on \S+, and\s+# +SELECT for a database other than 0", documented)
+    assert needs is not None
+    rights = [f"+{word.lower()}" for word in re.findall("[A-Z]+", needs[1])] + ["+select"] * bool(database)
+    server = redis_start("--user", "scaler", "on", ">secret", "~{zkc-prover}:*", *rights)
     spec = scaled_object()
-    with server.client() as client:
+    with contextlib.closing(redis.Redis(port=server.port, db=database)) as client:
         client.zadd(spec["triggers"][0]["metadata"]["listName"], {"job": 1})
     values = {"redis.existingSecret": "redis", "redis.address": "redis:6379", "autoscaling.enabled": True}
     chart = rendered("prover", values, {"workers": {"pool": {}}, "redis.username": "scaler"})
     triggers = chart.named("ScaledObject", "prover-pool")["spec"]["triggers"]
     assert {trigger["metadata"]["username"] for trigger in triggers} == {"scaler"}
-    with server.client(username="scaler", password="secret") as client:
+    user = redis.Redis(port=server.port, db=database, username="scaler", password="secret")
+    with contextlib.closing(user) as client:
         assert sum(keda_scaler.counts(client, spec).values()) == 1
 
 
@@ -92,6 +106,17 @@ def test_scaled_object__pool_of_some_circuits__counts_their_queues_alone() -> No
         (): set(CircuitQueue),
     }
     assert all(len(found[circuits]) == 2 * len(lines) for circuits, lines in by_circuits.items())
+
+
+@pytest.mark.parametrize("mode", RunMode)
+def test_scaled_object__pool_of_a_run_mode__counts_the_queues_of_all_its_circuits(mode: RunMode) -> None:
+    for circuits in ([], ["append"], ["inclusion"]):
+        triggers = scaled_object(runMode=mode.value, circuits=circuits)["triggers"]
+        counted = {
+            line for line in CircuitQueue for trigger in triggers if f":{line.value}:" in str(trigger["metadata"])
+        }
+        selected = CircuitSelection.of(mode, circuits).published()
+        assert counted == of_all_networks(*{CircuitQueue.of(circuit.kind) for circuit in selected})
 
 
 def test_scaled_object__pool_of_several_proofs_at_once__holds_a_replica_for_as_many() -> None:

@@ -6,8 +6,11 @@ import contextlib
 import functools
 import http.client
 import json
+import os
 import re
+import shutil
 import subprocess
+import sys
 import tarfile
 import time
 from collections.abc import Mapping
@@ -20,6 +23,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from container_files import WORKSPACE, Container, compose, environment, here, stages
 from deployment_tools import CHARTS, RenderingFailed, package_chart
+from in_process_service import circuit
 from redis_server import free_port, missing
 from render_manifests import write_manifests
 from rendered_chart import (
@@ -36,6 +40,7 @@ from rendered_chart import (
 )
 
 from prover.cli.main import cli
+from prover.queue.circuit_queues import CircuitQueue
 from prover.settings import DeviceSettings, HttpSettings, Settings, settings_of
 
 QUEUE: dict[str, Any] = {"redis.existingSecret": "redis", "workers": {"append": {"circuits": ["append"]}, "rest": {}}}
@@ -63,6 +68,12 @@ MATRIX: dict[str, dict[str, Any]] = {
     "GPUs without fallback": {
         **QUEUE,
         "workers": {"gpu": {"gpu": {"device": "cuda:0", "count": 2}, "runMode": "full"}},
+    },
+    "keys of a job on chosen nodes": {
+        "keys.source": "job",
+        "keys.nodeSelector": {"zone": "a"},
+        "keys.tolerations": [{"key": "zone", "operator": "Exists"}],
+        "keys.affinity": {"podAffinity": {}},
     },
     "settings": {"component.settings": {"PROVER_QUEUE__MEMORY_LIMIT_BYTES": "1", "PROVER_LOG__LEVEL": "debug"}},
     "image by digest": {"image.digest": "sha256:" + "0" * 64, "imagePullSecrets": [{"name": "registry"}]},
@@ -167,11 +178,49 @@ def test_chart__grace_and_updates__fit_the_drain_and_the_claim(chart: Rendered) 
         [claim] = chart.of("PersistentVolumeClaim") or [{"spec": {"accessModes": ["ReadWriteMany"]}}]
         if claim["spec"]["accessModes"] == ["ReadWriteOnce"] and "our-claim" not in json.dumps(pod.spec):
             assert strategy == {"type": "Recreate"}
+            assert on_one_node(chart, pod)
         elif "our-claim" not in json.dumps(pod.spec):
             waits_for_gpu = "nvidia.com/gpu" in pod.main["resources"]["limits"]
             added = {"maxUnavailable": 1, "maxSurge": 0} if waits_for_gpu else {"maxUnavailable": 0, "maxSurge": 1}
             assert strategy == {"rollingUpdate": added}
         assert pod.owner["spec"]["progressDeadlineSeconds"] >= 3600, "keys may be downloaded first"
+
+
+def on_one_node(chart: Rendered, pod: Pod) -> bool:
+    """Return whether a pod must be on the node of all pods that mount the keys; fail if it is spread as well."""
+    terms = (
+        pod.spec.get("affinity", {}).get("podAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
+    )
+    if not terms:
+        assert pod.owner["kind"] == "Job" or pod.spec["topologySpreadConstraints"], pod.name
+        return False
+    assert "topologySpreadConstraints" not in pod.spec, pod.name
+    assert terms[-1]["topologyKey"] == "kubernetes.io/hostname"
+    selector = terms[-1]["labelSelector"]
+    [names] = selector["matchExpressions"]
+    assert (names["key"], names["operator"]) == ("app.kubernetes.io/name", "In")
+    near = [
+        found for found in selected(chart, selector["matchLabels"]) if found.labels[names["key"]] in names["values"]
+    ]
+    assert [found.name for found in near] == [found.name for found in provers(chart)], "the first pod must match, too"
+    return True
+
+
+@pytest.mark.parametrize("source", ["job", "init"])
+def test_claim__of_one_node__puts_all_pods_of_the_keys_on_it(source: str) -> None:
+    values = {**QUEUE, "redis.trial.enabled": True, "keys.source": source}
+    own = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "database"}}}
+    mine = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [own]}, "nodeAffinity": {}}
+    chart = rendered("prover", values, {"component.affinity": mine})
+    assert all(on_one_node(chart, pod) for pod in provers(chart))
+    assert not chart.of("PodDisruptionBudget"), "a replacement waits until all have left: a budget blocks the drain"
+    assert chart.of("Job") or source == "init"
+    affinity = chart.pod("Deployment prover-rest").spec["affinity"]
+    assert affinity["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0] == own
+    for shared in ({"keys.claim.accessModes": ["ReadWriteMany"]}, {"keys.source": "image"}):
+        chart = rendered("prover", values, shared)
+        assert not any(on_one_node(chart, pod) for pod in provers(chart))
+        assert len(chart.of("PodDisruptionBudget")) == 3
 
 
 def test_probes__of_the_rendered_command_as_a_process__answer(reference_keys_dir: Path, tmp_path: Path) -> None:
@@ -240,6 +289,87 @@ def test_keys__of_a_job__are_downloaded_verified_and_prepared_once() -> None:
     ], "the Job's pod gets no requests"
 
 
+def test_keys__job_with_any_other_template__is_another_job() -> None:
+    """A Job whose template changes makes `helm upgrade` fail."""
+    job = {"keys.source": "job", "keys.claim.accessModes": ["ReadWriteMany"]}
+    changes: list[dict[str, Any]] = [
+        {},
+        {"keys.claim.size": "13Gi"},
+        {"imagePullSecrets": [{"name": "registry"}]},
+        {"image.tag": "2"},
+        {"keys.claim.existing": "our-claim"},
+        {"keys.nodeSelector": {"zone": "a"}},
+        {"keys.claim.accessModes": ["ReadWriteOnce"]},
+    ]
+    jobs = [rendered("prover", job, change).of("Job")[0] for change in changes]
+    templates = [json.dumps(found["spec"]["template"], sort_keys=True) for found in jobs]
+    names = [found["metadata"]["name"] for found in jobs]
+    assert names[0] == names[1], "the size of the claim is not in the template"
+    assert len(set(names)) == len(set(templates)) == len(changes) - 1
+
+
+def test_keys__job__runs_on_the_nodes_of_its_values() -> None:
+    place: dict[str, Any] = {
+        "nodeSelector": {"cpu": "ifma"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+    }
+    values = {f"keys.{name}": value for name, value in place.items()}
+    chart = rendered("prover", {"keys.source": "job", "keys.claim.accessModes": ["ReadWriteMany"]}, values)
+    [pod] = [pod for pod in chart.pods if pod.owner["kind"] == "Job"]
+    assert {name: pod.spec[name] for name in place} == place
+    gpu = case("values-gpu")
+    [job] = [pod for pod in gpu.pods if pod.owner["kind"] == "Job"]
+    pool = gpu.pod("Deployment prover-gpu")
+    for name in ("nodeSelector", "tolerations"):
+        assert job.spec[name] == pool.spec[name], "prepared keys fit CPUs of one kind"
+
+
+def test_keys__of_a_job__pods_wait_for_those_that_they_prove() -> None:
+    pools = {
+        "append": {"circuits": ["append"], "resources": {"limits": {"memory": "9Gi"}}},
+        "small": {"runMode": "rpc"},
+    }
+    values = {"keys.source": "job", "keys.runMode": "full", "keys.circuits": ["update-test"]}
+    chart = rendered("prover", QUEUE, values, {"workers": pools})
+    found = {pod.name: pod.spec["initContainers"] for pod in chart.pods if pod.owner["kind"] == "Deployment"}
+    assert {name: containers[0]["args"] for name, containers in found.items()} == {
+        "Deployment prover-api": ["keys", "list", "--run-mode=full", "--circuit=update-test", "--keys-dir=/keys"],
+        "Deployment prover-append": ["keys", "list", "--circuit=append", "--keys-dir=/keys"],
+        "Deployment prover-small": ["keys", "list", "--run-mode=rpc", "--keys-dir=/keys"],
+    }
+    for name, [container] in found.items():
+        main = chart.pod(name).main
+        same = {part: main[part] for part in ("image", "resources")}
+        assert {part: container[part] for part in same} == same, "a pod asks for no more than without it"
+
+
+def test_keys__of_a_job__container_as_a_process_ends_when_they_are_installed(
+    reference_keys_dir: Path, tmp_path: Path
+) -> None:
+    first, second = (f"v2_inclusion_32_{leaves}" for leaves in (1, 2))
+    chart = rendered("prover", {"keys.source": "job", "keys.circuits": [first, second], "keys.runMode": ""})
+    [container] = chart.pod("Deployment prover-api").spec["initContainers"]
+    assert container["command"][:3] == ["tini", "-s", "--"]
+    places = {"/keys": str(tmp_path), "sleep 10": "sleep 0.1"}
+    words = here([*container["command"][3:], *container["args"]], places)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    process = subprocess.Popen(words, env=environment({"PATH": path}), stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert [process.stdout.readline().split()[0] for _ in range(2)] == [first, second]
+        shutil.copy(reference_keys_dir / circuit(first).earlier_key_file, tmp_path)
+        names = [process.stdout.readline().split()[0] for _ in range(4)]
+        assert names[-1] == second
+        assert names.count(first) <= 2
+        assert process.poll() is None
+        shutil.copy(reference_keys_dir / circuit(second).earlier_key_file, tmp_path)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_components__own_values__override_the_shared_ones() -> None:
     workers = {"a": {"threads": 2, "resources": {"limits": {"cpu": "2"}}}, "b": {"gpu": {"count": 2, "device": "auto"}}}
     shared = {"component.threads": 4, "component.settings": {"PROVER_LOG__LEVEL": "debug"}}
@@ -252,6 +382,53 @@ def test_components__own_values__override_the_shared_ones() -> None:
     assert "--no-workers" in api.options()
     assert "--queue-only" in a.options()
     assert all({"name": "PROVER_LOG__LEVEL", "value": "debug"} in pod.main["env"] for pod in (api, a, b))
+
+
+def test_pool__with_a_repository_of_its_own__has_no_tag_and_no_digest_of_another() -> None:
+    digest, other = ("sha256:" + digit * 64 for digit in "01")
+    pools = {
+        "a": {"image": {"repository": "cuda"}},
+        "b": {"image": {"repository": "cuda", "digest": other}},
+        "c": {"image": {"repository": "cuda", "tag": "2"}},
+        "d": {"image": {"tag": "2"}},
+    }
+    images = {"image.tag": "1", "image.pullPolicy": "Always", "redis.existingSecret": "redis", "workers": pools}
+    for values, expected in (
+        ({}, ["zkc-prover:1", "cuda:0.1.0", f"cuda@{other}", "cuda:2", "zkc-prover:2"]),
+        (
+            {"image.digest": digest},
+            [f"zkc-prover@{digest}", "cuda:0.1.0", f"cuda@{other}", "cuda:2", f"zkc-prover@{digest}"],
+        ),
+    ):
+        chart = rendered("prover", images, values)
+        mains = [chart.pod(f"Deployment prover-{name}").main for name in ("api", *pools)]
+        assert [main["image"] for main in mains] == expected
+        assert {main["imagePullPolicy"] for main in mains} == {"Always"}
+
+
+def test_pool__with_several_proofs_at_once__takes_as_many_jobs_of_a_circuit() -> None:
+    def slots(**pool: Any) -> str | None:
+        chart = rendered("prover", {"redis.existingSecret": "redis", "workers": {"pool": pool}})
+        assert "--queue-slots" not in chart.pod("Deployment prover-api").options()
+        return chart.pod("Deployment prover-pool").options().get("--queue-slots")
+
+    assert [slots(), slots(maxConcurrency=3), slots(maxConcurrency=1024)] == [None, "3", "100"]
+    assert slots(maxConcurrency=3, settings={"PROVER_QUEUE__SLOTS": "2"}) is None
+
+
+@pytest.mark.parametrize(("size", "size_bytes"), [("2gb", 2 * 2**30), ("700mb", 700 * 2**20)])
+def test_trial_redis__bodies_of_all_queues__fit_into_three_quarters_of_it(size: str, size_bytes: int) -> None:
+    name = "PROVER_QUEUE__MEMORY_LIMIT_BYTES"
+
+    def limits(**values: Any) -> set[str | None]:
+        chart = rendered("prover", QUEUE, values)
+        pods = [pod for pod in provers(chart) if pod.owner["kind"] == "Deployment"]
+        return {next((entry["value"] for entry in pod.main["env"] if entry["name"] == name), None) for pod in pods}
+
+    trial: dict[str, Any] = {"redis.trial.enabled": True, "redis.trial.maxMemory": size}
+    assert limits(**trial) == {str(size_bytes * 3 // 4 // len(CircuitQueue))}
+    assert limits(**trial, **{"component.settings": {name: "1"}}) == {"1"}
+    assert limits() == {None}
 
 
 def test_trial_redis__image_and_limits__are_those_of_compose() -> None:
@@ -325,6 +502,13 @@ def test_monitoring__objects__have_the_rules_with_links_and_the_dashboard() -> N
             alert["annotations"]["runbook_url"] = "https://pages.example/" + alert["annotations"]["runbook_url"]
     assert rule["spec"] == expected
     assert rule["metadata"]["labels"]["release"] == "x"
+    [monitor] = chart.of("ServiceMonitor")
+    [endpoint] = monitor["spec"]["endpoints"]
+    # ProverDown must not fire while a pod waits for its keys or a node, and must afterwards.
+    assert "publishNotReadyAddresses" not in chart.named("Service", "prover-metrics")["spec"]
+    assert endpoint["relabelings"] == [
+        {"sourceLabels": ["__meta_kubernetes_pod_phase"], "regex": "Pending", "action": "drop"}
+    ]
     dashboard = chart.named("ConfigMap", "prover-dashboard")
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert dashboard["data"] == {"prover.json": (folder / "dashboards/prover.json").read_text()}
