@@ -134,7 +134,8 @@ async def watched(net: Localnet, folder: Path) -> None:
         )
     print(f"answers: {answers[0]} new, {answers[1]} unchanged; {cpu_s / WATCHED_S * 100:.0f} % of a CPU")
     assert sum(answers) >= VIEWERS * WATCHED_S / 2 * 0.6, "viewers were answered"
-    assert max(item.held_s for item in seen) < ALLOWED_S
+    # The work on trees also holds the loop, on slow CPUs for longer than ALLOWED_S.
+    assert max(item.held_s for item in seen) - max(item.held_s for item in alone) < ALLOWED_S
     assert percentile([item.late_s for item in seen], 0.99) < ALLOWED_S
 
 
