@@ -97,6 +97,21 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def test_store__no_thread_for_a_load__refuses_it_and_loads_the_key_later(
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    store = open_store()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(OutOfMemory, match="no thread to load a key: can't start new thread"):
+            use(store, FIRST)
+    use(store, FIRST)
+    assert loaded(store) == {FIRST}
+
+
 def test_store__over_its_budget__evicts_the_key_unused_for_longest(open_store: Open, folder: Path) -> None:
     store = open_store(estimate(folder, FIRST, SECOND))
     use(store, FIRST)

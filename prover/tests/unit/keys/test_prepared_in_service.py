@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -153,6 +154,24 @@ def test_prepared_keys__after_an_unexpected_error_at_the_end_of_one__prepare_the
     assert has(engine, source, folder)
     assert has(engine, second, folder)
     assert [line["event"] for line in lines if line["log_level"] == "error"] == ["unexpected_error"]
+
+
+def test_prepared_keys__no_thread_for_one__prepare_the_next(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = PreparedKeys(folder)
+    key, origin = prepared_keys.load_with_origin(engine, source)
+    with key:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", no_thread)
+            assert not keys.prepare_later(engine, key, origin, source)
+        assert keys.prepare_later(engine, key, origin, source)
+        wait_until(lambda: has(engine, source, folder))
+    keys.close()
+
+
+def no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 def out_of_memory(*_: object) -> None:

@@ -63,10 +63,15 @@ class PreparedKeys:
         with self._lock:
             if self._refused or self._stopping.is_raised:
                 return False
-            self._requests.append(_PreparationRequest(engine, key, origin, source, on_end))
             if self._worker is None:
-                self._worker = threading.Thread(target=self._work, name="prepare keys")
-                self._worker.start()
+                worker = threading.Thread(target=self._work, name="prepare keys")
+                try:
+                    worker.start()
+                except RuntimeError as error:  # the limit of threads is reached
+                    _log.warning("key_not_prepared", source=str(source), error=str(error), remedy=_REMEDY)
+                    return False
+                self._worker = worker
+            self._requests.append(_PreparationRequest(engine, key, origin, source, on_end))
         return True
 
     def close(self) -> None:

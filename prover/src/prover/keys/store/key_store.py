@@ -177,7 +177,11 @@ class KeyStore:
             slot.pinned |= pin
         if is_first:
             run = contextvars.copy_context().run  # its log lines have the fields of the request that started it
-            threading.Thread(target=run, args=(self._load_into, slot), name=f"load {circuit}").start()
+            thread = threading.Thread(target=run, args=(self._load_into, slot), name=f"load {circuit}")
+            try:
+                thread.start()
+            except RuntimeError as error:  # the limit of threads is reached
+                self._fail(slot, OutOfMemory(f"no thread to load a key: {error}"))
         return slot
 
     def _leave(self, slot: Slot) -> None:
@@ -186,15 +190,18 @@ class KeyStore:
                 slot.key.result().close()
             self._changed.notify_all()
 
+    def _fail(self, slot: Slot, error: BaseException) -> None:
+        with self._changed:
+            self._residency.drop(slot)
+            self._changed.notify_all()
+        slot.key.set_exception(error)
+        self._account()
+
     def _load_into(self, slot: Slot) -> None:
         try:
             key = self._load(slot)
         except BaseException as error:
-            with self._changed:
-                self._residency.drop(slot)
-                self._changed.notify_all()
-            slot.key.set_exception(error)
-            self._account()
+            self._fail(slot, error)
             if not isinstance(error, ProverError):
                 raise
             return
