@@ -8,7 +8,9 @@ PYTHON_BIN := .venv/bin/python
 MEMBER_FILES := shared/pyproject.toml shared/CMakeLists.txt forester/pyproject.toml \
 	$(wildcard shared/native/*/*.[ch]) shared/src/shared/_native.c
 
-.state/environment: requirements.lock shared/scripts/make-environment
+# A stamp counts only while its environment exists.
+.PHONY: FORCE
+.state/environment: requirements.lock shared/scripts/make-environment $(if $(wildcard $(PYTHON_BIN)),,FORCE)
 	@shared/scripts/make-environment
 	@touch $@
 
@@ -17,7 +19,8 @@ MEMBER_FILES := shared/pyproject.toml shared/CMakeLists.txt forester/pyproject.t
 	@touch $@
 
 LOCALNET := shared/localnet
-.state/localnet: .state/members $(LOCALNET)/requirements.lock $(LOCALNET)/pyproject.toml $(LOCALNET)/scripts/make-environment
+.state/localnet: .state/members $(LOCALNET)/requirements.lock $(LOCALNET)/pyproject.toml $(LOCALNET)/scripts/make-environment \
+		$(if $(wildcard $(LOCALNET)/.venv/bin/python),,FORCE)
 	@$(LOCALNET)/scripts/make-environment
 	@touch $@
 
@@ -31,7 +34,9 @@ setup: .state/members .state/localnet ## Make the environments from the locks an
 
 PROFILE ?= standalone
 up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker; PROFILE=cuda, queue, forester, monitoring or localnet)
-	@recreate=$$($(PYTHON_BIN) shared/scripts/compose_secrets.py $(PROFILE)); docker compose --profile $(PROFILE) up --build --detach $$recreate
+	@recreate=$$($(PYTHON_BIN) shared/scripts/compose_secrets.py $(PROFILE)); \
+	VERSION=$$($(PYTHON_BIN) shared/scripts/release_version.py) REVISION=$$(git describe --always --abbrev=40 --dirty --match '') \
+	docker compose --profile $(PROFILE) up --build --detach $$recreate
 
 down: ## Stop what `up` started (PROFILE=)
 	@docker compose --profile $(PROFILE) down
@@ -43,10 +48,10 @@ demo: native reference-fixtures ## Prove with published keys; then run a local n
 localnet: setup reference-fixtures ## Start a local network with the real programs; Ctrl-C stops it (LOCALNET_OPTIONS=--help)
 	@exec $(LOCALNET)/.venv/bin/localnet up $(LOCALNET_OPTIONS)
 
-browser: ## Install Chromium for the tests of the dashboard if missing (as root on Debian; else print the command)
+browser: ## Install Chromium for the tests of the dashboard if missing (as root on Debian; else print how)
 	@forester/scripts/provide-browser
 
-redis-server: ## Install redis-server and openssl if missing (as root on Debian; else print the command)
+redis-server: ## Install redis-server, openssl and curl if missing (as root on Debian; else print the command)
 	@prover/scripts/provide-redis
 
 reference-fixtures: setup ## Fetch the reference's published keys, prover, programs and accounts into keys-cache/

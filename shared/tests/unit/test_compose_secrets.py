@@ -45,6 +45,22 @@ def test_compose__secrets_of_a_profile__are_files_that_make_up_writes(profile: s
                 assert (tmp_path / secret).is_file(), name
 
 
+@pytest.mark.parametrize("kind", ["configs", "secrets"])
+def test_compose__configs_and_secrets_of_read_only_services__are_files(kind: str) -> None:
+    """Compose starts no read-only service that uses one with `content` or `environment`."""
+    declared = compose()[kind]
+    found = {
+        used if isinstance(used, str) else used["source"]
+        for service in compose()["services"].values()
+        if service.get("read_only")
+        for used in service.get(kind, [])
+    }
+    assert found
+    assert {name: declared[name] for name in found if declared[name].keys() != {"file"}} == {}
+    if kind == "configs":
+        assert [name for name in found if not (WORKSPACE / declared[name]["file"]).is_file()] == []
+
+
 @pytest.mark.parametrize("name", compose()["services"])
 def test_compose__service__has_no_secret_in_its_environment_or_command(name: str) -> None:
     service = compose()["services"][name]

@@ -42,6 +42,7 @@ from rendered_chart import (
 from prover.cli.main import cli
 from prover.queue.circuit_queues import CircuitQueue
 from prover.settings import DeviceSettings, HttpSettings, Settings, settings_of
+from prover.versions import VERSION
 
 QUEUE: dict[str, Any] = {"redis.existingSecret": "redis", "workers": {"append": {"circuits": ["append"]}, "rest": {}}}
 MATRIX: dict[str, dict[str, Any]] = {
@@ -394,10 +395,10 @@ def test_pool__with_a_repository_of_its_own__has_no_tag_and_no_digest_of_another
     }
     images = {"image.tag": "1", "image.pullPolicy": "Always", "redis.existingSecret": "redis", "workers": pools}
     for values, expected in (
-        ({}, ["zkc-prover:1", "cuda:0.1.0", f"cuda@{other}", "cuda:2", "zkc-prover:2"]),
+        ({}, ["zkc-prover:1", f"cuda:{VERSION}", f"cuda@{other}", "cuda:2", "zkc-prover:2"]),
         (
             {"image.digest": digest},
-            [f"zkc-prover@{digest}", "cuda:0.1.0", f"cuda@{other}", "cuda:2", f"zkc-prover@{digest}"],
+            [f"zkc-prover@{digest}", f"cuda:{VERSION}", f"cuda@{other}", "cuda:2", f"zkc-prover@{digest}"],
         ),
     ):
         chart = rendered("prover", images, values)

@@ -31,6 +31,7 @@ from golden_vectors import request_vectors
 from redis_server import free_port
 
 from prover.kernel.device import LIBRARY_NAME
+from prover.variables import REFERENCE_VARIABLES
 
 API_KEY = "a key that compose hands over"
 DOCKERFILES = ("prover/Dockerfile", "prover/Dockerfile.cuda", "forester/Dockerfile")
@@ -112,6 +113,30 @@ def test_dockerfile__labels__name_the_image_its_version_and_its_commit_after_all
     targets = (WORKSPACE / "Makefile").read_text()
     assert f"shared/scripts/build-image {found['title']} {dockerfile}\n" in targets
     assert all(f'"{argument.partition("=")[0]}=$' in script for argument in last.all("ARG"))
+
+
+def test_make_up__images_that_it_builds__have_the_labels_of_make_images(tmp_path: Path) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "VERSION=$VERSION" "REVISION=$REVISION"\n')
+    docker.chmod(0o755)
+    shell = {name: value for name, value in os.environ.items() if name not in ("VERSION", "REVISION")}
+    shell["PATH"] = f"{tmp_path}:{shell['PATH']}"
+
+    def labels(*command: str) -> dict[str, str]:
+        answer = subprocess.run(command, cwd=WORKSPACE, env=shell, capture_output=True, text=True, check=True)
+        return dict(re.findall(r"^(VERSION|REVISION)=(.+)$", answer.stdout, re.MULTILINE))
+
+    if subprocess.run(["git", "rev-parse", "HEAD"], cwd=WORKSPACE, capture_output=True).returncode != 0:
+        pytest.skip("not a git checkout")
+    of_images = labels("shared/scripts/build-image", "zkc-prover", "prover/Dockerfile")
+    assert of_images.keys() == {"VERSION", "REVISION"}
+    # The profile has no secrets; reference-fixtures, which needs the network, is assumed to be done.
+    python = f"PYTHON_BIN={sys.executable}"
+    assert labels("make", "--old-file=reference-fixtures", "up", "PROFILE=localnet", python) == of_images
+    for name, service in compose()["services"].items():
+        if "build" in service:
+            names = [argument.partition("=")[0] for argument in final_stage(service["build"]["dockerfile"]).all("ARG")]
+            assert service["build"]["args"] == {argument: f"${{{argument}:-unknown}}" for argument in names}, name
 
 
 def test_dockerfile__for_gpus__is_the_usual_image_and_the_library() -> None:
@@ -204,7 +229,7 @@ FIXED = re.compile(
     r"|QUEUE__(URL|HTTP|WORKERS|MEMORY_LIMIT_BYTES)|CUDA_LIBRARY|DEVICE)"
 )
 """Settings that the commands, read-only mounts and secrets of the services decide."""
-GROUPS = {"queue": "PROVER_QUEUE__", "cuda": "PROVER_CUDA"}
+GROUPS = {"queue": ("PROVER_QUEUE__", "PROVER_MAX_PENDING_"), "cuda": ("PROVER_CUDA",)}
 """Settings of one profile only."""
 
 
@@ -213,7 +238,8 @@ def test_compose__provers__pass_every_setting(profile: str) -> None:
     page = (WORKSPACE / "prover/docs/reference/settings.md").read_text()  # generated from the models
     known = {name for name in re.findall(r"^\| `(PROVER_\w+)`", page, re.MULTILINE) if not FIXED.fullmatch(name)}
     assert len(known) > 50
-    others = tuple(group for name, group in GROUPS.items() if name != profile)
+    known |= set(REFERENCE_VARIABLES) - {"PROVER_API_KEY"}
+    others = tuple(prefix for name, prefixes in GROUPS.items() if name != profile for prefix in prefixes)
     for name, service in services(profile).items():
         if "build" in service:
             passed = {variable for variable in service["environment"] if variable.startswith("PROVER_")}
@@ -222,8 +248,6 @@ def test_compose__provers__pass_every_setting(profile: str) -> None:
                 "PROVER_API_KEY_FILE",
                 "PROVER_DEVICE",
                 "PROVER_QUEUE__MEMORY_LIMIT_BYTES",
-                "PROVER_MAX_CONCURRENCY",
-                "PROVER_TOTAL_MEMORY_GB",
             }
             assert passed - known - decided == {"PROVER_KEYS__PREPARED_DIRECTORY"}
 

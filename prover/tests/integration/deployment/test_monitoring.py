@@ -53,7 +53,7 @@ def test_compose__monitoring__reads_rules_and_dashboards_of_both_services_and_sc
         assert all(port.startswith("127.0.0.1:") for port in service["ports"])
         for volume in service["volumes"]:
             assert volume["type"] == "volume" or (volume["read_only"] and (WORKSPACE / volume["source"]).is_dir())
-    text = compose()["configs"]["prometheus"]["content"]
+    text = (WORKSPACE / compose()["configs"]["prometheus"]["file"]).read_text()
     jobs = {job["job_name"]: job["dns_sd_configs"][0] for job in yaml.safe_load(text)["scrape_configs"]}
     assert jobs.keys() == {"prover", "forester"}
     images = {"prover": "zkc-prover", "forester": "zkc-forester"}
