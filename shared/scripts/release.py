@@ -124,6 +124,11 @@ def write_checksums(folder: Path) -> Path:
     return sums
 
 
+def without_page_links(notes: str) -> str:
+    """Return notes in which a link to a page of the tree is its text: it leads nowhere from a release."""
+    return re.sub(r"\[([^\[\]]+)\]\((?!https?:)[^()\s]+\)", r"\1", notes)
+
+
 def build() -> Path:
     """Build everything; return the folder. Raises ReleaseFailed, VersionsDiffer or ToolsUnavailable."""
     number = release_version.version()
@@ -143,7 +148,7 @@ def build() -> Path:
         package_chart(service, folder, number)
         shutil.copy(LOCKS / f"{service}.lock", folder / f"{service}-{number}.lock")
     write_sboms(folder, wheels[platform.machine()])
-    (folder / "NOTES.md").write_text(f"# {number} ({date})\n\n{notes}")
+    (folder / "NOTES.md").write_text(f"# {number} ({date})\n\n{without_page_links(notes)}")
     write_checksums(folder)
     return folder
 

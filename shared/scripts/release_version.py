@@ -19,6 +19,7 @@ WORKSPACE = Path(__file__).resolve().parents[2]
 CHANGELOG = Path("CHANGELOG.md")
 _MEMBERS = ("shared", "prover", "forester", "shared/localnet")
 _SERVICES = ("prover", "forester")
+_PAGES = (Path("README.md"), Path("shared/docs/release.md"), Path("shared/docs/tutorials/kubernetes.md"))
 _NUMBER = r"\d+\.\d+\.\d+"
 _TITLE = re.compile(rf"^## ({_NUMBER}) \(([^)]+)\)$", re.MULTILINE)
 UNRELEASED = "unreleased"
@@ -32,7 +33,8 @@ def _places() -> dict[Path, str]:
     """Return the files with the version, and patterns whose first group is what precedes it."""
     places = {Path(member, "pyproject.toml"): r'(^version = "|"zkc-shared==)' for member in _MEMBERS}
     charts = {Path(service, "deploy/chart/Chart.yaml"): r"(^(?:version|appVersion): )" for service in _SERVICES}
-    return places | charts | {Path("prover/src/prover/versions.py"): r'(^VERSION = ")'}
+    pages = dict.fromkeys(_PAGES, r"(dist/|(?:shared|prover|forester)[-:]|image\.tag=)")
+    return places | charts | pages | {Path("prover/src/prover/versions.py"): r'(^VERSION = ")'}
 
 
 def files() -> list[Path]:

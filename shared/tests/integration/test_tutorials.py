@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from deployment_tools import ToolsUnavailable
 from tutorial import WORKSPACE, TutorialFailed, can_isolate, play, steps
 
 PAGES = sorted(WORKSPACE.glob("*/docs/tutorials/*.md"))
@@ -41,3 +42,19 @@ def test_tutorial__in_its_shell__reaches_no_other_host(tmp_path: Path) -> None:
         "```console\n$ curl --silent --max-time 5 https://example.com || echo unreachable\nunreachable\n```\n"
     )
     assert play(page, tmp_path) == 1
+
+
+@pytest.mark.parametrize(("required", "outcome"), [("", pytest.skip.Exception), ("1", pytest.fail.Exception)])
+def test_tutorial__without_prometheus__runs_unless_it_needs_it(
+    required: str, outcome: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unavailable() -> Path:
+        raise ToolsUnavailable("no package")
+
+    monkeypatch.setattr("tutorial.promtool", unavailable)
+    monkeypatch.setenv("ZKC_REQUIRE_REFERENCE", required)
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ echo one\none\n```\n")
+    assert play(page, tmp_path) == 1
+    with pytest.raises(outcome, match="no package"):
+        play(WORKSPACE / "shared/docs/tutorials/monitoring.md", tmp_path)

@@ -12,11 +12,12 @@ import yaml  # type: ignore[import-untyped]
 
 WORKSPACE = Path(__file__).resolve().parents[3]
 DOCKERFILES = sorted(path.relative_to(WORKSPACE) for path in WORKSPACE.glob("*/Dockerfile*"))
+VALUES = sorted(path.relative_to(WORKSPACE) for path in WORKSPACE.glob("*/deploy/chart/values.yaml"))
 PINNED = re.compile(r"[a-z0-9./-]+:[A-Za-z0-9._-]+@sha256:[0-9a-f]{64}")
 
 
 def base_images(workspace: Path) -> list[str]:
-    """Return every image that is pulled: bases of stages, and of services that build none."""
+    """Return every image that is pulled: bases of stages, and images of services and of charts."""
     found = []
     for dockerfile in DOCKERFILES:
         froms = re.findall(
@@ -25,12 +26,15 @@ def base_images(workspace: Path) -> list[str]:
         copied = re.findall(r"--from=(\S+[/:@]\S+)", (workspace / dockerfile).read_text())
         found += [*froms, *copied]
     services = yaml.safe_load((workspace / "compose.yaml").read_text())["services"].values()
-    return found + [service["image"] for service in services if "build" not in service]
+    found += [service["image"] for service in services if "build" not in service]
+    for values in VALUES:
+        found += re.findall(r"^ *image: ([^\s{]+)$", (workspace / values).read_text(), re.MULTILINE)
+    return found
 
 
 def run_with_docker(workspace: Path, docker: str) -> subprocess.CompletedProcess[str]:
     """Run the script on copies of the files, with a shell script in place of docker."""
-    for name in (*map(str, DOCKERFILES), "compose.yaml", "shared/scripts/move-images"):
+    for name in (*map(str, [*DOCKERFILES, *VALUES]), "compose.yaml", "shared/scripts/move-images"):
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(WORKSPACE / name, workspace / name)
     program = workspace / "bin" / "docker"
@@ -44,7 +48,7 @@ def run_with_docker(workspace: Path, docker: str) -> subprocess.CompletedProcess
 
 def test_base_images__every_one__has_a_tag_and_one_digest() -> None:
     images = base_images(WORKSPACE)
-    assert len(images) >= 9
+    assert len(images) >= 10
     assert [image for image in images if not PINNED.fullmatch(image)] == []
     tags = {image.partition("@")[0] for image in images}
     assert len(set(images)) == len(tags), "one tag has two digests"

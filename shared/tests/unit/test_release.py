@@ -14,7 +14,7 @@ from pathlib import Path
 import build_wheels
 import pytest
 import release_version
-from release import ReleaseFailed, tag_problem, write_checksums
+from release import ReleaseFailed, tag_problem, without_page_links, write_checksums
 from release_check import BACKENDS, Installation, missing_backends
 from release_version import VersionsDiffer
 
@@ -32,8 +32,8 @@ def workspace(tmp_path: Path) -> Path:
 
 def test_version__of_all_files__is_one_and_the_changelog_s_first() -> None:
     number = release_version.version()
-    _, text = release_version.section()
-    assert text.startswith("### ")
+    date, text = release_version.section()
+    assert text.startswith("### ") or (date, text) == (release_version.UNRELEASED, "\n")
     assert set(release_version.versions()[number]) == set(map(str, release_version.files()))
 
 
@@ -61,6 +61,15 @@ def test_changelog__closed_and_begun__has_a_date_and_a_section_for_the_next_vers
     assert release_version.section(workspace) == (release_version.UNRELEASED, "\n")
     assert f"## {before} (" in changelog.read_text()
     assert '"zkc-shared==7.8.9"' in (workspace / "prover/pyproject.toml").read_text()
+    pages = [workspace / path for path in release_version.files() if path.suffix == ".md"]
+    assert pages
+    assert [page.name for page in pages if before in page.read_text()] == []
+
+
+def test_notes__links__stay_only_if_they_lead_out_of_the_tree() -> None:
+    notes = "See [keys](prover/docs), [known\nlimits](../a#b) and [semver](https://semver.org).\n"
+    assert without_page_links(notes) == "See keys, known\nlimits and [semver](https://semver.org).\n"
+    assert "](" not in without_page_links(release_version.section()[1]).replace("](https:", "")
 
 
 def audit(tag: str, *, libraries: dict[str, str] | None = None, newer_cpu: bool = False) -> dict[str, object]:
