@@ -5,7 +5,7 @@ forester. Each fault lasts for a while under users' traffic. Then it ends, and t
 Exit status 1 if a bound is missed:
 
   - after each fault every queue is empty again within its time, and the process is the one that was started
-  - no task crashed, and the log has at most 300 lines in any minute
+  - no defect is in the log, which has at most 300 lines in any minute
   - the roots of all trees on chain are those of the indexer
   - every epoch that the forester could report is reported
   - no proof is made twice unless the fault was the prover's; whatever the indexer says, the chain refuses nothing
@@ -26,7 +26,7 @@ from types import MappingProxyType
 from bench_report import Report
 from fault_cases import CASES, Case, HostClock, Stage
 from fault_proxy import FaultProxy
-from fleet import Member, admit, moment
+from fleet import DEFECTS, Member, admit, moment
 from network import FIRST_SLOT, INITIAL_TRAFFIC, has_reported, log_line, running_network, waiting
 from process_figures import MIB, ProcessFigures
 from proof_ledger import Ledger
@@ -117,13 +117,13 @@ class FaultRun:
         row.proofs = len(self._ledger.entries) - proofs
         row.made_again = len(self._ledger.repeated()) - again
         row.resident_mib = round(ProcessFigures(stage.member.pid).resident_bytes / MIB, 1)
-        crashes = self._read_log(row, logged)
+        defects = self._read_log(row, logged)
         missed = {
             f"not recovered within {limit_s:g} s": row.recovery_s is None,
             f"{row.made_again} proofs made twice": row.made_again and not case.name.startswith("prover"),
             f"{row.refused} transactions refused": row.refused and case.name.startswith("indexer"),
             f"{row.lines_per_minute} lines a minute": row.lines_per_minute > MOST_LINES_PER_MINUTE,
-            f"{crashes} crashes": crashes,
+            f"{defects} defects": defects,
         }
         row.missed = ", ".join(text for text, is_missed in missed.items() if is_missed)
         return row
@@ -140,7 +140,7 @@ class FaultRun:
         return False
 
     def _read_log(self, row: Row, logged: int) -> int:
-        """Read what the log says since ``logged``; return the number of crashes."""
+        """Read what the log says since ``logged``; return the number of defects."""
         lines = list(self._stage.member.lines(logged))
         row.lines_per_minute = _most_within(sorted(map(moment, lines)), 60.0)
         loud = Counter(line["event"] for line in lines if line["level"] in ("warning", "error"))
@@ -148,7 +148,7 @@ class FaultRun:
         row.refused = sum(
             line["event"] == "transaction_failed" and line["reason"] == Fate.REFUSED.value for line in lines
         )
-        return loud["task_crashed"]
+        return sum(loud[event] for event in DEFECTS)
 
 
 def _most_within(times: list[float], span_s: float) -> int:

@@ -25,6 +25,8 @@ from solders.keypair import Keypair
 from forester.chain.programs import addresses as known
 
 STOP_DEADLINE_S = 60.0
+DEFECTS = frozenset({"task_crashed", "unexpected_error"})
+"""Events of log lines that have the traceback of a defect."""
 _LAMPORTS = 100 * 10**9
 _NO_FEE = 0
 _AUTHORITY_AT = 8

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench_report import Report
-from fleet import Member, moment
+from fleet import DEFECTS, Member, moment
 from network import has_reported, waiting
 from proof_ledger import Entry, Ledger
 
@@ -86,8 +86,8 @@ def judge(
     _duplicate_proofs(report, members, ledger, troubles)
     _after_restarts(report, members, ledger)
     _reports(report, members, state, epochs, slots)
-    crashes = sum(line["event"] == "task_crashed" for member in members for line in member.lines())
-    report.require("no task crashed", crashes == 0, crashes)
+    defects = sum(line["event"] in DEFECTS for member in members for line in member.lines())
+    report.require("no defect is in the log", defects == 0, defects)
     _recovery(report, members)
     _members(report, members, ledger, state, epochs)
     return report

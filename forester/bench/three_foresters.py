@@ -11,7 +11,7 @@ status 1 if a bound is missed:
   - no proof that was in a journal when its process was killed was computed again
   - every forester reported its work for every epoch, unless it was being started, killed and started again for
     nearly all of the registration or the report phase
-  - no task crashed
+  - no defect is in the log
 
 Proofs are counted between the foresters and the prover, by what they prove; transactions by the foresters' logs.
 """

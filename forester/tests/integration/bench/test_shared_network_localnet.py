@@ -20,7 +20,7 @@ WHATEVER_THE_SPEED = (
     "every queue holds less than a batch",
     "roots of the chain are the indexer's",
     "kept proofs computed again after a restart",
-    "no task crashed",
+    "no defect is in the log",
     "every forester ends with status 0",
 )
 """The other bounds a machine may miss that is too slow for an epoch of 16 s."""
