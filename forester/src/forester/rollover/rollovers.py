@@ -98,12 +98,15 @@ class Rollovers:
                 return None
             await self._roll_over(tree, eligibility)
         except (ExcessiveRent, RolloverImpossible, BudgetExceeded, TransactionRefused) as error:
-            pause_s = NOT_AGAIN_REFUSED_S if isinstance(error, TransactionRefused) else NOT_AGAIN_S
-            self._not_before[tree.address] = self._clock() + pause_s
+            self._skip(tree, NOT_AGAIN_REFUSED_S if isinstance(error, TransactionRefused) else NOT_AGAIN_S)
+            self._sizes.pop(tree.address, None)  # one wrong answer must not be the cause for ever
             return error
         except ForesterError as error:
             return error
         return None
+
+    def _skip(self, tree: TreeMetadata, seconds: float) -> None:
+        self._not_before[tree.address] = self._clock() + seconds
 
     async def _settle(self, tree: TreeMetadata, head: TreeHead) -> None:
         """Forget the keys of a tree that has a successor."""
@@ -165,14 +168,18 @@ class Rollovers:
         within_s = eligibility.sending_seconds()
         if within_s is None:
             return None
-        return await self._sender.send(
-            part,
-            purpose="rollover",
-            subject=bytes(tree.address),
-            within_s=within_s,
-            unit_limit=UNIT_LIMITS[tree.kind],
-            signers=[item.key.keypair for item in created],
-        )
+        try:
+            return await self._sender.send(
+                part,
+                purpose="rollover",
+                subject=bytes(tree.address),
+                within_s=within_s,
+                unit_limit=UNIT_LIMITS[tree.kind],
+                signers=[item.key.keypair for item in created],
+            )
+        except ForesterError:
+            self._skip(tree, NOT_AGAIN_S)  # the rent of each attempt counts against the budget
+            raise
 
     async def _explain(self, tree: TreeMetadata, outcome: Outcome | None) -> None:
         """Raise the failure of a transaction, unless the refused work is done, by us or by another forester."""

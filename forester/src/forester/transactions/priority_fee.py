@@ -4,6 +4,7 @@ Source: forester/docs/reference/behaviour.md, "Fees and compute units". An estim
 transaction: the fallback is paid.
 """
 
+import asyncio
 import math
 import time
 from collections import OrderedDict
@@ -21,6 +22,10 @@ _log = get_logger(__name__)
 
 FALLBACK_MICROLAMPORTS = 10_000
 KEPT_S = 10.0
+_ESTIMATE_S = 2.0
+_AFTER_SILENCE_S = 60.0
+"""Seconds without estimates after one that did not come within _ESTIMATE_S: they would delay every transaction."""
+
 _KEPT_ESTIMATES = 64
 _CAPPED_TOLD_S = 60.0
 
@@ -35,6 +40,7 @@ class PriorityFee:
         self._rpc = rpc
         self._clock = clock
         self._capped = LogThrottle(_CAPPED_TOLD_S, clock=clock)
+        self._not_before = -math.inf
         self._kept: OrderedDict[tuple[Pubkey, ...], tuple[float, int]] = OrderedDict()
 
     async def price(self, accounts: Sequence[Pubkey]) -> int | None:
@@ -53,11 +59,17 @@ class PriorityFee:
         return price
 
     async def _estimate(self, accounts: tuple[Pubkey, ...]) -> int:
-        try:
-            estimate = await self._rpc.priority_fee_estimate(accounts)
-        except EndpointError as error:
-            _log.warning("priority_fee_fallback", error=error.detail, microlamports=FALLBACK_MICROLAMPORTS)
-            estimate = None
+        estimate = None
+        if self._clock() >= self._not_before:
+            try:
+                async with asyncio.timeout(_ESTIMATE_S):
+                    estimate = await self._rpc.priority_fee_estimate(accounts)
+            except EndpointError as error:
+                _log.warning("priority_fee_fallback", error=error.detail, microlamports=FALLBACK_MICROLAMPORTS)
+            except TimeoutError:
+                self._not_before = self._clock() + _AFTER_SILENCE_S
+                reason = f"no estimate within {_ESTIMATE_S:g} s; the next one is requested after {_AFTER_SILENCE_S:g} s"
+                _log.warning("priority_fee_fallback", error=reason, microlamports=FALLBACK_MICROLAMPORTS)
         price = usable_price(estimate, self._maximum)
         if estimate is not None and price < estimate and (times := self._capped.due()):
             _log.warning("priority_fee_capped", estimate=estimate, microlamports=price, times=times)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
+from aiohttp import web
 from scripted_node import Answer, ScriptedNode, failure, result, serving, status
 from solders.pubkey import Pubkey
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.settings import Settings
+from forester.transactions import priority_fee
 from forester.transactions.priority_fee import (
     FALLBACK_MICROLAMPORTS,
     KEPT_S,
@@ -60,6 +65,26 @@ async def test_price__asked_again__is_kept_for_a_while() -> None:
         await fee.price(ACCOUNTS)
         await fee.price(ACCOUNTS[:1])
         assert len(node.asked) == 3
+
+
+async def test_price__node_that_hangs__is_the_fallback_soon_and_at_once_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def hang(_: dict[str, Any]) -> web.Response:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    monkeypatch.setattr(priority_fee, "_ESTIMATE_S", 0.1)
+    now = 0.0
+    node = ScriptedNode(usual=hang)
+    async with serving(node), RpcPool([node.url]) as pool:
+        fee = PriorityFee(DYNAMIC, RpcClient(pool), clock=lambda: now)
+        async with asyncio.timeout(5):
+            assert await fee.price(ACCOUNTS) == FALLBACK_MICROLAMPORTS
+            assert await fee.price(ACCOUNTS[:1]) == FALLBACK_MICROLAMPORTS
+        assert len(node.asked) == 1
+        now, node.usual = 60.0, result({"priorityFeeEstimate": 5})
+        assert await fee.price(ACCOUNTS) == 5
 
 
 @pytest.mark.parametrize("estimate", [None, float("nan"), float("inf"), -0.5])

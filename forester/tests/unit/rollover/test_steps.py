@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from forester.chain.rent import maximum_rent
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import Metadata, TreeKind, TreeMetadata
 from forester.epoch.phases import SlotRange
-from forester.errors import AccountMissing, EndpointUnreachable, ForesterError, TransactionRefused
+from forester.errors import AccountMissing, EndpointUnreachable, ForesterError, RequestRefused, TransactionRefused
 from forester.journal.database import Journal
 from forester.journal.rollovers import RolloverStore
 from forester.rollover.failures import (
@@ -338,6 +338,44 @@ async def test_transaction__that_is_not_confirmed__keeps_its_keys(
         assert await run(world, journal) is None
         assert keys is not None
         assert world.successor == keys.new_tree.pubkey
+
+
+async def test_transaction__that_the_node_does_not_take__is_not_signed_again_at_once(tmp_path: Path) -> None:
+    world = World(fate=RequestRefused("403 Forbidden", code=403))
+    async with await open_journal(tmp_path) as journal:
+        made = world.rollovers(journal)
+        assert isinstance(await run(world, journal, made), RequestRefused)
+        for world.clock in (1.0, 2.0, NOT_AGAIN_S - 1):
+            assert await run(world, journal, made) is None
+        assert world.sent == [3], "each attempt counts against the budget"
+        world.clock, world.fate = NOT_AGAIN_S, None
+        assert await run(world, journal, made) is None
+        assert world.landed == 1
+
+
+async def test_size__of_one_wrong_answer__is_read_again_after_the_refusal(tmp_path: Path) -> None:
+    world, honest = World(fate=refusal(14006)), World.existing_account
+    lies = [64]
+
+    async def lying(address: Pubkey, what: str, *, length: int | None = None) -> Account:
+        account = await honest(world, address, what, length=length)
+        more = lies.pop() if lies and length is None else 0
+        return replace(account, data=account.data + bytes(more))
+
+    world.existing_account = lying  # type: ignore[method-assign]
+    sizes: list[int] = []
+
+    async def minimum_balance(size: int) -> int:
+        sizes.append(size)
+        return size
+
+    world.minimum_balance = minimum_balance  # type: ignore[method-assign]
+    async with await open_journal(tmp_path) as journal:
+        made = world.rollovers(journal)
+        assert isinstance(await run(world, journal, made), TransactionRefused)
+        world.clock, world.fate = NOT_AGAIN_REFUSED_S, None
+        assert await run(world, journal, made) is None
+    assert (sizes, world.landed) == ([TREE_BYTES + 64, QUEUE_BYTES, TREE_BYTES, QUEUE_BYTES], 1)
 
 
 async def test_turn__that_ends_between_two_parts__is_followed_by_one_that_continues(tmp_path: Path) -> None:
