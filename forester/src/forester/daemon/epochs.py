@@ -19,7 +19,18 @@ from forester.chain.rpc_client import RpcClient
 from forester.daemon.clock import SlotClock
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import RESTARTS, Supervisor
-from forester.epoch.machine import DONE, Action, Decision, EpochOnChain, EpochState, Outcome, Progress, after, decide
+from forester.epoch.machine import (
+    DONE,
+    Action,
+    Decision,
+    EpochOnChain,
+    EpochState,
+    Outcome,
+    Progress,
+    after,
+    decide,
+    observe,
+)
 from forester.epoch.phases import EpochPhases
 from forester.epoch.registration import instruction_of, outcome_of, read_epoch
 from forester.errors import ForesterError, InsufficientFunds, TransactionRefused
@@ -118,7 +129,7 @@ class EpochRunner:
                 continue
             failures = 0
             phases = self._phases(seen)
-            progress = self._with_refusal(phases, progress, seen.slot)
+            progress = observe(self._with_refusal(phases, progress, seen.slot), seen)
             decision = decide(phases, progress, seen)
             self._report(phases, seen, decision)
             if decision.action is Action.STOP:

@@ -1,8 +1,9 @@
 """Decisions of one epoch from the state of the chain; no I/O.
 
-``decide`` returns the next action, ``after`` records its outcome. State of the chain (registration, finalised weight,
-report) is never stored here, so a restart in any phase continues from the chain. Progress holds the rest: failed
-attempts, and actions that the programs no longer accept.
+``observe`` records a reading of the chain, ``decide`` returns the next action, ``after`` records its outcome. Decisions
+follow the chain's state (registration, finalised weight, report) as it was just read, so a restart in any phase
+continues from the chain. Progress holds the rest: failed attempts, successes that the chain does not show, and actions
+that the programs no longer accept.
 Source: forester/docs/reference/behaviour.md, "Epoch life" and "Weight changes".
 """
 
@@ -101,13 +102,17 @@ class Progress:
     """Knowledge that is not on the chain; initially empty."""
 
     failures: int = 0
+    unseen: int = 0
+    """Consecutive successes that the chain does not show."""
+    seen: tuple[int, int | None] | None = None
+    """Finalisations and total weight of our registration, as last read: a success changes them."""
     retry_slot: int = 0
     finalized_slot: int | None = None
     share_refused: bool = False
     closed: frozenset[Action] = frozenset()
     """Actions that the programs refuse for the rest of the epoch, and a report once it is made."""
     problem: str = ""
-    """Reason of the last failure; empty after a success."""
+    """Reason of the last failure, or of the repetition of a success; empty otherwise."""
     misconfigured: bool = False
 
 
@@ -131,6 +136,25 @@ class Outcome:
 
 
 DONE = Outcome(done=True)
+
+
+def observe(progress: Progress, seen: EpochOnChain) -> Progress:
+    """Return the progress after a reading of the chain: one that shows a success ends the count of those unseen."""
+    registration = seen.registration
+    now = None if registration is None else (registration.finalize_counter, registration.total_epoch_weight)
+    if now == progress.seen:
+        return progress
+    if not progress.unseen:
+        return replace(progress, seen=now)
+    return replace(
+        progress,
+        failures=0,
+        unseen=0,
+        seen=now,
+        retry_slot=min(progress.retry_slot, seen.slot + SETTLING_SLOTS),
+        problem="",
+        misconfigured=False,
+    )
 
 
 def decide(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decision:
@@ -215,7 +239,7 @@ def _attempt(state: EpochState, action: Action, progress: Progress, slot: int, p
 
 
 def _page(progress: Progress) -> str:
-    if progress.misconfigured or progress.failures >= PAGE_AFTER_ATTEMPTS:
+    if progress.misconfigured or max(progress.failures, progress.unseen) >= PAGE_AFTER_ATTEMPTS:
         return progress.problem
     return ""
 
@@ -223,13 +247,18 @@ def _page(progress: Progress) -> str:
 def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outcome, slot: int) -> Progress:
     """Return the progress after an action at ``slot``; the chain is read again before the next decision.
 
-    A refusal of an action that is already done counts as done.
+    A refusal of an action that is already done counts as done. A success that the chain does not show is repeated with
+    growing pauses: a node may hide our account.
     """
     if outcome.done or outcome.code in _DONE_ALREADY.get(action, ()):
+        unseen = 1 if action is Action.REPORT else progress.unseen + 1  # a report is not repeated
         return Progress(
-            retry_slot=slot + SETTLING_SLOTS,
+            unseen=unseen,
+            seen=progress.seen,
+            retry_slot=slot + min(SETTLING_SLOTS * 2 ** min(unseen - 1, 16), MAXIMUM_BACKOFF_SLOTS),
             finalized_slot=slot if action is Action.FINALIZE else progress.finalized_slot,
             closed=progress.closed | {Action.REPORT} if action is Action.REPORT else progress.closed,
+            problem=_NOT_SHOWN.format(action=action.value) if unseen >= PAGE_AFTER_ATTEMPTS else "",
         )
     if action is Action.WORK:
         return replace(progress, share_refused=progress.share_refused or outcome.code in _REFUSED_SHARE)
@@ -244,6 +273,11 @@ def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outc
         misconfigured=outcome.code in _MISCONFIGURED,
     )
 
+
+_NOT_SHOWN = (
+    "{action} succeeded repeatedly, but the node does not show it in our account of the epoch; "
+    "set RPC_URL to another node, for example to that of FALLBACK_RPC_URL"
+)
 
 _DONE_ALREADY: dict[Action, tuple[RegistryCode, ...]] = {
     Action.REGISTER: (RegistryCode.FORESTER_ALREADY_REGISTERED,),

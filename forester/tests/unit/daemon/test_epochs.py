@@ -303,6 +303,24 @@ async def test_registration__fails_again_and_again__pages_once_and_takes_it_back
     await asyncio.wait([task])
 
 
+async def test_registration__hidden_by_the_node__is_repeated_rarely_pages_and_takes_it_back(world: World) -> None:
+    world.slot, world.chain = 1200, Chain(enforce_registration_end=False)
+    world.lies = [EpochOnChain(1200, None, None)] * 10
+    forester = Forester(world)
+    task = await forester.begin()
+    for slot in range(1201, 1401):
+        world.lies = [EpochOnChain(slot, None, None)] * 10
+        await world.go(slot)
+    assert [action for _, action in world.sent] == [Action.REGISTER] * 6, "at 1200, 1208, 1224, 1256, 1320, 1384"
+    assert [(epoch, bool(reason)) for epoch, reason in forester.pages] == [(EPOCH, True)]
+    world.lies = []
+    await world.go(1460)
+    assert [action for _, action in world.sent[6:]] == [Action.FINALIZE]
+    assert forester.pages[-1] == (EPOCH, "")
+    task.cancel()
+    await asyncio.wait([task])
+
+
 async def test_epoch__node_cannot_be_read__is_asked_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epochs, "jittered", lambda *_: 0.001)
     world.slot, world.unreadable = 1250, 5

@@ -19,6 +19,7 @@ from forester.epoch.machine import (
     RegistryCode,
     after,
     decide,
+    observe,
 )
 
 REGISTERED = registration(0, 1, None, 0)
@@ -35,6 +36,7 @@ def live(chain: Chain, who: str, first: int, last: int) -> tuple[list[Action], D
     progress, slot = Progress(), first
     decision = decide(PHASES, progress, chain.seen(who, slot))
     while slot <= last:
+        progress = observe(progress, chain.seen(who, slot))
         decision = decide(PHASES, progress, chain.seen(who, slot))
         if decision.action is Action.STOP:
             break
@@ -99,6 +101,7 @@ def test_epoch__three_foresters_one_after_another__end_up_with_the_same_total_we
         for who, begin in begins.items():
             if slot < begin:
                 continue
+            progress[who] = observe(progress[who], chain.seen(who, slot))
             decision = decide(PHASES, progress[who], chain.seen(who, slot))
             if decision.action not in (Action.WAIT, Action.WORK):
                 outcome = chain.execute(who, decision.action, slot)
@@ -197,3 +200,54 @@ def test_registration__account_there_already__is_treated_as_done() -> None:
     progress = after(PHASES, Progress(), Action.REGISTER, outcome, 1250)
     assert progress.failures == 0
     assert decide(PHASES, progress, seen(1251, REGISTERED)).state is EpochState.REGISTERED
+
+
+@pytest.mark.parametrize(
+    ("action", "outcome", "hiding", "showing"),
+    [
+        (
+            Action.REGISTER,
+            Outcome(done=False, code=RegistryCode.FORESTER_ALREADY_REGISTERED, text="in use"),
+            None,
+            REGISTERED,
+        ),
+        (Action.REGISTER, DONE, None, REGISTERED),
+        (Action.FINALIZE, DONE, REGISTERED, FINALIZED),
+    ],
+    ids=["already registered", "registered", "finalised"],
+)
+def test_success__never_shown_by_the_node__backs_off_pages_and_recovers(
+    action: Action, outcome: Outcome, hiding: ForesterEpochAccount | None, showing: ForesterEpochAccount
+) -> None:
+    progress, slot, pauses, pages = Progress(), 1300, [], []
+    for _ in range(10):
+        progress = observe(progress, seen(slot, hiding))
+        assert decide(PHASES, progress, seen(slot, hiding)).action is action
+        progress = observe(after(PHASES, progress, action, outcome, slot), seen(slot, hiding))
+        waiting = decide(PHASES, progress, seen(slot, hiding))
+        assert waiting.until_slot is not None
+        pauses.append(waiting.until_slot - slot)
+        pages.append(waiting.page)
+        slot = waiting.until_slot
+    assert pauses == [8, 16, 32, *[MAXIMUM_BACKOFF_SLOTS] * 7]
+    assert [bool(page) for page in pages] == [False] * (PAGE_AFTER_ATTEMPTS - 1) + [True] * 6
+    assert "does not show it in our account of the epoch" in pages[-1]
+    assert "FALLBACK_RPC_URL" in pages[-1]
+    shown = observe(progress, seen(slot - 60, showing))
+    assert decide(PHASES, shown, seen(slot - 60, showing)).page == ""
+    assert (shown.unseen, shown.retry_slot) == (0, slot - 52), "the next action need not wait for the long pause"
+    again = after(PHASES, observe(shown, seen(slot, hiding)), action, outcome, slot)
+    assert observe(again, seen(slot, showing)).unseen == 0, "a node that shows it only now and then"
+
+
+def test_epoch__weight_moves_many_times__pauses_as_after_each_first_success_and_pages_nothing() -> None:
+    chain, progress, slot = Chain(enforce_registration_end=False), Progress(), 1290
+    for number in range(9):
+        for action in (Action.REGISTER, Action.FINALIZE) if number == 0 else (Action.FINALIZE,):
+            slot = max(slot + 80, 1300)
+            progress = observe(progress, chain.seen("a", slot))
+            decision = decide(PHASES, progress, chain.seen("a", slot))
+            assert (decision.action, decision.page) == (action, "")
+            progress = after(PHASES, progress, action, chain.execute("a", action, slot), slot)
+            assert progress.retry_slot == slot + 8
+        chain.execute(f"other {number}", Action.REGISTER, slot)

@@ -43,6 +43,9 @@ _log = get_logger(__name__)
 
 TREE_DISCRIMINATORS = (BATCHED_TREE_DISCRIMINATOR, STATE_TREE_V1_DISCRIMINATOR, ADDRESS_TREE_V1_DISCRIMINATOR)
 
+NOTIFIED_SPACING_S = 5.0
+"""Minimum pause before a notified refresh: each one costs three getProgramAccounts."""
+
 Trees = Mapping[Pubkey, TreeMetadata]
 
 
@@ -72,13 +75,19 @@ class TreeFilter:
 
 async def find_trees(rpc: RpcClient, wanted: TreeFilter) -> dict[Pubkey, TreeMetadata]:
     """Return the chosen trees, including those that were rolled over; EndpointError if a kind could not be read."""
+    return (await _read_trees(rpc, wanted))[0]
+
+
+async def _read_trees(rpc: RpcClient, wanted: TreeFilter) -> tuple[dict[Pubkey, TreeMetadata], frozenset[Pubkey]]:
+    """Return the chosen trees, and the addresses of all accounts that the node returned."""
     reads = [
         rpc.program_accounts(ACCOUNT_COMPRESSION, memcmp=[(0, discriminator)], length=METADATA_BYTES)
         for discriminator in TREE_DISCRIMINATORS
     ]
-    group, found = await asyncio.gather(_group(rpc, wanted), asyncio.gather(*reads))
+    group, parts = await asyncio.gather(_group(rpc, wanted), asyncio.gather(*reads))
+    found = [account for part in parts for account in part]
     trees: dict[Pubkey, TreeMetadata] = {}
-    for account in (item for part in found for item in part):
+    for account in found:
         try:
             tree = decode_tree_metadata(account.address, account.data)
         except MalformedAccount as error:
@@ -89,7 +98,7 @@ async def find_trees(rpc: RpcClient, wanted: TreeFilter) -> dict[Pubkey, TreeMet
     if len(trees) > bounds.MAXIMUM_TREES:
         text = f"{len(trees)} trees of the group, more than {bounds.MAXIMUM_TREES}"
         raise MalformedAnswer(f"the RPC node returned {text}; choose trees with --tree-id, or use another node")
-    return trees
+    return trees, frozenset(account.address for account in found)
 
 
 async def _group(rpc: RpcClient, wanted: TreeFilter) -> Pubkey | None:
@@ -115,24 +124,31 @@ class Discovery:
     """The trees that are worked on, kept up to date; ``changed`` is called with all of them when they differ."""
 
     def __init__(
-        self, rpc: RpcClient, wanted: TreeFilter, *, interval_s: float, changed: Callable[[Trees], None]
+        self,
+        rpc: RpcClient,
+        wanted: TreeFilter,
+        *,
+        interval_s: float,
+        changed: Callable[[Trees], None],
+        spacing_s: float = NOTIFIED_SPACING_S,
     ) -> None:
         self._rpc = rpc
         self._wanted = wanted
         self._interval_s = interval_s
         self._changed = changed
+        self._spacing_s = min(spacing_s, interval_s or spacing_s)
         self._known: frozenset[Pubkey] = frozenset()
         self._again = asyncio.Event()
         self.trees: Trees = {}
 
     async def refresh(self) -> None:
         """Read the trees once. Raises EndpointError and MalformedAccount, and then changes nothing."""
-        found = await find_trees(self._rpc, self._wanted)
+        found, known = await _read_trees(self._rpc, self._wanted)
         retired = [tree for tree in found.values() if tree.metadata.is_rolled_over]
         working = await asyncio.gather(*(has_work(self._rpc, tree) for tree in retired))
         drained = {tree.address for tree, more in zip(retired, working, strict=True) if not more}
         trees = {address: tree for address, tree in found.items() if address not in drained}
-        self._known = frozenset(found)
+        self._known = known
         if trees != self.trees:
             new, gone = len(trees.keys() - self.trees.keys()), len(self.trees.keys() - trees.keys())
             _log.info("trees_changed", trees=len(trees), new=new, gone=gone, drained=len(drained))
@@ -140,9 +156,11 @@ class Discovery:
             self._changed(trees)
 
     async def run(self) -> None:
-        """Read the trees at every interval, and whenever one was noticed, forever."""
+        """Read the trees at every interval, and soon after one was noticed, forever."""
+        rest_s = self._interval_s - self._spacing_s if self._interval_s else None
         while True:
-            await occurs_within(self._again, self._interval_s or None)
+            await asyncio.sleep(self._spacing_s)
+            await occurs_within(self._again, rest_s)
             self._again.clear()
             await self.refresh()
 
@@ -159,9 +177,8 @@ class Discovery:
             if now.metadata.is_rolled_over != known.metadata.is_rolled_over:
                 self._again.set()
         elif address not in self._known:
-            self._known |= {address}
             self._again.set()
 
     def refresh_soon(self) -> None:
-        """Read the trees as soon as possible."""
+        """Read the trees as soon as the spacing allows."""
         self._again.set()

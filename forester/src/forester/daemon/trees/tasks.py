@@ -20,9 +20,10 @@ class TreeTasks:
         self._by_account: dict[Pubkey, TreeDispatcher] = {}
 
     def set_trees(self, trees: Trees) -> None:
-        """Start dispatchers of new trees, retire those of removed ones."""
-        for address in self._dispatchers.keys() - trees.keys():
-            self._dispatchers.pop(address).retire()
+        """Start dispatchers of new trees, retire those of removed ones; both if the accounts of a tree differ."""
+        for address, dispatcher in list(self._dispatchers.items()):
+            if address not in trees or _identity(trees[address]) != _identity(dispatcher.tree):
+                self._dispatchers.pop(address).retire()
         for address in trees.keys() - self._dispatchers.keys():
             dispatcher = self._make(trees[address])
             self._dispatchers[address] = dispatcher
@@ -55,3 +56,8 @@ class TreeTasks:
         while name in self._supervisor.names:
             name += " again"
         return name
+
+
+def _identity(tree: TreeMetadata) -> tuple[object, ...]:
+    """Return the part of the metadata that dispatching and processing use; a rollover does not change it."""
+    return tree.kind, tree.queue, tree.eligibility_key, tree.metadata.network_fee == 0

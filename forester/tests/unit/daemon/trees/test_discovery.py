@@ -72,6 +72,12 @@ def numbers(trees: Trees) -> list[int]:
     return sorted(bytes(key)[0] for key in trees)
 
 
+async def until_looked(node: Node, count: int) -> None:
+    async with asyncio.timeout(60):
+        while node.looked < count:  # noqa: ASYNC110 - a count has no event
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize(
     ("wanted", "group", "expected"),
     [
@@ -133,7 +139,9 @@ async def test_discovery__tree_was_rolled_over__goes_when_it_is_drained_and_come
 async def test_discovery__notified__reads_new_and_replaced_trees_only() -> None:
     node = Node(trees=(STATE,))
     found: asyncio.Queue[list[int]] = asyncio.Queue()
-    discovery = Discovery(node, TreeFilter(), interval_s=0, changed=lambda trees: found.put_nowait(numbers(trees)))
+    discovery = Discovery(
+        node, TreeFilter(), interval_s=0, changed=lambda trees: found.put_nowait(numbers(trees)), spacing_s=0.01
+    )
     await discovery.refresh()
     assert await found.get() == [1]
     task = asyncio.create_task(discovery.run())
@@ -152,6 +160,47 @@ async def test_discovery__notified__reads_new_and_replaced_trees_only() -> None:
     node.trees = (replace(STATE, rolledover_slot=5), ADDRESSES)
     discovery.notice(tree.address, node.trees[0].accounts()[0].data)
     assert await asyncio.wait_for(found.get(), 60) == [2]
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_discovery__notified_of_trees_that_are_not_chosen__does_not_read_them_again() -> None:
+    node = Node()
+    discovery = Discovery(node, TreeFilter(mode="v1"), interval_s=0, changed=lambda _: None, spacing_s=0)
+    await discovery.refresh()
+    task = asyncio.create_task(discovery.run())
+    looked = node.looked
+    for _ in range(50):
+        for tree in (STATE, FOREIGN, FREE):
+            discovery.notice(tree.address, tree.accounts()[0].data)
+        await asyncio.sleep(0.001)
+    assert node.looked == looked
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_discovery__notified_of_many_unknown_trees_and_gaps__reads_once_for_all() -> None:
+    node = Node()
+    discovery = Discovery(node, TreeFilter(), interval_s=0, changed=lambda _: None, spacing_s=1)
+    await discovery.refresh()
+    task = asyncio.create_task(discovery.run())
+    looked = node.looked
+    for number in range(50, 100):
+        new = TreeAccount(TreeKind.ADDRESS_V2, number)
+        discovery.notice(new.address, new.accounts()[0].data)
+        discovery.refresh_soon()
+        await asyncio.sleep(0.001)
+    await until_looked(node, looked + 1)
+    assert node.looked == looked + 3, "one reading of three kinds"
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_discovery__interval_shorter_than_the_spacing__reads_at_the_interval() -> None:
+    node = Node()
+    discovery = Discovery(node, TreeFilter(), interval_s=0.01, changed=lambda _: None, spacing_s=600)
+    task = asyncio.create_task(discovery.run())
+    await until_looked(node, 9)
     task.cancel()
     await asyncio.wait([task])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -428,6 +428,48 @@ async def test_trees__one_is_gone_while_it_works__its_round_ends_first() -> None
     await until(lambda: setting.supervisor.names == frozenset())
     assert len(setting.rounds) == 1
     assert setting.processor(item).closed == [setting.parts.close_s]
+
+
+@pytest.mark.parametrize(
+    ("changed", "made"),
+    [
+        ({"associated": Pubkey(bytes([77]) * 32)}, 2),
+        ({"network_fee": 0}, 2),
+        ({"rolledover_slot": 5, "successor": Pubkey(bytes([78]) * 32)}, 1),
+    ],
+    ids=["queue", "network fee", "rolled over"],
+)
+async def test_trees__metadata_of_one_differs__is_dispatched_again_unless_it_was_only_rolled_over(
+    changed: dict[str, Any], made: int
+) -> None:
+    setting, item = Setting(), tree(kind=TreeKind.STATE_V1)
+    other = replace(item, metadata=replace(item.metadata, **changed))
+    await setting.begin(item)
+    await setting.begin(other)
+    await until(lambda: len(setting.supervisor.names) == 1)
+    processors = setting.processors[item.address]
+    assert [bool(processor.closed) for processor in processors] == [True, False][2 - made :]
+    assert setting.tasks._by_account.keys() == {other.address, other.queue}
+    await setting.supervisor.stop(60)
+
+
+async def test_trees__kind_differs_while_the_tree_is_worked_on__both_rounds_run_under_different_names() -> None:
+    setting, item = Setting(), tree()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: EligibilityWindow) -> None:
+        begun.set()
+        await go_on.wait()
+
+    setting.during = slow
+    await setting.begin(item)
+    setting.publish()
+    await asyncio.wait_for(begun.wait(), 60)
+    await setting.begin(replace(item, kind=TreeKind.STATE_V1))
+    assert setting.supervisor.names == {f"tree {item.address}", f"tree {item.address} again"}
+    go_on.set()
+    await until(lambda: setting.supervisor.names == {f"tree {item.address} again"})
+    await setting.supervisor.stop(60)
 
 
 async def test_roll_over__window_begins_and_tree_has_changed__is_checked_and_its_failure_ends_nothing() -> None:
