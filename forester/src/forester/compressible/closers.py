@@ -3,9 +3,9 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
@@ -27,7 +27,7 @@ from forester.compressible.program_account import (
 from forester.compressible.rent import rate_of_empty_account
 from forester.compressible.sources import AccountSource
 from forester.compressible.token_account import TokenAccount
-from forester.errors import EndpointError
+from forester.errors import EndpointError, EndpointTimedOut
 from forester.indexer.client import IndexerClient
 from forester.indexer.types import Hash32, Validity
 from shared.logs import get_logger
@@ -37,9 +37,23 @@ _log = get_logger(__name__)
 LARGEST = 10
 """Compressed accounts that one instruction may create."""
 
+PREPARING_S = 10.0
+"""Maximum seconds to prepare, and to locate accounts: a service that does not answer holds up the other kinds."""
+
 _PROOFS_AT_ONCE = 4
 _PROOF_UNITS = 150_000
 """Compute units of the verification of a proof."""
+
+_T = TypeVar("_T")
+
+
+async def answered(work: Awaitable[_T]) -> _T:
+    """Return a result that is available within PREPARING_S. Raises EndpointTimedOut, and what ``work`` raises."""
+    try:
+        async with asyncio.timeout(PREPARING_S):
+            return await work
+    except TimeoutError:
+        raise EndpointTimedOut(f"no answer within {PREPARING_S:g} s") from None
 
 
 @dataclass(frozen=True)
@@ -119,23 +133,27 @@ class _LocatingCloser(AccountCloser):
 
     async def _located(self, accounts: Sequence[Any], addresses: Sequence[bytes]) -> list[Located]:
         """Return accounts with the positions of their compressed accounts; without those that have none."""
-        found = await self._indexer.compressed_accounts([Hash32(address) for address in addresses])
+        ends = asyncio.get_running_loop().time() + PREPARING_S
+        found = await answered(self._indexer.compressed_accounts([Hash32(address) for address in addresses]))
         known = [(account, item.hash) for account, item in zip(accounts, found, strict=True) if item is not None]
         for account, item in zip(accounts, found, strict=True):
             if item is None:
                 _log.warning("compressed_account_unknown", account=str(account.address), hint="the indexer lacks it")
-        results = await asyncio.gather(*(self._location(value) for _, value in known))
+        results = await asyncio.gather(*(self._location(value, ends) for _, value in known))
         pairs = zip(known, results, strict=True)
         return [Located(account, location) for (account, _), location in pairs if location is not None]
 
-    async def _location(self, value: Hash32) -> CompressedLocation | None:
-        """Return the position of a compressed account; None if the indexer cannot prove it now."""
+    async def _location(self, value: Hash32, ends: float) -> CompressedLocation | None:
+        """Return the position of a compressed account; None if the indexer cannot prove it now, or not in time."""
         try:
-            async with self._proofs:
+            async with asyncio.timeout_at(ends), self._proofs:
                 return _location_of(await self._indexer.validity_proof([value]))
+        except TimeoutError:
+            reason = f"no proof within {PREPARING_S:g} s"
         except EndpointError as error:
-            _log.warning("compressed_account_not_proved", hash=str(value), error=error.detail)
-            return None
+            reason = error.detail
+        _log.warning("compressed_account_not_proved", hash=str(value), error=reason)
+        return None
 
 
 class MintCloser(_LocatingCloser):

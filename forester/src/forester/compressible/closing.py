@@ -2,7 +2,8 @@
 
 The journal names candidates; each is read again right before its transaction, which decides what is sent. Programs
 refuse a transaction if one of its accounts is not due. So a refused batch is sent again one by one, and an account
-that is refused alone waits.
+that is refused alone waits. If the programs refuse all accounts of a kind, only a few of them are tried at once until
+one is closed.
 """
 
 import asyncio
@@ -14,9 +15,16 @@ from solders.pubkey import Pubkey
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
-from forester.compressible.closers import LARGEST, AccountCloser, Located
+from forester.compressible.closers import LARGEST, AccountCloser, Located, answered
 from forester.compressible.rounds import confirmed, split, totals
-from forester.errors import AccountMissing, EndpointError, ForesterError, InsufficientFunds, MalformedAccount
+from forester.errors import (
+    AccountMissing,
+    EndpointError,
+    ForesterError,
+    InsufficientFunds,
+    MalformedAccount,
+    TransactionRefused,
+)
 from forester.journal.compressible import LABELS, CompressibleStore
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
@@ -28,6 +36,9 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 _CANDIDATES = 100
+_SAMPLED = 5000
+"""Accounts from which a few are drawn while all of a kind are refused: bad ones then cannot hide the good ones."""
+
 _POSTPONED_SLOTS = 1500
 """Ten minutes for an account that the program refused, or that could not be located."""
 
@@ -56,20 +67,44 @@ class ClosingRounds:
         self._metrics = metrics
         self._closers = {kind: closer for closer in closers for kind in closer.source.kinds}
         self._trees = trees
+        self._refused: set[AccountCloser] = set()
+        """Closers whose transactions are all refused."""
 
     async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
-        """Close one round of accounts; failures are part of the result. Raises only bugs."""
+        """Close one round of accounts; failures are part of the result. Raises only bugs.
+
+        A round that closes nothing because the programs refused all transactions fails with their first refusal.
+        """
         if eligibility.sending_seconds() is None or not self._trees():
             return ProcessingResult()
         try:
-            ready = await self._store.ready(eligibility.slot(), _CANDIDATES)
+            maximum = _SAMPLED if self._refused else _CANDIDATES
+            ready = await self._store.ready(eligibility.slot(), maximum)
         except ForesterError as error:
             return ProcessingResult(failure=error)
-        work = (self._close_all(closer, addresses, eligibility) for closer, addresses in self._by_closer(ready).items())
+        chosen = {closer: self._chosen(closer, addresses) for closer, addresses in self._by_closer(ready).items()}
+        refusals: dict[AccountCloser, list[TransactionRefused]] = {closer: [] for closer in chosen}
+        work = (
+            self._close_all(closer, addresses, eligibility, refusals[closer]) for closer, addresses in chosen.items()
+        )
         done = await asyncio.gather(*work)
-        failures = [item.failure for item in done if item.failure is not None]
+        failures: list[ForesterError] = [item.failure for item in done if item.failure is not None]
+        for (closer, refused), item in zip(refusals.items(), done, strict=True):
+            if item.elements:
+                self._refused.discard(closer)
+            elif refused:
+                self._refused.add(closer)
         closed = sum(item.elements for item in done)
-        return ProcessingResult(closed, more=len(ready) == _CANDIDATES, failure=failures[0] if failures else None)
+        if not closed:
+            failures += [error for refused in refusals.values() for error in refused]
+        more = len(ready) == maximum or sum(map(len, chosen.values())) < len(ready)
+        return ProcessingResult(closed, more=more, failure=failures[0] if failures else None)
+
+    def _chosen(self, closer: AccountCloser, addresses: Sequence[Pubkey]) -> Sequence[Pubkey]:
+        """Return the accounts to try: those that earn most, or a few at random if all were refused."""
+        if closer in self._refused:
+            return random.sample(addresses, min(LARGEST, len(addresses)))
+        return addresses[:_CANDIDATES]
 
     def _by_closer(self, ready: Sequence[tuple[bytes, int]]) -> Mapping[AccountCloser, list[Pubkey]]:
         found: dict[AccountCloser, list[Pubkey]] = defaultdict(list)
@@ -79,14 +114,22 @@ class ClosingRounds:
         return found
 
     async def _close_all(
-        self, closer: AccountCloser, addresses: Sequence[Pubkey], eligibility: EligibilityWindow
+        self,
+        closer: AccountCloser,
+        addresses: Sequence[Pubkey],
+        eligibility: EligibilityWindow,
+        refusals: list[TransactionRefused],
     ) -> ProcessingResult:
-        """Close accounts of one closer. Raises only bugs."""
+        """Close accounts of one closer; refusals are added to ``refusals``. Raises only bugs."""
+        within_s = eligibility.sending_seconds()
         try:
-            batches = await self._prepared(closer, addresses, eligibility)
+            async with asyncio.timeout(within_s or 0.0):
+                batches = await self._prepared(closer, addresses, eligibility)
+        except TimeoutError:  # nothing can be sent in this window any more
+            return ProcessingResult()
         except ForesterError as error:
             return ProcessingResult(failure=error)
-        work = (self._close(closer, batch, eligibility) for batch in batches)
+        work = (self._close(closer, batch, eligibility, refusals) for batch in batches)
         closed, failure = totals(await asyncio.gather(*work, return_exceptions=True))
         return ProcessingResult(closed, failure=failure)
 
@@ -100,7 +143,7 @@ class ClosingRounds:
             return []
         slot = eligibility.slot()
         try:
-            await closer.prepare()
+            await answered(closer.prepare())
             due = await confirmed(
                 *(self._rpc, self._store, [(closer.source, address) for address in addresses]),
                 slot=slot,
@@ -113,10 +156,10 @@ class ClosingRounds:
                 raise
             # A program without a configuration, or a lost indexer, holds up its accounts alone.
             _log.warning("compression_not_prepared", of=closer.source.name, error=error.detail)
-            await self._postpone(addresses, slot)
+            await self._postpone(addresses, eligibility.slot())
             return []
         located = {item.account.address for group in groups for item in group}
-        await self._postpone([account.address for account in due if account.address not in located], slot)
+        await self._postpone([account.address for account in due if account.address not in located], eligibility.slot())
         return [batch for group in groups for batch in self._batches(closer, group, eligibility.epoch)]
 
     def _batches(self, closer: AccountCloser, group: Sequence[Located], epoch: int) -> Iterator[Sequence[Located]]:
@@ -129,7 +172,13 @@ class ClosingRounds:
 
         return split(group, LARGEST, fits)
 
-    async def _close(self, closer: AccountCloser, batch: Sequence[Located], eligibility: EligibilityWindow) -> int:
+    async def _close(
+        self,
+        closer: AccountCloser,
+        batch: Sequence[Located],
+        eligibility: EligibilityWindow,
+        refusals: list[TransactionRefused],
+    ) -> int:
         """Close accounts in one transaction, or one by one if it is refused; return the number of closed ones."""
         within_s = eligibility.sending_seconds()
         if within_s is None:
@@ -142,7 +191,8 @@ class ClosingRounds:
         if outcome.fate is not Fate.REFUSED:
             return 0
         if len(batch) > 1:
-            return sum([await self._close(closer, [item], eligibility) for item in batch])
+            return sum([await self._close(closer, [item], eligibility, refusals) for item in batch])
+        refusals.append(outcome.error or TransactionRefused())
         address = batch[0].account.address
         _log.warning("compression_refused", account=str(address), error=str(outcome.error))
         await self._postpone([address], eligibility.slot())

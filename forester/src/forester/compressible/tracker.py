@@ -14,8 +14,9 @@ from forester.chain.subscriptions import AccountChanged, Event, NotificationsLos
 from forester.compressible.rent import rate_of_empty_account
 from forester.compressible.scan import account_parts, size_of
 from forester.compressible.sources import AccountSource
-from forester.errors import MalformedAccount
+from forester.errors import ForesterError, MalformedAccount, failure_of
 from forester.journal.compressible import CompressibleStore, TrackedAccount
+from forester.observability.health import TASK_FAILURES
 from forester.units import LAMPORTS_PER_BYTE_YEAR
 from forester.waiting import occurs_within
 from shared.logs import get_logger
@@ -27,7 +28,10 @@ _AFTER_GAP_S = 15.0
 """Pause between a gap and its scan: a connection that breaks again and again causes one scan."""
 
 _SHARE_OF_SCANS = 0.05
-"""Share of the time that scans after gaps may take: a large chain is read less often."""
+"""Share of the time that scans after gaps and after failures may take: a large chain is read less often."""
+
+_REPORT_EVERY_S = 30.0
+"""Seconds between reports of a lasting failure; below a minute the supervisor counts them as consecutive."""
 
 _STORE_S = 1.0
 _MOST_CHANGES = 100_000
@@ -66,6 +70,9 @@ class AccountTracker:
         self._changes: dict[bytes, TrackedAccount] = {}
         self._gap = asyncio.Event()
         self._scan_s = 0.0
+        self._failures = 0
+        self._failure: ForesterError | None = None
+        self._pause_s = 0.0
 
     def notice(self, change: AccountChanged) -> None:
         """Record a change; accounts of other sources are ignored."""
@@ -95,15 +102,51 @@ class AccountTracker:
                 await self._put(list(changes.values()))
 
     async def run(self) -> None:
-        """Scan when it is due, forever. Raises EndpointError and JournalError."""
+        """Scan when it is due, forever.
+
+        Raises JournalError. After three failed scans in a row it also raises their failure, repeatedly.
+        """
         while True:
-            last = await self._store.last_scan_at(self.source.kinds)
-            due_s = max(0.0, last + SCAN_EVERY_S - self._clock())
-            if await occurs_within(self._gap, due_s):
-                next_at = last + self._scan_s / _SHARE_OF_SCANS
-                await asyncio.sleep(max(_AFTER_GAP_S, next_at - self._clock()))
+            if self._failure is None:
+                await self._wait_until_due()
+            else:
+                await self._wait_after(self._failure)
             self._gap.clear()
+            await self._try_scan()
+
+    async def _wait_until_due(self) -> None:
+        # A clock that was ahead must not postpone scans.
+        last = min(await self._store.last_scan_at(self.source.kinds), self._clock())
+        due_s = max(0.0, last + SCAN_EVERY_S - self._clock())
+        if await occurs_within(self._gap, due_s):
+            next_at = last + self._scan_s / _SHARE_OF_SCANS
+            await asyncio.sleep(_bounded(next_at - self._clock()))
+
+    async def _wait_after(self, failure: ForesterError) -> None:
+        """Wait for the next attempt; a restarted task waits on.
+
+        The supervisor counts an attempt of a minute as the first failure, so only short waits reach the health board.
+        """
+        while self._pause_s > 0:
+            part_s = min(self._pause_s, _REPORT_EVERY_S)
+            await asyncio.sleep(part_s)
+            self._pause_s -= part_s
+            if self._failures >= TASK_FAILURES:
+                raise failure
+
+    async def _try_scan(self) -> None:
+        """Scan; a failure is kept, and the next scan waits in proportion to the time that this one took."""
+        began = self._clock()
+        try:
             await self.scan()
+        except Exception as error:  # noqa: BLE001 - a bug must not repeat long scans without a pause either
+            scan_s = self._clock() - began
+            self._failures, self._failure = self._failures + 1, failure_of(error)
+            self._pause_s = _bounded(scan_s / _SHARE_OF_SCANS)
+            facts = {"failures": self._failures, "seconds": round(scan_s, 3), "again_in_s": round(self._pause_s, 3)}
+            _log.warning("compressible_scan_failed", of=self.source.name, error=self._failure.detail, **facts)
+        else:
+            self._failures, self._failure = 0, None
 
     async def scan(self) -> None:
         """Read all accounts once. Raises EndpointError and JournalError."""
@@ -141,6 +184,11 @@ class AccountTracker:
         without_room = await self._store.put(rows)
         if without_room:
             _log.error("compressible_accounts_dropped", accounts=without_room)
+
+
+def _bounded(pause_s: float) -> float:
+    """Return a pause that neither a broken connection nor a clock that was set makes too short or too long."""
+    return min(max(_AFTER_GAP_S, pause_s), SCAN_EVERY_S)
 
 
 class ChangeListener:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +23,8 @@ from forester.compressible.rent import RENT_EPOCH_SLOTS
 from forester.compressible.sources import sources
 from forester.compressible.token_account import RENT_BYTES, RENT_OFFSET
 from forester.compressible.tracker import AccountTracker, ChangeListener
-from forester.errors import AnswerTooLong, RequestRefused
+from forester.daemon.supervisor import Supervisor
+from forester.errors import AnswerTooLong, EndpointUnreachable, RequestRefused
 from forester.journal.compressible import (
     ASSOCIATED_TOKEN,
     MINT,
@@ -32,6 +35,8 @@ from forester.journal.compressible import (
     TrackedCounts,
 )
 from forester.journal.database import Journal
+from forester.observability.health import HealthBoard
+from shared.retries import Backoff
 
 READY = 2 * RENT_EPOCH_SLOTS
 TOKENS, MINTS = sources([])
@@ -298,6 +303,125 @@ async def test_run__an_hour_after_the_last_scan__scans(store: CompressibleStore)
     while node.whole_scans < 2:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     running.cancel()
+
+
+class FakeTime:
+    """A clock that sleeps move."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000_000.0
+        self._sleep = asyncio.sleep
+        self.slept: list[float] = []
+        monkeypatch.setattr(asyncio, "sleep", self.sleep)
+        monkeypatch.setattr(module, "occurs_within", self.occurs_within)
+        monkeypatch.setattr("shared.retries.time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr("forester.journal.compressible.time", SimpleNamespace(time=lambda: self.now))
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        await self._sleep(0)
+
+    async def occurs_within(self, event: asyncio.Event, seconds: float) -> bool:
+        if not event.is_set():
+            await self.sleep(seconds)
+        return event.is_set()
+
+
+class SlowNode(Node):
+    """Fails scans after some time, all but the first ``good`` ones."""
+
+    def __init__(self, time: FakeTime, seconds: float, *, good: int = 0) -> None:
+        super().__init__([token_account(1)])
+        self.time = time
+        self.seconds = seconds
+        self.good = good
+        self.began: list[float] = []
+
+    async def slot(self) -> int:
+        self.began.append(self.time.now)
+        return await super().slot()
+
+    async def program_accounts(self, *arguments: Any, **options: Any) -> list[Account]:
+        if len(self.began) <= self.good:
+            return await super().program_accounts(*arguments, **options)
+        self.time.now += self.seconds
+        raise EndpointUnreachable
+
+
+async def test_run__scan_was_recorded_by_a_clock_ahead__scans_within_an_hour_and_soon_after_a_gap(
+    store: CompressibleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = FakeTime(monkeypatch)
+    began = time.now
+    for gap in (False, True):
+        time.now = began + 86_400
+        await store.finish_scan(TOKENS.kinds, 10)
+        time.now = began
+        node = SlowNode(time, 1.0, good=1)
+        tracker = tracker_of(node, store, clock=lambda: time.now)
+        if gap:
+            tracker.notice_gap()
+        running = asyncio.create_task(tracker.run())
+        while not node.began:
+            await time._sleep(0)
+        running.cancel()
+        assert node.began[0] - began <= (module._AFTER_GAP_S if gap else module.SCAN_EVERY_S)
+
+
+@pytest.mark.parametrize("seconds", [0.1, 100.0])
+async def test_run__scans_fail_late__are_spaced_by_their_duration_and_reach_the_health_board(
+    store: CompressibleStore, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    time = FakeTime(monkeypatch)
+    node, board = SlowNode(time, seconds), HealthBoard(clock=lambda: time.now)
+    tracker = tracker_of(node, store, clock=lambda: time.now)
+    supervisor = Supervisor(failed=board.task_failed, backoff=Backoff(0.001, 0.001))
+    supervisor.start("compressible_scan_0", tracker.run)
+    seen: list[int] = []
+    while len(node.began) < 8:
+        if board.problems:
+            seen.append(len(node.began))
+        await time._sleep(0)
+    await supervisor.stop(1)
+    for before, after in itertools.pairwise(node.began):
+        assert after - (before + seconds) >= max(module._AFTER_GAP_S, 20 * seconds)
+    assert seen
+    assert 3 <= min(seen) <= 5
+
+
+async def test_run__clock_is_set_while_a_scan_fails__scans_again_within_an_hour(
+    store: CompressibleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = FakeTime(monkeypatch)
+    node = SlowNode(time, 7 * 86_400.0)
+    running = asyncio.create_task(tracker_of(node, store, clock=lambda: time.now).run())
+    while not time.slept:
+        await time._sleep(0)
+    time.now -= 7 * 86_400.0
+    while len(node.began) < 2:
+        await time._sleep(0)
+    running.cancel()
+    assert sum(time.slept) <= module.SCAN_EVERY_S + module._REPORT_EVERY_S
+
+
+async def test_run__scan_after_a_gap_fails__is_repeated_and_a_success_ends_the_failures(
+    store: CompressibleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = FakeTime(monkeypatch)
+    node = SlowNode(time, 10.0)
+    tracker = tracker_of(node, store, clock=lambda: time.now)
+    await store.finish_scan(TOKENS.kinds, 10)
+    tracker.notice_gap()
+    running = asyncio.create_task(tracker.run())
+    while len(node.began) < 2:
+        await time._sleep(0)
+    assert 210 <= node.began[1] - node.began[0] <= 220
+    node.good = 3
+    while len(node.began) < 4:
+        await time._sleep(0)
+    running.cancel()
+    assert 3590 <= node.began[3] - node.began[2] <= 3610
 
 
 def test_slice__of_a_scan__covers_the_extension() -> None:

@@ -1,0 +1,283 @@
+"""Rounds of closing and their pauses, with a node, a sender and an indexer of the test's making."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from compressible_accounts import AUTHORITY, account_data, mint_data
+from solders.instruction import Instruction
+from solders.pubkey import Pubkey
+
+from forester.chain.programs.addresses import COMPRESSED_TOKEN, REGISTRY
+from forester.chain.programs.compressed_address import compressed_address
+from forester.chain.programs.compression import MINT_ADDRESS_TREE
+from forester.chain.rpc_client import Account
+from forester.compressible import closers
+from forester.compressible.closers import MintCloser, TokenAccountCloser
+from forester.compressible.closing import ClosingRounds
+from forester.compressible.rent import RENT_EPOCH_SLOTS
+from forester.compressible.sources import sources
+from forester.daemon import compression
+from forester.daemon.compression import CompressionDispatcher
+from forester.epoch.phases import SlotRange
+from forester.errors import InsufficientFunds, TransactionRefused
+from forester.indexer.types import Hash32
+from forester.journal.compressible import MINT, TOKEN, CompressibleStore, TrackedAccount
+from forester.journal.database import Journal
+from forester.observability.metrics import Metrics
+from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
+from forester.transactions.confirm import Fate, Outcome
+
+DUE = 2 * RENT_EPOCH_SLOTS
+TOKENS, MINTS = sources([])
+PAYER = AUTHORITY
+BATCH = 10
+
+
+def address_of_mint(number: int) -> bytes:
+    """Return the address of the compressed account of a mint."""
+    return compressed_address(key(number), MINT_ADDRESS_TREE, COMPRESSED_TOKEN)
+
+
+def key(number: int) -> Pubkey:
+    return Pubkey(number.to_bytes(32, "big"))
+
+
+class World:
+    """Due accounts, and a sender that refuses transactions with an account for which ``refuses`` is true."""
+
+    def __init__(self, store: CompressibleStore) -> None:
+        self.store = store
+        self.sent: list[int] = []
+        self.refuses: Callable[[int], bool] = lambda _: False
+        self.error: TransactionRefused = TransactionRefused("refused", program=str(REGISTRY), code=6004)
+        self.slot = DUE
+        self.chain: dict[Pubkey, Account] = {}
+        tree = SimpleNamespace(queue=key(10**6), metadata=SimpleNamespace(network_fee=1, rollover_fee=1))
+        parts: Any = (self, store, self, Metrics())
+        indexer: Any = self
+        self.rounds = ClosingRounds(
+            *parts,
+            closers=[
+                TokenAccountCloser(TOKENS, payer=PAYER, derivation=PAYER),
+                MintCloser(MINTS, indexer, payer=PAYER),
+            ],
+            trees=lambda: [tree],  # type: ignore[list-item]
+        )
+
+    async def add(self, numbers: range, kind: int = TOKEN) -> None:
+        rows = [TrackedAccount(bytes(key(number)), kind, DUE, 11_000 if kind == TOKEN else 0, 1) for number in numbers]
+        await self.store.put(rows)
+        for number in numbers:
+            data = account_data() if kind == TOKEN else mint_data(key(number))
+            self.chain[key(number)] = Account(key(number), COMPRESSED_TOKEN, 2_011_800, data)
+
+    async def work(self) -> ProcessingResult:
+        self.sent.clear()
+        return await self.rounds.work(EligibilityWindow(1, SlotRange(0, 10**9), lambda: self.slot))
+
+    # A node.
+
+    async def accounts(self, addresses: Sequence[Pubkey]) -> list[Account | None]:
+        return [self.chain.get(address) for address in addresses]
+
+    # A sender.
+
+    async def wait_for_earlier(self, *_: object) -> bool:
+        return True
+
+    def fits(self, _: Sequence[Instruction]) -> bool:
+        return True
+
+    async def send(self, work: Sequence[Instruction], **_: object) -> Outcome:
+        named = {meta.pubkey for instruction in work for meta in instruction.accounts} & self.chain.keys()
+        self.sent.append(len(named))
+        if any(self.refuses(int.from_bytes(bytes(address))) for address in named):
+            return Outcome(Fate.REFUSED, error=self.error)
+        return Outcome(Fate.CONFIRMED, slot=self.slot)
+
+    # An indexer.
+
+    async def compressed_accounts(self, addresses: Sequence[Hash32]) -> list[Any]:
+        return [SimpleNamespace(hash=address) for address in addresses]
+
+    async def validity_proof(self, hashes: Sequence[Hash32]) -> Any:
+        raise NotImplementedError
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with await Journal.open(tmp_path / "journal.sqlite") as journal:
+        yield World(CompressibleStore(journal))
+
+
+async def test_round__that_is_all_refused__fails_and_the_next_ones_try_one_batch(world: World) -> None:
+    await world.add(range(1, 301))
+    world.refuses = lambda _: True
+    transactions = []
+    for _ in range(3):
+        done = await world.work()
+        assert done.failure is world.error
+        transactions.append(len(world.sent))
+    assert transactions == [100 // BATCH + 100, 1 + BATCH, 1 + BATCH]
+
+    world.refuses = lambda _: False
+    done = await world.work()
+    assert (done.elements, done.more, done.failure) == (BATCH, True, None)
+    assert (await world.work()).elements == 100
+
+
+async def test_round__one_account_of_many_is_bad__does_not_fail(world: World) -> None:
+    await world.add(range(1, 301))
+    world.refuses = lambda number: number == 5
+    closed = []
+    for _ in range(3):
+        done = await world.work()
+        assert done.failure is None
+        closed.append(done.elements)
+    assert closed == [99, 100, 100]
+
+
+async def test_round__after_refusals_of_a_bad_account_alone__closes_the_good_ones(world: World) -> None:
+    await world.add(range(1, 2))
+    world.refuses = lambda number: number == 1
+    assert (await world.work()).failure is world.error
+    await world.add(range(2, 302))
+    assert [(await world.work()).elements for _ in range(3)] == [BATCH, 100, 100]
+
+
+async def test_round__all_refused_accounts_earn_most__finds_the_good_ones(world: World) -> None:
+    await world.add(range(1, 1001))
+    await world.store.put([TrackedAccount(bytes(key(number)), TOKEN, DUE, 12_000, 1) for number in range(1, 301)])
+    world.refuses = lambda number: number <= 300
+    assert (await world.work()).failure is world.error
+    # Ten random accounts are all bad in one of 10**7 cases.
+    assert (await world.work()).elements > 0
+
+
+async def test_round__without_money__fails_for_lack_of_money(world: World) -> None:
+    await world.add(range(1, 301))
+    world.refuses, world.error = lambda _: True, InsufficientFunds()
+    assert isinstance((await world.work()).failure, InsufficientFunds)
+    world.refuses = lambda _: False
+    assert (await world.work()).elements == 100
+
+
+async def never(*_: object) -> Any:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("owner", "method"), [(World, "validity_proof"), (World, "compressed_accounts"), (MintCloser, "prepare")]
+)
+async def test_round__service_of_mints_does_not_answer__closes_token_accounts_and_the_mint_waits_ten_minutes(
+    world: World, monkeypatch: pytest.MonkeyPatch, owner: type, method: str
+) -> None:
+    monkeypatch.setattr(owner, method, never)
+    monkeypatch.setattr(closers, "PREPARING_S", 0.2)
+    await world.add(range(1, 11))
+    await world.add(range(500, 501), MINT)
+    working = asyncio.create_task(world.work())
+    await asyncio.sleep(0.1)
+    world.slot += 1400  # the round takes long
+    began = time.monotonic()
+    done = await asyncio.wait_for(working, 20)
+    assert time.monotonic() - began < 5
+    assert (done.elements, done.failure) == (10, None)
+    assert await world.store.ready(world.slot + 1499, 10) == []
+    assert await world.store.ready(world.slot + 1500, 10) == [(bytes(key(500)), MINT)]
+
+
+async def test_round__some_proofs_are_late__closes_the_other_mints(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def proof_of(_: World, hashes: Sequence[Hash32]) -> Any:
+        if hashes[0][-1] % 2:
+            await never()
+        context = SimpleNamespace(tree=bytes(32), queue=bytes(32))
+        index = SimpleNamespace(prove_by_index=True)
+        account = SimpleNamespace(merkle_context=context, root_index=index, leaf_index=1)
+        return SimpleNamespace(accounts=[account], compressed_proof=None)
+
+    monkeypatch.setattr(World, "validity_proof", proof_of)
+    monkeypatch.setattr(closers, "PREPARING_S", 0.5)
+    await world.add(range(500, 508), MINT)
+    done = await world.work()
+    assert done.failure is None
+    assert done.elements == sum(not item[-1] % 2 for item in (address_of_mint(number) for number in range(500, 508)))
+
+
+async def test_round__indexer_does_not_answer_until_the_window_ends__does_not_postpone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "validity_proof", never)
+    await world.add(range(500, 501), MINT)
+    window = EligibilityWindow(1, SlotRange(0, DUE + 4), lambda: world.slot)
+    assert await asyncio.wait_for(world.rounds.work(window), 20) == ProcessingResult()
+    assert await world.store.ready(world.slot, 10) == [(bytes(key(500)), MINT)]
+
+
+class Pauses:
+    """A dispatcher that ends after some rounds, and the pauses after them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, results: Sequence[ProcessingResult], poll_s: float) -> None:
+        self.results = list(results)
+        self.seconds: list[float] = []
+        self.refusals: list[TransactionRefused] = []
+        self.stopping = asyncio.Event()
+        monkeypatch.setattr(compression, "first_of", self.first_of)
+        live = SimpleNamespace(phases=SimpleNamespace(epoch=1))
+        parts: dict[str, Any] = {
+            "clock": SimpleNamespace(slot=lambda: 5),
+            "shares": SimpleNamespace(at=lambda _: live, refused=lambda _, error: self.refusals.append(error)),
+            "funds": SimpleNamespace(available=True, notice=lambda: None),
+        }
+        rounds: Any = self
+        claims: Any = SimpleNamespace(work=self.claim)
+        self.dispatcher = CompressionDispatcher(rounds, claims, stopping=self.stopping, poll_s=poll_s, **parts)
+        monkeypatch.setattr(self.dispatcher, "_schedule", self.schedule)
+
+    async def first_of(self, wait: Any, *, timeout_s: float) -> None:
+        wait.close()
+        self.seconds.append(timeout_s)
+        if not self.results:
+            self.stopping.set()
+
+    async def schedule(self, _: object) -> Any:
+        return SimpleNamespace(next_window=lambda _: SlotRange(0, 100))
+
+    async def work(self, _: EligibilityWindow) -> ProcessingResult:
+        return self.results.pop(0)
+
+    async def claim(self, _: EligibilityWindow) -> ProcessingResult:
+        return ProcessingResult()
+
+
+async def test_dispatcher__rounds_are_refused__pauses_grow_to_minutes_until_one_lands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = ProcessingResult(failure=TransactionRefused("refused", program=str(REGISTRY), code=6004))
+    rounds = [refused, refused, ProcessingResult(), *[refused] * 5, ProcessingResult(1), refused]
+    pauses = Pauses(monkeypatch, rounds, poll_s=10.0)
+    await pauses.dispatcher.run()
+    longest = [10, 20, 10, 40, 80, 160, 300, 300, 10, 10]
+    for seconds, most in zip(pauses.seconds, longest, strict=True):
+        assert most / 2 <= seconds <= most
+    assert len(pauses.refusals) == 8
+
+
+@pytest.mark.parametrize(("program", "reported"), [(None, 1), (str(REGISTRY), 1), (str(COMPRESSED_TOKEN), 0)])
+async def test_dispatcher__round_is_refused__reports_refusals_that_may_be_of_the_share(
+    monkeypatch: pytest.MonkeyPatch, program: str | None, reported: int
+) -> None:
+    refused = ProcessingResult(failure=TransactionRefused("refused", program=program, code=6004))
+    pauses = Pauses(monkeypatch, [refused], poll_s=1.0)
+    await pauses.dispatcher.run()
+    assert len(pauses.refusals) == reported
