@@ -125,6 +125,8 @@ async def test_deadline__passed__is_408_and_the_kernel_stops(serve: Serve, publi
     assert (await client.post("/prove", data=LARGE.body)).status == 200  # loads the key
     hurried = await serve(published_keys, proving={"merkle_deadline_s": 0.03})
     response = await hurried.post("/prove", data=LARGE.body)
+    while response.status == 503:  # a busy machine may not begin the proof in time
+        response = await hurried.post("/prove", data=LARGE.body)
     problem = await response.json()
     assert response.status == 408
     assert problem["code"] == "proof_timeout"
