@@ -32,12 +32,17 @@ class ForesterError(Exception):
         super().__init__(self.detail)
 
 
+class UnexpectedFailure(ForesterError):
+    """A defect of the forester; the log has its trace."""
+
+
 def failure_of(error: Exception, **facts: object) -> ForesterError:
     """Return an error as one of ours; any other error is a bug, which is logged with its trace and ``facts``."""
     if isinstance(error, ForesterError):
         return error
     _log.error("unexpected_error", exc_info=error, **facts)
-    return ForesterError(f"unexpected {type(error).__name__}: {mask(str(error))[:500]}; search the log for its trace")
+    text = mask(str(error))[:500]
+    return UnexpectedFailure(f"unexpected {type(error).__name__}: {text}; search the log for its trace")
 
 
 class SettingsInvalid(ForesterError, exit_code=78):

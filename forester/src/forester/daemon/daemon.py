@@ -186,6 +186,7 @@ class Daemon:
             stopping=self._supervisor.stopping,
             poll_s=self._services.settings.queue_poll_interval_seconds,
             progress=self._progress,
+            defect=partial(self._supervisor.count_failure, "tree"),
             roll_over=self._rollovers.roll_over_if_full,
         )
         return TreeDispatcher(tree, parts)

@@ -132,9 +132,9 @@ class EpochRunner:
             progress = observe(self._with_refusal(phases, progress, seen.slot), seen)
             decision = decide(phases, progress, seen)
             self._report(phases, seen, decision)
-            if decision.action is Action.STOP:
+            if decision.action is Action.STOP and seen.slot >= self._passed_at():
                 return
-            if decision.action in (Action.WAIT, Action.WORK):
+            if decision.action in (Action.WAIT, Action.WORK, Action.STOP):
                 await self._wait(decision)
             else:
                 outcome = await self._act(decision.action)
@@ -144,6 +144,10 @@ class EpochRunner:
         # The clock's slot: one of the node's may be wrong, or lag, and a wait for a slot would then never end.
         parts = self._parts
         return await read_epoch(parts.rpc, parts.derivation, self.epoch, parts.clock.slot())
+
+    def _passed_at(self) -> int:
+        """Return the slot after the epoch by the protocol's configuration: our account's copy may be a wrong answer."""
+        return protocol_times(self._config).phases(self.epoch).post_first
 
     def _phases(self, seen: EpochOnChain) -> EpochPhases:
         config = self._config if seen.registration is None else seen.registration.config
@@ -264,13 +268,11 @@ class EpochKeeper:
         self.config = config
 
     def _begin(self, epoch: int, config: ProtocolConfig) -> None:
-        """Run an epoch unless it runs; also one that has ended early because of a wrong answer."""
-        name = f"epoch {epoch}"
-        if name in self._supervisor.names | self._supervisor.dead:
+        if epoch in self._runners:
             return
         runner = EpochRunner(self._parts, epoch, config, self._supervisor.stopping)
         self._runners[epoch] = runner
-        self._supervisor.start("epoch", runner.run, name=name, drains=True)
+        self._supervisor.start("epoch", runner.run, name=f"epoch {epoch}", drains=True)
 
     def _forget_before(self, first: int) -> None:
         for old in sorted(self._runners)[:-_OVER_REMEMBERED]:

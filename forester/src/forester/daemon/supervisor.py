@@ -91,6 +91,11 @@ class Supervisor:
             await asyncio.wait(late | others)
         return not late
 
+    def count_failure(self, kind: str, failures: int, reason: str) -> None:
+        """Count a defect that a task of a kind survived as if the task had been restarted."""
+        self.restarts.labels(kind).inc()
+        self._failed(kind, failures, reason)
+
     def _forget(self, task: asyncio.Task[None]) -> None:
         name = task.get_name()
         del self._tasks[name]
@@ -101,9 +106,8 @@ class Supervisor:
 
     async def _supervise(self, kind: str, name: str, work: Work) -> None:
         def failed(error: Exception, failures: int, pause_s: float) -> None:
-            self.restarts.labels(kind).inc()
             _report(name, error, failures, pause_s)
-            self._failed(kind, failures, str(error) or type(error).__name__)
+            self.count_failure(kind, failures, str(error) or type(error).__name__)
 
         if not self.stopping.is_set():
             await run_restarting(work, self._backoff, failed, steady_s=STEADY_S, pause=self.pause)

@@ -38,7 +38,10 @@ SERVICES = {
     ),
     "prover": Advice("Calls to the prover fail", "Check the prover and its capacity. Stored proofs are still sent."),
 }
-_TASK = Advice("A part of the forester fails", "Search the log for task_failed and task_crashed, and report the error.")
+_TASK = Advice(
+    "A part of the forester fails",
+    "Search the log for task_failed, task_crashed and unexpected_error, and report the error.",
+)
 _OTHER = Advice("Unfit", "The reason says what is wrong.")
 
 

@@ -164,7 +164,7 @@ def decide(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decis
         return _over(EpochState.DONE, phases, seen)
     if seen.slot >= phases.post_first:
         if Action.REPORT in progress.closed:
-            return _over(EpochState.DONE, phases, seen)
+            return _over(EpochState.DONE, phases, seen, _page(progress))
         page = _page(progress) if registration is None else progress.problem
         return _over(EpochState.MISSED, phases, seen, page)
     if registration is None:

@@ -17,14 +17,15 @@ from forester.errors import EndpointError
 from forester.settings import Settings
 from shared.logs import get_logger
 from shared.rate_limits import LogThrottle
+from shared.retries import Backoff, jittered
 
 _log = get_logger(__name__)
 
 FALLBACK_MICROLAMPORTS = 10_000
 KEPT_S = 10.0
 _ESTIMATE_S = 2.0
-_AFTER_SILENCE_S = 60.0
-"""Seconds without estimates after one that did not come within _ESTIMATE_S: they would delay every transaction."""
+_AFTER_SILENCE = Backoff(2.0, 60.0)
+"""Seconds without estimates after some that did not come within _ESTIMATE_S: they would delay every transaction."""
 
 _KEPT_ESTIMATES = 64
 _CAPPED_TOLD_S = 60.0
@@ -41,6 +42,7 @@ class PriorityFee:
         self._clock = clock
         self._capped = LogThrottle(_CAPPED_TOLD_S, clock=clock)
         self._not_before = -math.inf
+        self._silences = 0
         self._kept: OrderedDict[tuple[Pubkey, ...], tuple[float, int]] = OrderedDict()
 
     async def price(self, accounts: Sequence[Pubkey]) -> int | None:
@@ -64,11 +66,14 @@ class PriorityFee:
             try:
                 async with asyncio.timeout(_ESTIMATE_S):
                     estimate = await self._rpc.priority_fee_estimate(accounts)
+                self._silences = 0
             except EndpointError as error:
                 _log.warning("priority_fee_fallback", error=error.detail, microlamports=FALLBACK_MICROLAMPORTS)
             except TimeoutError:
-                self._not_before = self._clock() + _AFTER_SILENCE_S
-                reason = f"no estimate within {_ESTIMATE_S:g} s; the next one is requested after {_AFTER_SILENCE_S:g} s"
+                self._silences += 1
+                pause_s = jittered(_AFTER_SILENCE, self._silences)
+                self._not_before = self._clock() + pause_s
+                reason = f"no estimate within {_ESTIMATE_S:g} s; the next one is requested after {pause_s:.1f} s"
                 _log.warning("priority_fee_fallback", error=reason, microlamports=FALLBACK_MICROLAMPORTS)
         price = usable_price(estimate, self._maximum)
         if estimate is not None and price < estimate and (times := self._capped.due()):

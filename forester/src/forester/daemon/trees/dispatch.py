@@ -18,7 +18,7 @@ from forester.daemon.clock import SlotClock
 from forester.daemon.funds import Funds
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import RESTARTS
-from forester.errors import ForesterError, InsufficientFunds, TransactionRefused
+from forester.errors import ForesterError, InsufficientFunds, TransactionRefused, UnexpectedFailure
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult, TreeProcessor
 from forester.scheduling.tree_schedule import TreeSchedule
 from forester.waiting import Wait, first_of
@@ -71,6 +71,8 @@ class DispatchParts:
     stopping: asyncio.Event
     poll_s: float
     progress: Progress = lambda *_: None
+    defect: Callable[[int, str], None] = lambda *_: None
+    """Called with the consecutive failures of a tree and the reason after one that is a defect of ours."""
     roll_over: RollOver | None = None
     backoff: Backoff = field(default_factory=lambda: RESTARTS)
     drain_s: float = DRAIN_S
@@ -228,7 +230,9 @@ class TreeDispatcher:
             again_in_s=round(pause_s, 3),
             epoch=eligibility.epoch,
         )
-        if isinstance(failure, InsufficientFunds):
+        if isinstance(failure, UnexpectedFailure):
+            self._parts.defect(self._failures, failure.detail)
+        elif isinstance(failure, InsufficientFunds):
             self._parts.funds.notice()
         elif isinstance(failure, TransactionRefused) and failure.program in (None, str(REGISTRY)):
             self._parts.shares.refused(eligibility.epoch, failure)

@@ -60,4 +60,4 @@ class TreeTasks:
 
 def _identity(tree: TreeMetadata) -> tuple[object, ...]:
     """Return the part of the metadata that dispatching and processing use; a rollover does not change it."""
-    return tree.kind, tree.queue, tree.eligibility_key, tree.metadata.network_fee == 0
+    return tree.kind, tree.queue, tree.eligibility_key

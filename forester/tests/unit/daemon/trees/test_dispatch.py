@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from forester.daemon.trees import dispatch as dispatch_module
 from forester.daemon.trees.dispatch import LOOKAHEAD_SLOTS, DispatchParts, TreeDispatcher
 from forester.daemon.trees.tasks import TreeTasks
 from forester.epoch.phases import SlotRange
-from forester.errors import EndpointUnreachable, ForesterError, InsufficientFunds, TransactionRefused
+from forester.errors import EndpointUnreachable, ForesterError, InsufficientFunds, TransactionRefused, failure_of
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.tree_schedule import Share, TreeSchedule
@@ -289,6 +290,25 @@ async def test_dispatch__one_tree_fails_and_crashes__is_tried_again_and_touches_
     await setting.supervisor.stop(60)
 
 
+async def test_dispatch__rounds_that_meet_a_defect__are_counted_like_restarts_and_keep_the_processor() -> None:
+    told: list[tuple[str, int, str]] = []
+    supervisor = Supervisor(failed=lambda *facts: told.append(facts))
+    setting, item = Setting(defect=partial(supervisor.count_failure, "tree")), tree()
+    defects = [failure_of(KeyError("a bug")) for _ in range(3)]
+    away = EndpointUnreachable("the prover is unreachable")
+    setting.scripts[item.address] = [
+        *(ProcessingResult(failure=error) for error in (*defects, away)),
+        ProcessingResult(7, 1),
+    ]
+    await setting.begin(item)
+    setting.publish()
+    await until(lambda: any(done.elements == 7 for done in setting.rounds))
+    assert [facts[:2] for facts in told] == [("tree", 1), ("tree", 2), ("tree", 3)]
+    assert supervisor.restarts.labels("tree")._value.get() == 3
+    assert len(setting.processors[item.address]) == 1
+    await setting.supervisor.stop(60)
+
+
 async def test_dispatch__tree_processor_rests_after_a_failure__is_polled_and_the_pause_does_not_grow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -434,10 +454,9 @@ async def test_trees__one_is_gone_while_it_works__its_round_ends_first() -> None
     ("changed", "made"),
     [
         ({"associated": Pubkey(bytes([77]) * 32)}, 2),
-        ({"network_fee": 0}, 2),
         ({"rolledover_slot": 5, "successor": Pubkey(bytes([78]) * 32)}, 1),
     ],
-    ids=["queue", "network fee", "rolled over"],
+    ids=["queue", "rolled over"],
 )
 async def test_trees__metadata_of_one_differs__is_dispatched_again_unless_it_was_only_rolled_over(
     changed: dict[str, Any], made: int
