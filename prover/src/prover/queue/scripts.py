@@ -26,7 +26,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class SubmitReply(Reply, frozen=True):
-    """Answer of submit: ``new``, ``duplicate`` or ``full``; ``nonce`` is that of the existing job, in hex."""
+    """Answer of submit: ``new``, ``duplicate``, ``full`` or ``no_room``; ``nonce`` is of the existing job, in hex."""
 
     answer: str
     id: str

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from prover.errors import NetworkQueueFull, QueueFull
+from prover.errors import NetworkQueueFull, QueueFull, QueueUnavailable
 from prover.queue import records, wake_ups
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
@@ -96,7 +96,8 @@ class JobStore:
     async def submit(self, submission: Submission) -> SubmissionResult:
         """Add a request to its circuit queue, or find the job of an equal body.
 
-        Raises QueueFull when the queue is at its bound of jobs or bytes.
+        Raises QueueFull when the queue is at its bound of jobs or bytes, and QueueUnavailable also when nine tenths of
+        the memory of Redis are in use.
         """
         queue = submission.queue
         nonce = new_nonce()
@@ -114,6 +115,9 @@ class JobStore:
             reply = await self._run("submit", SubmitReply, arguments | {"fresh": True}, submission.body)
         if reply.answer == "full":
             raise _full(queue)
+        if reply.answer == "no_room":
+            _log.warning("queue_unavailable", command="submit", error="nine tenths of the memory of Redis are in use")
+            raise QueueUnavailable
         return SubmissionResult(reply.id, reply.answer == "duplicate")
 
     async def status(self, job_id: str) -> JobStatus | None:

@@ -196,7 +196,7 @@ async def test_redis__whose_memory_is_full__refuses_jobs_and_ends_running_ones(r
     await queue.submit(REQUEST)
     claim = await queue.claimed()
     queue.client.config_set("maxmemory", "1mb")
-    with pytest.raises(QueueFull):
+    with pytest.raises(QueueUnavailable):
         await queue.submit(Submission("update", "", b"another"))
     assert await queue.heartbeat([claim]) == [LeaseState.KEPT]
     assert await queue.finish(claim, b"proof", 1)
@@ -226,6 +226,14 @@ async def test_redis__whose_memory_is_full__gets_room_by_sweeps_cancelling_and_j
     await queue.cancel(running)
     assert await queue.heartbeat([claim]) == [LeaseState.CANCELLED]
     queue.client.config_set("maxmemory", "0")
+    await queue.end()
+
+
+async def test_redis__that_evicts__takes_jobs_although_it_is_full(redis_start: StartRedis) -> None:
+    queue = Queue(redis_start("--maxmemory-policy", "allkeys-lru"), QueueSettings(lease_s=600))
+    queue.client.set("other", b"x" * 2**20)
+    queue.client.config_set("maxmemory", queue.client.info("memory")["used_memory"])
+    assert not (await queue.submit(REQUEST)).duplicate
     await queue.end()
 
 

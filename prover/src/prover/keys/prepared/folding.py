@@ -1,7 +1,7 @@
 """Choice of the prepared keys that are folded: all, none, or by default those that are cheap to fold.
 
 Folding makes later proofs faster, and its cost follows from the shape of a key. So small keys and batches of 10 are
-folded by default; larger batches would take most of an hour that the user did not request. The unfolded key is written
+folded by default; larger batches would take minutes to hours that the user did not request. The unfolded key is written
 first: a prover that starts during folding maps it.
 """
 

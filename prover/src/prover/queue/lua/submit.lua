@@ -18,18 +18,21 @@ local function is_queue_full()
     return call('ZCARD', queue_key(queue, 'pending')) >= args.jobs_per_queue or bytes + size > args.bytes_per_queue
 end
 
--- A tenth stays free: arq cannot start a job in a Redis without any room. Some services refuse INFO to their users.
+-- A tenth stays free: arq cannot start a job in a Redis without any room. One that evicts always makes room. Some
+-- services refuse INFO to their users.
 local function is_redis_full()
     local facts = redis.pcall('INFO', 'memory')
-    if type(facts) ~= 'string' then return false end
-    local used, most = string.match(facts, 'used_memory:(%d+)'), string.match(facts, 'maxmemory:(%d+)')
-    return used and most and most ~= '0' and used + size > most * 0.9
+    if type(facts) ~= 'string' or string.match(facts, 'maxmemory_policy:(%a+)') ~= 'noeviction' then return false end
+    local function bytes_of(name) return tonumber(string.match(facts, name .. ':(%d+)') or 0) end
+    local maximum = bytes_of('maxmemory')
+    return maximum > 0 and bytes_of('used_memory') - bytes_of('mem_not_counted_for_evict') + size > maximum * 0.9
 end
 
-if is_queue_full() or is_redis_full() then
+if is_queue_full() then
     report('refused', args.id, {queue = queue, type = args.type})
     return reply({answer = 'full', id = args.id})
 end
+if is_redis_full() then return reply({answer = 'no_room', id = args.id}) end
 
 local job = {
     queue = queue, type = args.type, label = args.label, circuit = args.circuit, group = args.group, queued = now,
