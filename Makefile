@@ -35,7 +35,8 @@ setup: .state/members .state/localnet ## Make the environments from the locks an
 PROFILE ?= standalone
 up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker; PROFILE=cuda, queue, forester, monitoring or localnet)
 	@recreate=$$($(PYTHON_BIN) shared/scripts/compose_secrets.py $(PROFILE)); \
-	VERSION=$$($(PYTHON_BIN) shared/scripts/release_version.py) REVISION=$$(git describe --always --abbrev=40 --dirty --match '') \
+	version=$$($(PYTHON_BIN) shared/scripts/release_version.py); \
+	VERSION=$$version REVISION=$$(git describe --always --abbrev=40 --dirty --match '') \
 	docker compose --profile $(PROFILE) up --build --detach $$recreate
 
 down: ## Stop what `up` started (PROFILE=)

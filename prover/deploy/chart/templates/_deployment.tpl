@@ -85,7 +85,7 @@ spec:
             {{- end }}
             {{- with $values.maxConcurrency }}
             - --max-concurrency={{ . }}
-            {{- if not (or $.serves (hasKey $values.settings "PROVER_QUEUE__SLOTS")) }}
+            {{- if not (or $.serves (hasKey $values.settings "PROVER_QUEUE__SLOTS") (hasKey $values.settings "PROVER_MAX_CONCURRENCY")) }}
             - --queue-slots={{ min . 100 }}
             {{- end }}
             {{- end }}
@@ -155,7 +155,7 @@ spec:
       {{- with $values.tolerations }}
       tolerations: {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- with include "prover.affinity" (dict "root" $root "affinity" $values.affinity) }}
+      {{- with include "prover.affinity" (dict "root" $root "name" .name "affinity" $values.affinity) }}
       affinity: {{- . | nindent 8 }}
       {{- end }}
       {{- if include "prover.rolls" $root }}

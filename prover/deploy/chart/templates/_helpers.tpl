@@ -59,17 +59,20 @@ capabilities: {drop: [ALL]}
 {{- if or (not (include "prover.hasClaim" .)) (has "ReadWriteMany" $modes) (has "ReadOnlyMany" $modes) }}true{{ end -}}
 {{- end }}
 
-{{- /* Affinity of a pod that mounts the keys: root, affinity. All such pods, the Job's included, are on one node if the
-claim cannot be mounted on more; the first one may choose it. */ -}}
+{{- /* Affinity of a pod that mounts the keys: root, name, affinity. All such pods, the Job's included, are on one node if
+the claim cannot be mounted on more; the first one may choose it, because it matches the only required term itself. */ -}}
 {{- define "prover.affinity" -}}
-{{- $affinity := deepCopy .affinity -}}
+{{- $affinity := deepCopy (.affinity | default dict) -}}
 {{- if not (include "prover.rolls" .root) -}}
 {{- $ours := dict "key" "app.kubernetes.io/name" "operator" "In" "values" (list "prover" "prover-keys") -}}
 {{- $selector := dict "matchLabels" (dict "app.kubernetes.io/instance" .root.Release.Name) "matchExpressions" (list $ours) -}}
 {{- $pods := $affinity.podAffinity | default dict -}}
-{{- $required := $pods.requiredDuringSchedulingIgnoredDuringExecution | default list -}}
-{{- $required = append $required (dict "topologyKey" "kubernetes.io/hostname" "labelSelector" $selector) -}}
-{{- $_ := set $pods "requiredDuringSchedulingIgnoredDuringExecution" $required -}}
+{{- if $pods.requiredDuringSchedulingIgnoredDuringExecution -}}
+{{- $message := "affinity of %s has a required podAffinity, with which no pod could start: the keys are on a claim for one node, for which the chart requires a podAffinity of its own. Make it preferred, or use a claim with ReadWriteMany (keys.claim.accessModes)" -}}
+{{- fail (printf $message .name) -}}
+{{- end -}}
+{{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" $selector -}}
+{{- $_ := set $pods "requiredDuringSchedulingIgnoredDuringExecution" (list $term) -}}
 {{- $_ := set $affinity "podAffinity" $pods -}}
 {{- end -}}
 {{- with $affinity -}}{{ toYaml . }}{{- end -}}
@@ -131,7 +134,7 @@ command:
   - --
   - sh
   - -c
-  - until list=$(prover "$@") && ! echo "$list" | grep -E '^[^ ]+ +- '; do sleep 10; done
+  - while list=$(prover "$@") || exit; echo "$list" | grep -E '^[^ ]+ +- '; do sleep 10; done
   - keys
 args:
   - keys
@@ -154,10 +157,11 @@ volumeMounts:
 {{- end }}
 {{- end }}
 
-{{- /* Maximum bytes of bodies in each queue: all nine fit into three quarters of the trial Redis. */ -}}
+{{- /* Maximum bytes of bodies in each queue. Redis needs up to a third more: all nine fit into nine tenths of the trial
+Redis, beyond which submissions are refused. */ -}}
 {{- define "prover.trialQueueBytes" -}}
 {{- $unit := ternary 1073741824 1048576 (hasSuffix "gb" .) -}}
-{{- div (mul (regexFind "^[0-9]+" . | int64) $unit) 12 -}}
+{{- div (mul (regexFind "^[0-9]+" . | int64) $unit 3) 40 -}}
 {{- end }}
 
 {{- /* Queues that hold the jobs of a run mode and of some circuits, without a network and of each; all without both. */ -}}

@@ -196,8 +196,9 @@ def on_one_node(chart: Rendered, pod: Pod) -> bool:
         assert pod.owner["kind"] == "Job" or pod.spec["topologySpreadConstraints"], pod.name
         return False
     assert "topologySpreadConstraints" not in pod.spec, pod.name
-    assert terms[-1]["topologyKey"] == "kubernetes.io/hostname"
-    selector = terms[-1]["labelSelector"]
+    [term] = terms  # The first pod must match all of them.
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    selector = term["labelSelector"]
     [names] = selector["matchExpressions"]
     assert (names["key"], names["operator"]) == ("app.kubernetes.io/name", "In")
     near = [
@@ -207,21 +208,46 @@ def on_one_node(chart: Rendered, pod: Pod) -> bool:
     return True
 
 
+NEAR_DATABASE = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "database"}}}
+"""A term of a pod affinity."""
+
+
 @pytest.mark.parametrize("source", ["job", "init"])
 def test_claim__of_one_node__puts_all_pods_of_the_keys_on_it(source: str) -> None:
     values = {**QUEUE, "redis.trial.enabled": True, "keys.source": source}
-    own = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "database"}}}
-    mine = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [own]}, "nodeAffinity": {}}
+    preferred = [{"weight": 1, "podAffinityTerm": NEAR_DATABASE}]
+    mine = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}, "nodeAffinity": {}}
     chart = rendered("prover", values, {"component.affinity": mine})
     assert all(on_one_node(chart, pod) for pod in provers(chart))
     assert not chart.of("PodDisruptionBudget"), "a replacement waits until all have left: a budget blocks the drain"
     assert chart.of("Job") or source == "init"
     affinity = chart.pod("Deployment prover-rest").spec["affinity"]
-    assert affinity["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0] == own
+    assert affinity["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
+    assert affinity["nodeAffinity"] == {}
     for shared in ({"keys.claim.accessModes": ["ReadWriteMany"]}, {"keys.source": "image"}):
         chart = rendered("prover", values, shared)
         assert not any(on_one_node(chart, pod) for pod in provers(chart))
         assert len(chart.of("PodDisruptionBudget")) == 3
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [("component", "api"), ("api", "api"), ("workers.rest", "rest"), ("keys", "keys")]
+)
+def test_claim__of_one_node__refuses_another_required_pod_affinity(owner: str, name: str) -> None:
+    """The scheduler asks for one pod that matches all required terms, unless the new pod itself matches all."""
+    mine = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [NEAR_DATABASE]}}
+    values = {**QUEUE, "keys.source": "job", f"{owner}.affinity": mine}
+    with pytest.raises(RenderingFailed, match=rf"affinity of {name} .*keys\.claim\.accessModes"):
+        rendered("prover", values)
+    chart = rendered("prover", values, {"keys.claim.accessModes": ["ReadWriteMany"]})
+    assert mine in [pod.spec.get("affinity") for pod in chart.pods]
+
+
+@pytest.mark.parametrize("modes", [["ReadWriteOnce"], ["ReadWriteMany"]])
+def test_affinity__null__is_none(modes: list[str]) -> None:
+    values = {**QUEUE, "keys.source": "job", "keys.claim.accessModes": modes}
+    chart = rendered("prover", values, {"component.affinity": None, "keys.affinity": None})
+    assert chart.objects == rendered("prover", values).objects
 
 
 def test_probes__of_the_rendered_command_as_a_process__answer(reference_keys_dir: Path, tmp_path: Path) -> None:
@@ -265,6 +291,7 @@ def answer_at(port: int, path: str) -> int:
         ({"component.settings": {"PROVER_API_KEY": "key"}}, "PROVER_API_KEY"),
         ({"api.replica": 2}, "replica"),
         ({"keys.source": "disk"}, "source"),
+        ({"redis.trial.maxMemory": "0mb"}, "maxMemory"),
     ],
 )
 def test_chart__values_that_cannot_work__are_refused_with_their_name(values: dict[str, Any], reason: str) -> None:
@@ -360,15 +387,27 @@ def test_keys__of_a_job__container_as_a_process_ends_when_they_are_installed(
         assert process.stdout is not None
         assert [process.stdout.readline().split()[0] for _ in range(2)] == [first, second]
         shutil.copy(reference_keys_dir / circuit(first).earlier_key_file, tmp_path)
-        names = [process.stdout.readline().split()[0] for _ in range(4)]
-        assert names[-1] == second
-        assert names.count(first) <= 2
+        names = [second]
+        while names[-2:] != [second, second]:
+            assert len(names) < 20, "the first key is installed"
+            names.append(process.stdout.readline().split()[0])
         assert process.poll() is None
         shutil.copy(reference_keys_dir / circuit(second).earlier_key_file, tmp_path)
         assert process.wait(60) == 0
     finally:
         process.kill()
         process.communicate()
+
+
+def test_keys__of_a_job__container_ends_with_the_status_of_a_failure(tmp_path: Path) -> None:
+    chart = rendered("prover", {"keys.source": "job"})
+    [container] = chart.pod("Deployment prover-api").spec["initContainers"]
+    (tmp_path / "prover").write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
+    (tmp_path / "prover").chmod(0o755)
+    words = [*container["command"][3:], *container["args"]]
+    variables = environment({"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    answer = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=60)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (3, "", "broken\n"), "Kubernetes shows it"
 
 
 def test_components__own_values__override_the_shared_ones() -> None:
@@ -414,11 +453,12 @@ def test_pool__with_several_proofs_at_once__takes_as_many_jobs_of_a_circuit() ->
         return chart.pod("Deployment prover-pool").options().get("--queue-slots")
 
     assert [slots(), slots(maxConcurrency=3), slots(maxConcurrency=1024)] == [None, "3", "100"]
-    assert slots(maxConcurrency=3, settings={"PROVER_QUEUE__SLOTS": "2"}) is None
+    for setting in ("PROVER_QUEUE__SLOTS", "PROVER_MAX_CONCURRENCY"):
+        assert slots(maxConcurrency=3, settings={setting: "2"}) is None
 
 
 @pytest.mark.parametrize(("size", "size_bytes"), [("2gb", 2 * 2**30), ("700mb", 700 * 2**20)])
-def test_trial_redis__bodies_of_all_queues__fit_into_three_quarters_of_it(size: str, size_bytes: int) -> None:
+def test_trial_redis__bodies_of_all_queues__fit_into_nine_tenths_of_it(size: str, size_bytes: int) -> None:
     name = "PROVER_QUEUE__MEMORY_LIMIT_BYTES"
 
     def limits(**values: Any) -> set[str | None]:
@@ -427,7 +467,10 @@ def test_trial_redis__bodies_of_all_queues__fit_into_three_quarters_of_it(size: 
         return {next((entry["value"] for entry in pod.main["env"] if entry["name"] == name), None) for pod in pods}
 
     trial: dict[str, Any] = {"redis.trial.enabled": True, "redis.trial.maxMemory": size}
-    assert limits(**trial) == {str(size_bytes * 3 // 4 // len(CircuitQueue))}
+    [limit] = limits(**trial)
+    assert limit is not None
+    # Redis needs up to a third more than the bodies, and submissions stop at nine tenths of it.
+    assert 0.89 * size_bytes < int(limit) * len(CircuitQueue) * 4 / 3 <= 0.9 * size_bytes
     assert limits(**trial, **{"component.settings": {name: "1"}}) == {"1"}
     assert limits() == {None}
 

@@ -335,7 +335,7 @@ def test_compose__queue__becomes_healthy_proves_and_stops(
         assert "proof" in prove(api_places, wait=True)["result"]
         password = (tmp_path / "secrets/redis_conf").read_text().split()[1]
         redis_cli(port, "--pass", password, "config", "set", "maxmemory", "1mb")
-        assert prove(api_places, wait=True, kind="batch_update_32_10")["code"] == "queue_full"
+        assert prove(api_places, wait=True, kind="batch_update_32_10")["code"] == "queue_unavailable"
         for member in reversed(members):
             assert member.stop() == 0, member.log.read_text()
         assert server.stop() == 0, server.log.read_text()
