@@ -290,7 +290,7 @@ async def test_dispatch__one_tree_fails_and_crashes__is_tried_again_and_touches_
     await setting.supervisor.stop(60)
 
 
-async def test_dispatch__rounds_that_meet_a_defect__are_counted_like_restarts_and_keep_the_processor() -> None:
+async def test_dispatch__rounds_that_meet_a_defect__are_counted_like_restarts_and_keep_the_tree_processor() -> None:
     told: list[tuple[str, int, str]] = []
     supervisor = Supervisor(failed=lambda *facts: told.append(facts))
     setting, item = Setting(defect=partial(supervisor.count_failure, "tree")), tree()
