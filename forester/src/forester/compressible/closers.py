@@ -37,9 +37,6 @@ _log = get_logger(__name__)
 LARGEST = 10
 """Compressed accounts that one instruction may create."""
 
-PREPARING_S = 10.0
-"""Maximum seconds to prepare, and to locate accounts: a service that does not answer holds up the other kinds."""
-
 _PROOFS_AT_ONCE = 4
 _PROOF_UNITS = 150_000
 """Compute units of the verification of a proof."""
@@ -47,13 +44,13 @@ _PROOF_UNITS = 150_000
 _T = TypeVar("_T")
 
 
-async def answered(work: Awaitable[_T]) -> _T:
-    """Return a result that is available within PREPARING_S. Raises EndpointTimedOut, and what ``work`` raises."""
+async def answered(work: Awaitable[_T], within_s: float) -> _T:
+    """Return a result that is available within ``within_s``. Raises EndpointTimedOut, and what ``work`` raises."""
     try:
-        async with asyncio.timeout(PREPARING_S):
+        async with asyncio.timeout(within_s):
             return await work
     except TimeoutError:
-        raise EndpointTimedOut(f"no answer within {PREPARING_S:g} s") from None
+        raise EndpointTimedOut(f"no answer within {within_s:.3g} s") from None
 
 
 @dataclass(frozen=True)
@@ -90,8 +87,11 @@ class AccountCloser(ABC):
         """Read what all accounts of a round need. Raises ForesterError."""
 
     @abstractmethod
-    async def groups(self, accounts: Sequence[Any]) -> list[list[Located]]:
-        """Return accounts in groups that may share transactions; without those that cannot be closed now."""
+    async def groups(self, accounts: Sequence[Any], within_s: float) -> tuple[list[list[Located]], list[Any]]:
+        """Return accounts in groups that may share transactions, and those that cannot be located now.
+
+        Each request takes at most ``within_s``, after which no other begins. The accounts left over are in neither.
+        """
 
     @abstractmethod
     def instructions(self, accounts: Sequence[Located], output_queue: Pubkey, epoch: int) -> list[Instruction]:
@@ -109,12 +109,12 @@ class TokenAccountCloser(AccountCloser):
         self._payer = payer
         self._derivation = derivation
 
-    async def groups(self, accounts: Sequence[TokenAccount]) -> list[list[Located]]:
+    async def groups(self, accounts: Sequence[TokenAccount], within_s: float) -> tuple[list[list[Located]], list[Any]]:  # noqa: ARG002
         """Return groups of one compression authority each, which the instruction names, extended accounts apart."""
         found: dict[tuple[Pubkey, bool], list[Located]] = defaultdict(list)
         for account in accounts:
             found[account.compression_authority, account.is_extended].append(Located(account))
-        return list(found.values())
+        return list(found.values()), []
 
     def instructions(self, accounts: Sequence[Located], output_queue: Pubkey, epoch: int) -> list[Instruction]:
         """Return one instruction for all."""
@@ -131,29 +131,36 @@ class _LocatingCloser(AccountCloser):
         self._indexer = indexer
         self._proofs = asyncio.Semaphore(_PROOFS_AT_ONCE)
 
-    async def _located(self, accounts: Sequence[Any], addresses: Sequence[bytes]) -> list[Located]:
-        """Return accounts with the positions of their compressed accounts; without those that have none."""
-        ends = asyncio.get_running_loop().time() + PREPARING_S
-        found = await answered(self._indexer.compressed_accounts([Hash32(address) for address in addresses]))
-        known = [(account, item.hash) for account, item in zip(accounts, found, strict=True) if item is not None]
+    async def _located(
+        self, accounts: Sequence[Any], addresses: Sequence[bytes], within_s: float
+    ) -> tuple[list[Located], list[Any]]:
+        """Return accounts with the positions of their compressed accounts, and those that cannot be located now."""
+        found = await answered(self._indexer.compressed_accounts([Hash32(item) for item in addresses]), within_s)
+        located: list[Located] = []
+        failed: list[Any] = []
+        time = asyncio.get_running_loop().time
+        ends = time() + within_s
+
+        async def locate(account: Any, value: Hash32) -> None:
+            async with self._proofs:
+                if time() >= ends:
+                    return
+                try:
+                    validity = await answered(self._indexer.validity_proof([value]), within_s)
+                    located.append(Located(account, _location_of(validity)))
+                except EndpointError as error:
+                    _log.warning("compressed_account_not_proved", hash=str(value), error=error.detail)
+                    failed.append(account)
+
+        known: list[tuple[Any, Hash32]] = []
         for account, item in zip(accounts, found, strict=True):
             if item is None:
                 _log.warning("compressed_account_unknown", account=str(account.address), hint="the indexer lacks it")
-        results = await asyncio.gather(*(self._location(value, ends) for _, value in known))
-        pairs = zip(known, results, strict=True)
-        return [Located(account, location) for (account, _), location in pairs if location is not None]
-
-    async def _location(self, value: Hash32, ends: float) -> CompressedLocation | None:
-        """Return the position of a compressed account; None if the indexer cannot prove it now, or not in time."""
-        try:
-            async with asyncio.timeout_at(ends), self._proofs:
-                return _location_of(await self._indexer.validity_proof([value]))
-        except TimeoutError:
-            reason = f"no proof within {PREPARING_S:g} s"
-        except EndpointError as error:
-            reason = error.detail
-        _log.warning("compressed_account_not_proved", hash=str(value), error=reason)
-        return None
+                failed.append(account)
+            else:
+                known.append((account, item.hash))
+        await asyncio.gather(*(locate(account, value) for account, value in known))
+        return located, failed
 
 
 class MintCloser(_LocatingCloser):
@@ -166,9 +173,11 @@ class MintCloser(_LocatingCloser):
         super().__init__(source, indexer)
         self._payer = payer
 
-    async def groups(self, accounts: Sequence[Any]) -> list[list[Located]]:
+    async def groups(self, accounts: Sequence[Any], within_s: float) -> tuple[list[list[Located]], list[Any]]:
         """Return one group."""
-        return [await self._located(accounts, [account.compressed_address for account in accounts])]
+        addresses = [account.compressed_address for account in accounts]
+        located, failed = await self._located(accounts, addresses, within_s)
+        return [located], failed
 
     def instructions(self, accounts: Sequence[Located], output_queue: Pubkey, epoch: int) -> list[Instruction]:  # noqa: ARG002
         """Return an instruction for each."""
@@ -201,13 +210,13 @@ class ProgramAccountCloser(_LocatingCloser):
         self._config = decode_program_config(program, found)
         self.per_byte = rate_of_empty_account(await self._rpc.minimum_balance(0))
 
-    async def groups(self, accounts: Sequence[Any]) -> list[list[Located]]:
+    async def groups(self, accounts: Sequence[Any], within_s: float) -> tuple[list[list[Located]], list[Any]]:
         """Return a group of accounts that need no proof, and one for each that needs one."""
         tree, program = self._config.address_tree, self.source.program
         addresses = [compressed_address(account.address, tree, program) for account in accounts]
-        located = await self._located(accounts, addresses)
+        located, failed = await self._located(accounts, addresses, within_s)
         queued = [item for item in located if item.location is not None and item.location.proof is None]
-        return [queued, *([item] for item in located if item not in queued)]
+        return [queued, *([item] for item in located if item not in queued)], failed
 
     def instructions(self, accounts: Sequence[Located], output_queue: Pubkey, epoch: int) -> list[Instruction]:  # noqa: ARG002
         """Return one instruction for all."""

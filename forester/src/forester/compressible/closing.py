@@ -2,12 +2,13 @@
 
 The journal names candidates; each is read again right before its transaction, which decides what is sent. Programs
 refuse a transaction if one of its accounts is not due. So a refused batch is sent again one by one, and an account
-that is refused alone waits. If the programs refuse all accounts of a kind, only a few of them are tried at once until
-one is closed.
+that is refused alone waits. If all accounts of a closer are refused, or none can be located, that closer pauses and
+tries only a few accounts at once until one is closed; the others continue.
 """
 
 import asyncio
 import random
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -32,12 +33,19 @@ from forester.scheduling.tree_schedule import COMPRESSION_KEY
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
 from shared.logs import get_logger
+from shared.retries import Backoff
 
 _log = get_logger(__name__)
 
 _CANDIDATES = 100
 _SAMPLED = 5000
-"""Accounts from which a few are drawn while all of a kind are refused: bad ones then cannot hide the good ones."""
+"""Accounts read while a closer is slowed: its bad ones hide neither its good ones nor those of other closers."""
+
+_SLOWED = Backoff(10.0, 300.0)
+"""Pauses of a closer that closes nothing: each attempt costs fees, or time in which others wait for the indexer."""
+
+_PREPARING_S = 10.0
+"""Maximum seconds of each request that prepares a round: a service that does not answer holds up the other kinds."""
 
 _POSTPONED_SLOTS = 1500
 """Ten minutes for an account that the program refused, or that could not be located."""
@@ -60,6 +68,7 @@ class ClosingRounds:
         *,
         closers: Sequence[AccountCloser],
         trees: OutputTrees,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rpc = rpc
         self._store = store
@@ -67,8 +76,9 @@ class ClosingRounds:
         self._metrics = metrics
         self._closers = {kind: closer for closer in closers for kind in closer.source.kinds}
         self._trees = trees
-        self._refused: set[AccountCloser] = set()
-        """Closers whose transactions are all refused."""
+        self._clock = clock
+        self._slowed: dict[AccountCloser, tuple[int, float]] = {}
+        """Failed attempts of closers since they last closed an account, and the time before which they are skipped."""
 
     async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
         """Close one round of accounts; failures are part of the result. Raises only bugs.
@@ -78,11 +88,12 @@ class ClosingRounds:
         if eligibility.sending_seconds() is None or not self._trees():
             return ProcessingResult()
         try:
-            maximum = _SAMPLED if self._refused else _CANDIDATES
+            maximum = _SAMPLED if self._slowed else _CANDIDATES
             ready = await self._store.ready(eligibility.slot(), maximum)
         except ForesterError as error:
             return ProcessingResult(failure=error)
-        chosen = {closer: self._chosen(closer, addresses) for closer, addresses in self._by_closer(ready).items()}
+        candidates = self._by_closer(ready)
+        chosen = {closer: self._chosen(closer, addresses) for closer, addresses in candidates.items()}
         refusals: dict[AccountCloser, list[TransactionRefused]] = {closer: [] for closer in chosen}
         work = (
             self._close_all(closer, addresses, eligibility, refusals[closer]) for closer, addresses in chosen.items()
@@ -91,25 +102,34 @@ class ClosingRounds:
         failures: list[ForesterError] = [item.failure for item in done if item.failure is not None]
         for (closer, refused), item in zip(refusals.items(), done, strict=True):
             if item.elements:
-                self._refused.discard(closer)
+                self._slowed.pop(closer, None)
             elif refused:
-                self._refused.add(closer)
+                self._slow(closer)
         closed = sum(item.elements for item in done)
         if not closed:
             failures += [error for refused in refusals.values() for error in refused]
-        more = len(ready) == maximum or sum(map(len, chosen.values())) < len(ready)
+        left = any(len(chosen[closer]) < len(addresses) for closer, addresses in candidates.items())
+        more = bool(chosen) and (left or len(ready) == maximum)
         return ProcessingResult(closed, more=more, failure=failures[0] if failures else None)
 
     def _chosen(self, closer: AccountCloser, addresses: Sequence[Pubkey]) -> Sequence[Pubkey]:
-        """Return the accounts to try: those that earn most, or a few at random if all were refused."""
-        if closer in self._refused:
+        """Return the accounts to try: those that earn most, or a few at random if the closer is slowed."""
+        if closer in self._slowed:
             return random.sample(addresses, min(LARGEST, len(addresses)))
         return addresses[:_CANDIDATES]
 
+    def _slow(self, closer: AccountCloser) -> None:
+        """Skip a closer for a pause that doubles with each call."""
+        failures = self._slowed.get(closer, (0, 0.0))[0] + 1
+        self._slowed[closer] = failures, self._clock() + _SLOWED.wait_s(failures, 1.0)
+
     def _by_closer(self, ready: Sequence[tuple[bytes, int]]) -> Mapping[AccountCloser, list[Pubkey]]:
+        """Return the accounts of each closer, without closers that are skipped now."""
+        now = self._clock()
+        skipped = {closer for closer, (_, not_before) in self._slowed.items() if now < not_before}
         found: dict[AccountCloser, list[Pubkey]] = defaultdict(list)
         for address, kind in ready:
-            if (closer := self._closers.get(kind)) is not None:
+            if (closer := self._closers.get(kind)) is not None and closer not in skipped:
                 found[closer].append(Pubkey(address))
         return found
 
@@ -122,10 +142,13 @@ class ClosingRounds:
     ) -> ProcessingResult:
         """Close accounts of one closer; refusals are added to ``refusals``. Raises only bugs."""
         within_s = eligibility.sending_seconds()
+        if within_s is None:
+            return ProcessingResult()
         try:
-            async with asyncio.timeout(within_s or 0.0):
-                batches = await self._prepared(closer, addresses, eligibility)
-        except TimeoutError:  # nothing can be sent in this window any more
+            async with asyncio.timeout(within_s):
+                batches = await self._prepared(closer, addresses, eligibility, within_s)
+        except TimeoutError:
+            _log.warning("compression_not_prepared", of=closer.source.name, error="the eligibility window ended")
             return ProcessingResult()
         except ForesterError as error:
             return ProcessingResult(failure=error)
@@ -134,32 +157,35 @@ class ClosingRounds:
         return ProcessingResult(closed, failure=failure)
 
     async def _prepared(
-        self, closer: AccountCloser, addresses: Sequence[Pubkey], eligibility: EligibilityWindow
+        self, closer: AccountCloser, addresses: Sequence[Pubkey], eligibility: EligibilityWindow, within_s: float
     ) -> list[Sequence[Located]]:
         """Return the accounts that are due, in batches of a transaction each."""
-        within_s = eligibility.sending_seconds()
         # A transaction of an earlier process may still close accounts that we would read as open.
-        if within_s is None or not await self._sender.wait_for_earlier(closer.purpose, COMPRESSION_KEY, within_s):
+        if not await self._sender.wait_for_earlier(closer.purpose, COMPRESSION_KEY, within_s):
             return []
         slot = eligibility.slot()
         try:
-            await answered(closer.prepare())
+            # Half of the window is left for other rounds if a service does not answer.
+            limit_s = min(_PREPARING_S, within_s / 2)
+            await answered(closer.prepare(), limit_s)
             due = await confirmed(
                 *(self._rpc, self._store, [(closer.source, address) for address in addresses]),
                 slot=slot,
                 wanted=lambda account: account.rent.is_compressible(slot),
                 per_byte=closer.per_byte,
             )
-            groups = await closer.groups(due) if due else []
+            groups, failed = await closer.groups(due, limit_s) if due else ([], [])
         except (EndpointError, AccountMissing, MalformedAccount) as error:
             if closer.source.pays_forester:
                 raise
             # A program without a configuration, or a lost indexer, holds up its accounts alone.
             _log.warning("compression_not_prepared", of=closer.source.name, error=error.detail)
             await self._postpone(addresses, eligibility.slot())
+            self._slow(closer)
             return []
-        located = {item.account.address for group in groups for item in group}
-        await self._postpone([account.address for account in due if account.address not in located], eligibility.slot())
+        await self._postpone([account.address for account in failed], eligibility.slot())
+        if failed and not any(groups):
+            self._slow(closer)
         return [batch for group in groups for batch in self._batches(closer, group, eligibility.epoch)]
 
     def _batches(self, closer: AccountCloser, group: Sequence[Located], epoch: int) -> Iterator[Sequence[Located]]:

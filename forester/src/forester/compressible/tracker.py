@@ -20,6 +20,7 @@ from forester.observability.health import TASK_FAILURES
 from forester.units import LAMPORTS_PER_BYTE_YEAR
 from forester.waiting import occurs_within
 from shared.logs import get_logger
+from shared.retries import Backoff
 
 _log = get_logger(__name__)
 
@@ -28,7 +29,9 @@ _AFTER_GAP_S = 15.0
 """Pause between a gap and its scan: a connection that breaks again and again causes one scan."""
 
 _SHARE_OF_SCANS = 0.05
-"""Share of the time that scans after gaps and after failures may take: a large chain is read less often."""
+"""Share of the time that scans after gaps and repeated failures may take: a large chain is read less often."""
+
+_AFTER_FAILURE = Backoff(_AFTER_GAP_S, SCAN_EVERY_S)
 
 _REPORT_EVERY_S = 30.0
 """Seconds between reports of a lasting failure; below a minute the supervisor counts them as consecutive."""
@@ -135,14 +138,14 @@ class AccountTracker:
                 raise failure
 
     async def _try_scan(self) -> None:
-        """Scan; a failure is kept, and the next scan waits in proportion to the time that this one took."""
+        """Scan; a failure is kept. Pauses after failures grow to a multiple of the time that the scan took."""
         began = self._clock()
         try:
             await self.scan()
         except Exception as error:  # noqa: BLE001 - a bug must not repeat long scans without a pause either
             scan_s = self._clock() - began
             self._failures, self._failure = self._failures + 1, failure_of(error)
-            self._pause_s = _bounded(scan_s / _SHARE_OF_SCANS)
+            self._pause_s = _bounded(min(_AFTER_FAILURE.wait_s(self._failures, 1.0), scan_s / _SHARE_OF_SCANS))
             facts = {"failures": self._failures, "seconds": round(scan_s, 3), "again_in_s": round(self._pause_s, 3)}
             _log.warning("compressible_scan_failed", of=self.source.name, error=self._failure.detail, **facts)
         else:

@@ -25,12 +25,9 @@ from forester.scheduling.tree_schedule import COMPRESSION_KEY, TreeSchedule
 from forester.settings import given
 from forester.waiting import first_of
 from shared.logs import get_logger
-from shared.retries import Backoff, jittered
+from shared.retries import jittered
 
 _log = get_logger(__name__)
-
-_LONGEST_AFTER_REFUSAL_S = 300.0
-"""Longest pause while the programs refuse everything: each attempt costs the fees of a few transactions."""
 
 
 class CompressionDispatcher:
@@ -58,14 +55,13 @@ class CompressionDispatcher:
         self._stopping = stopping
         self._poll_s = poll_s
         self._made: tuple[LiveEpoch, TreeSchedule] | None = None
-        self._after_refusal = Backoff(poll_s, max(poll_s, _LONGEST_AFTER_REFUSAL_S))
         self._failures = 0
 
     async def run(self) -> None:
         """Work until the process must end; a round under way may finish."""
         while not self._stopping.is_set():
             pause_s = await self._once()
-            await first_of(self._stopping.wait(), timeout_s=pause_s)
+            await first_of(self._stopping.wait(), timeout_s=min(pause_s, self._poll_s))
 
     async def _once(self) -> float:
         """Work on one round if a window is open; return the seconds until the next look."""
@@ -85,13 +81,10 @@ class CompressionDispatcher:
             claimed = await self._claims.work(eligibility)
             done = ProcessingResult(done.elements + claimed.elements, more=claimed.more, failure=claimed.failure)
         if done.failure is None:
-            # A round without work proves nothing: it also happens at the end of each window.
-            if done.elements:
-                self._failures = 0
+            self._failures = 0
             return 0.0 if done.elements and done.more else self._poll_s
         self._failures += 1
-        refused = isinstance(done.failure, TransactionRefused) and not isinstance(done.failure, InsufficientFunds)
-        pause_s = jittered(self._after_refusal if refused else RESTARTS, self._failures)
+        pause_s = jittered(RESTARTS, self._failures)
         _log.warning("round_failed", kind="Compressible", error=done.failure.detail, again_in_s=round(pause_s, 3))
         if isinstance(done.failure, InsufficientFunds):
             self._funds.notice()

@@ -19,7 +19,7 @@ from forester.chain.programs.addresses import COMPRESSED_TOKEN, REGISTRY
 from forester.chain.programs.compressed_address import compressed_address
 from forester.chain.programs.compression import MINT_ADDRESS_TREE
 from forester.chain.rpc_client import Account
-from forester.compressible import closers
+from forester.compressible import closing
 from forester.compressible.closers import MintCloser, TokenAccountCloser
 from forester.compressible.closing import ClosingRounds
 from forester.compressible.rent import RENT_EPOCH_SLOTS
@@ -27,7 +27,7 @@ from forester.compressible.sources import sources
 from forester.daemon import compression
 from forester.daemon.compression import CompressionDispatcher
 from forester.epoch.phases import SlotRange
-from forester.errors import InsufficientFunds, TransactionRefused
+from forester.errors import EndpointUnreachable, ForesterError, InsufficientFunds, TransactionRefused
 from forester.indexer.types import Hash32
 from forester.journal.compressible import MINT, TOKEN, CompressibleStore, TrackedAccount
 from forester.journal.database import Journal
@@ -59,6 +59,7 @@ class World:
         self.refuses: Callable[[int], bool] = lambda _: False
         self.error: TransactionRefused = TransactionRefused("refused", program=str(REGISTRY), code=6004)
         self.slot = DUE
+        self.now = 1000.0
         self.chain: dict[Pubkey, Account] = {}
         tree = SimpleNamespace(queue=key(10**6), metadata=SimpleNamespace(network_fee=1, rollover_fee=1))
         parts: Any = (self, store, self, Metrics())
@@ -70,6 +71,7 @@ class World:
                 MintCloser(MINTS, indexer, payer=PAYER),
             ],
             trees=lambda: [tree],  # type: ignore[list-item]
+            clock=lambda: self.now,
         )
 
     async def add(self, numbers: range, kind: int = TOKEN) -> None:
@@ -79,8 +81,9 @@ class World:
             data = account_data() if kind == TOKEN else mint_data(key(number))
             self.chain[key(number)] = Account(key(number), COMPRESSED_TOKEN, 2_011_800, data)
 
-    async def work(self) -> ProcessingResult:
+    async def work(self, later_s: float = 0.0) -> ProcessingResult:
         self.sent.clear()
+        self.now += later_s
         return await self.rounds.work(EligibilityWindow(1, SlotRange(0, 10**9), lambda: self.slot))
 
     # A node.
@@ -111,6 +114,13 @@ class World:
     async def validity_proof(self, hashes: Sequence[Hash32]) -> Any:
         raise NotImplementedError
 
+    async def proof(self, _: Sequence[Hash32]) -> Any:
+        """Return a proof by index; tests replace ``validity_proof`` by it."""
+        context = SimpleNamespace(tree=bytes(32), queue=bytes(32))
+        index = SimpleNamespace(prove_by_index=True)
+        account = SimpleNamespace(merkle_context=context, root_index=index, leaf_index=1)
+        return SimpleNamespace(accounts=[account], compressed_proof=None)
+
 
 @pytest_asyncio.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
@@ -122,16 +132,42 @@ async def test_round__that_is_all_refused__fails_and_the_next_ones_try_one_batch
     await world.add(range(1, 301))
     world.refuses = lambda _: True
     transactions = []
-    for _ in range(3):
-        done = await world.work()
+    for later_s in (0, 10, 20):
+        done = await world.work(later_s)
         assert done.failure is world.error
         transactions.append(len(world.sent))
     assert transactions == [100 // BATCH + 100, 1 + BATCH, 1 + BATCH]
 
     world.refuses = lambda _: False
-    done = await world.work()
+    done = await world.work(40)
     assert (done.elements, done.more, done.failure) == (BATCH, True, None)
     assert (await world.work()).elements == 100
+
+
+async def test_round__token_accounts_are_refused__skips_them_for_growing_pauses_and_closes_mints(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "validity_proof", World.proof)
+    await world.add(range(1, 301))
+    world.refuses = lambda number: number <= 300
+    assert (await world.work()).failure is world.error
+    for number, pause_s in enumerate([10, 20, 40, 80, 160, 300, 300]):
+        mint = 500 + number
+        await world.add(range(mint, mint + 1), MINT)
+        done = await world.work(pause_s - 0.1)
+        assert (done.elements, done.more, done.failure, world.sent) == (1, False, None, [1])
+        assert await world.work() == ProcessingResult()
+        assert (await world.work(0.1)).failure is world.error
+
+    world.refuses = lambda number: number == 1000
+    assert (await world.work(300)).elements == BATCH
+    # The count begins again after an account was closed.
+    await world.store.remove([bytes(key(number)) for number in range(1, 301)])
+    await world.add(range(1000, 1001))
+    assert (await world.work()).failure is world.error
+    await world.add(range(1001, 1011))
+    assert (await world.work(9.9)).elements == 0
+    assert (await world.work(0.1)).elements == BATCH
 
 
 async def test_round__one_account_of_many_is_bad__does_not_fail(world: World) -> None:
@@ -150,7 +186,7 @@ async def test_round__after_refusals_of_a_bad_account_alone__closes_the_good_one
     world.refuses = lambda number: number == 1
     assert (await world.work()).failure is world.error
     await world.add(range(2, 302))
-    assert [(await world.work()).elements for _ in range(3)] == [BATCH, 100, 100]
+    assert [(await world.work(10)).elements for _ in range(3)] == [BATCH, 100, 100]
 
 
 async def test_round__all_refused_accounts_earn_most__finds_the_good_ones(world: World) -> None:
@@ -159,7 +195,7 @@ async def test_round__all_refused_accounts_earn_most__finds_the_good_ones(world:
     world.refuses = lambda number: number <= 300
     assert (await world.work()).failure is world.error
     # Ten random accounts are all bad in one of 10**7 cases.
-    assert (await world.work()).elements > 0
+    assert (await world.work(10)).elements > 0
 
 
 async def test_round__without_money__fails_for_lack_of_money(world: World) -> None:
@@ -181,7 +217,7 @@ async def test_round__service_of_mints_does_not_answer__closes_token_accounts_an
     world: World, monkeypatch: pytest.MonkeyPatch, owner: type, method: str
 ) -> None:
     monkeypatch.setattr(owner, method, never)
-    monkeypatch.setattr(closers, "PREPARING_S", 0.2)
+    monkeypatch.setattr(closing, "_PREPARING_S", 0.2)
     await world.add(range(1, 11))
     await world.add(range(500, 501), MINT)
     working = asyncio.create_task(world.work())
@@ -195,32 +231,77 @@ async def test_round__service_of_mints_does_not_answer__closes_token_accounts_an
     assert await world.store.ready(world.slot + 1500, 10) == [(bytes(key(500)), MINT)]
 
 
+def proofs_that_take(seconds: Callable[[Hash32], float]) -> Callable[[World, Sequence[Hash32]], Any]:
+    async def validity_proof(world: World, hashes: Sequence[Hash32]) -> Any:
+        await asyncio.sleep(seconds(hashes[0]))
+        return await world.proof(hashes)
+
+    return validity_proof
+
+
 async def test_round__some_proofs_are_late__closes_the_other_mints(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def proof_of(_: World, hashes: Sequence[Hash32]) -> Any:
-        if hashes[0][-1] % 2:
-            await never()
-        context = SimpleNamespace(tree=bytes(32), queue=bytes(32))
-        index = SimpleNamespace(prove_by_index=True)
-        account = SimpleNamespace(merkle_context=context, root_index=index, leaf_index=1)
-        return SimpleNamespace(accounts=[account], compressed_proof=None)
-
-    monkeypatch.setattr(World, "validity_proof", proof_of)
-    monkeypatch.setattr(closers, "PREPARING_S", 0.5)
+    late = {address_of_mint(number) for number in (501, 503, 507)}
+    monkeypatch.setattr(World, "validity_proof", proofs_that_take(lambda value: 60 if bytes(value) in late else 0))
+    monkeypatch.setattr(closing, "_PREPARING_S", 0.5)
     await world.add(range(500, 508), MINT)
     done = await world.work()
-    assert done.failure is None
-    assert done.elements == sum(not item[-1] % 2 for item in (address_of_mint(number) for number in range(500, 508)))
+    assert (done.elements, done.failure) == (5, None)
+    assert await world.store.ready(world.slot + 1499, 10) == []
+    assert len(await world.store.ready(world.slot + 1500, 10)) == 3
 
 
-async def test_round__indexer_does_not_answer_until_the_window_ends__does_not_postpone(
+async def test_round__proofs_queue_for_longer_than_the_limit__leaves_the_untried_mints_ready(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "validity_proof", proofs_that_take(lambda _: 0.5))
+    monkeypatch.setattr(closing, "_PREPARING_S", 0.9)
+    await world.add(range(500, 510), MINT)
+    # The second four begin within the limit and end after it.
+    assert (await world.work()).elements == 8
+    assert len(await world.store.ready(world.slot, 10)) == 2
+    assert (await world.work()).elements == 2
+
+
+async def test_round__proofs_hang__tries_the_other_mints_after_a_pause(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(World, "validity_proof", never)
+    monkeypatch.setattr(closing, "_PREPARING_S", 0.2)
+    await world.add(range(500, 510), MINT)
+    assert await world.work() == ProcessingResult()
+    assert len(await world.store.ready(world.slot, 10)) == 6
+    monkeypatch.setattr(World, "validity_proof", World.proof)
+    assert await world.work(9.9) == ProcessingResult()
+    assert (await world.work(0.1)).elements == 6
+
+
+async def test_round__indexer_hangs_in_a_short_window__ends_before_it_and_the_mint_waits_ten_minutes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "compressed_accounts", never)
     await world.add(range(500, 501), MINT)
-    window = EligibilityWindow(1, SlotRange(0, DUE + 4), lambda: world.slot)
+    window = EligibilityWindow(1, SlotRange(0, DUE + 7), lambda: world.slot)
+    within_s = window.sending_seconds()
+    assert within_s
+    began = time.monotonic()
+    assert await world.rounds.work(window) == ProcessingResult()
+    assert time.monotonic() - began < 0.9 * within_s
+    assert await world.store.ready(world.slot + 1499, 10) == []
+
+
+async def test_round__node_hangs_until_the_window_ends__logs_it_and_does_not_postpone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "accounts", never)
+    await world.add(range(500, 501), MINT)
+    window = EligibilityWindow(1, SlotRange(0, DUE + 5), lambda: world.slot)
+    logged: list[tuple[str, dict[str, object]]] = []
+    log = SimpleNamespace(warning=lambda event, **facts: logged.append((event, facts)))
+    monkeypatch.setattr(closing, "_log", log)
     assert await asyncio.wait_for(world.rounds.work(window), 20) == ProcessingResult()
+    assert logged == [("compression_not_prepared", {"of": MINTS.name, "error": "the eligibility window ended"})]
     assert await world.store.ready(world.slot, 10) == [(bytes(key(500)), MINT)]
 
 
@@ -260,17 +341,16 @@ class Pauses:
         return ProcessingResult()
 
 
-async def test_dispatcher__rounds_are_refused__pauses_grow_to_minutes_until_one_lands(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("failure", [TransactionRefused("refused"), EndpointUnreachable()])
+async def test_dispatcher__rounds_fail__pauses_grow_to_the_poll_interval_until_one_does_not_fail(
+    monkeypatch: pytest.MonkeyPatch, failure: ForesterError
 ) -> None:
-    refused = ProcessingResult(failure=TransactionRefused("refused", program=str(REGISTRY), code=6004))
-    rounds = [refused, refused, ProcessingResult(), *[refused] * 5, ProcessingResult(1), refused]
-    pauses = Pauses(monkeypatch, rounds, poll_s=10.0)
+    failed = ProcessingResult(failure=failure)
+    pauses = Pauses(monkeypatch, [*[failed] * 20, ProcessingResult(), failed], poll_s=1.0)
     await pauses.dispatcher.run()
-    longest = [10, 20, 10, 40, 80, 160, 300, 300, 10, 10]
+    longest = [0.2, 0.4, 0.8, *[1.0] * 18, 0.2]
     for seconds, most in zip(pauses.seconds, longest, strict=True):
         assert most / 2 <= seconds <= most
-    assert len(pauses.refusals) == 8
 
 
 @pytest.mark.parametrize(("program", "reported"), [(None, 1), (str(REGISTRY), 1), (str(COMPRESSED_TOKEN), 0)])

@@ -370,7 +370,7 @@ async def test_run__scan_was_recorded_by_a_clock_ahead__scans_within_an_hour_and
 
 
 @pytest.mark.parametrize("seconds", [0.1, 100.0])
-async def test_run__scans_fail_late__are_spaced_by_their_duration_and_reach_the_health_board(
+async def test_run__scans_fail__pauses_grow_to_a_multiple_of_their_duration_and_they_reach_the_health_board(
     store: CompressibleStore, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     time = FakeTime(monkeypatch)
@@ -384,8 +384,10 @@ async def test_run__scans_fail_late__are_spaced_by_their_duration_and_reach_the_
             seen.append(len(node.began))
         await time._sleep(0)
     await supervisor.stop(1)
-    for before, after in itertools.pairwise(node.began):
-        assert after - (before + seconds) >= max(module._AFTER_GAP_S, 20 * seconds)
+    pauses = [after - before - seconds for before, after in itertools.pairwise(node.began[:8])]
+    for number, pause_s in enumerate(pauses):
+        expected_s = max(15.0, min(15.0 * 2**number, 20 * seconds))
+        assert expected_s - 0.1 <= pause_s <= expected_s + 5
     assert seen
     assert 3 <= min(seen) <= 5
 
@@ -416,7 +418,7 @@ async def test_run__scan_after_a_gap_fails__is_repeated_and_a_success_ends_the_f
     running = asyncio.create_task(tracker.run())
     while len(node.began) < 2:
         await time._sleep(0)
-    assert 210 <= node.began[1] - node.began[0] <= 220
+    assert 25 <= node.began[1] - node.began[0] <= 26
     node.good = 3
     while len(node.began) < 4:
         await time._sleep(0)
