@@ -22,6 +22,7 @@ from forester.errors import (
     ForesterError,
     InsufficientFunds,
     TransactionRefused,
+    UnexpectedFailure,
 )
 from forester.pipeline_v1.failures import ProofsUnusable
 from forester.pipeline_v1.indexer_proofs import Proof
@@ -231,7 +232,7 @@ async def test_bug__in_one_transaction__lets_the_others_land_and_leaves_it_open(
     processor = world.processor(sends_at_once=3, group=5)
     done = await processor.work(world.window())
     assert (done.elements, done.more, len(world.sent)) == (9, True, 10)
-    assert isinstance(done.failure, ForesterError)
+    assert isinstance(done.failure, UnexpectedFailure)
     assert "unexpected KeyError: 'a bug'" in done.failure.detail
     assert (await processor.work(world.window())).elements == 1
     assert world.works_of(leaf(4)) == 1, "it may have been sent: the sender repeats the transaction of the same work"
@@ -247,7 +248,7 @@ async def test_bug__in_one_group__lets_the_others_land() -> None:
     world.proof_filter = broken
     done = await world.processor(group=2).work(world.window())
     assert (done.elements, len(world.sent)) == (8, 8)
-    assert isinstance(done.failure, ForesterError)
+    assert isinstance(done.failure, UnexpectedFailure)
 
 
 @pytest.mark.parametrize("service", ["node_error", "indexer_error"])
@@ -260,7 +261,7 @@ async def test_bug__while_a_queue_or_proofs_are_read__keeps_what_is_open(service
     processor.queue_changed()
     setattr(world, service, KeyError("a bug"))
     await processor.prepare(world.window())
-    assert isinstance((await processor.work(world.window())).failure, ForesterError)
+    assert isinstance((await processor.work(world.window())).failure, UnexpectedFailure)
     setattr(world, service, None)
     await processor.work(world.window())
     assert (world.works_of(leaf(1)), world.cells) == (1, {})

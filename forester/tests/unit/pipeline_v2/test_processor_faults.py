@@ -15,7 +15,7 @@ from v2_bench import Bench, running_bench, until
 from v2_models import SLOTS, ZKP, StateModel, number
 from v2_world import TREE, World
 
-from forester.errors import EndpointUnreachable, ForesterError, InsufficientFunds, TransactionRefused
+from forester.errors import EndpointUnreachable, InsufficientFunds, TransactionRefused, UnexpectedFailure
 from forester.indexer.types import StateQueue
 from forester.pipeline_v2.failures import (
     HashChainDiffers,
@@ -163,7 +163,7 @@ async def test_bug__in_one_proof__leaves_the_others(bench: Bench) -> None:
     bench.world.gates[0].set()
     done = await work
     assert (done.elements, bench.world.begun) == (2 * ZKP, [0, 1, 2])
-    assert isinstance(done.failure, ForesterError)
+    assert isinstance(done.failure, UnexpectedFailure)
     assert "unexpected KeyError: 'a bug'" in done.failure.detail
     bench.world.now += 60
     assert (await processor.work(bench.world.window())).elements == ZKP
@@ -187,7 +187,7 @@ async def test_bug__while_a_snapshot_is_read__leaves_proofs_under_way(bench: Ben
     await until(lambda: bench.world.snapshots == 2)
     bench.world.gates[0].set()
     result = await done
-    assert method == "prepare" or (result.elements, type(result.failure)) == (ZKP, ForesterError)
+    assert method == "prepare" or (result.elements, type(result.failure)) == (ZKP, UnexpectedFailure)
     assert bench.world.proved.total() == 1
 
 
@@ -199,7 +199,7 @@ async def test_bug__while_proofs_are_sent__is_a_failure_and_they_are_sent_again(
     bench.world.outcomes = [broken]
     processor = await bench.start()
     done = await processor.work(bench.world.window())
-    assert (done.elements, done.more, type(done.failure)) == (0, True, ForesterError)
+    assert (done.elements, done.more, type(done.failure)) == (0, True, UnexpectedFailure)
     assert (await processor.work(bench.world.window())).elements == 2 * ZKP
     assert bench.world.begun == [0, 1]
 
@@ -215,7 +215,7 @@ async def test_bug__while_the_tree_is_read__is_a_failure(bench: Bench, monkeypat
         done = await processor.work(bench.world.window())
         await processor.prepare(bench.world.window())
     assert done.more
-    assert isinstance(done.failure, ForesterError)
+    assert isinstance(done.failure, UnexpectedFailure)
     assert (await processor.work(bench.world.window())).elements == ZKP
 
 
