@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from forester.api.metrics_json import LARGEST
 from forester.api.upstreams import UpstreamView
 from forester.dashboard.view import ForesterView
 
@@ -16,7 +17,6 @@ SOURCE = "forester-apis"
 _KINDS = ("ctoken", "ata", "pda", "mint")
 _COUNTS = ("tracked", "compressed", "ready", "waiting")
 _TOTALS = ("total_tracked", "total_ready", "total_waiting")
-_LARGEST = 2**63
 
 
 def merged_health(views: Sequence[UpstreamView], own: Sequence[str] = ()) -> dict[str, Any]:
@@ -145,4 +145,4 @@ def _largest(numbers: Iterator[tuple[str, float]]) -> dict[str, int]:
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and abs(value) <= _LARGEST else 0.0
+    return float(value) if isinstance(value, int | float) and abs(value) <= LARGEST else 0.0

@@ -33,8 +33,10 @@ _QUERY = f'{{__name__=~"{"|".join(_NAMES)}"}}'
 
 _ANSWERS = AnswerMemory(each=4 * 2**20, total=8 * 2**20)
 _TIMEOUT_S = 15.0
-_LARGEST = 2.0**63
 _EVERY_S = 10.0
+
+LARGEST = 2.0**63
+"""Larger numbers count as absent, so that sums stay finite."""
 
 Sample = tuple[str, Mapping[str, str], float]
 """Name, labels and value of a series."""
@@ -57,7 +59,7 @@ def values_of(samples: Iterable[Sample]) -> Values:
     queues: dict[tuple[str, str], float] = {}
     last_run = 0.0
     for name, labels, value in samples:
-        if not abs(value) <= _LARGEST:  # nor NaN
+        if not abs(value) <= LARGEST:  # nor NaN
             continue
         if name == _PROCESSED and "epoch" in labels:
             processed[labels["epoch"]] += value

@@ -1,4 +1,4 @@
-"""JSON of another process, which may be nested more deeply than Python's stack allows."""
+"""JSON from other processes, which may be nested more deeply than Python's stack allows."""
 
 from typing import TypeVar
 
