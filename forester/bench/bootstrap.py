@@ -169,7 +169,7 @@ async def _restarted(path: Path) -> dict[str, Any]:
         began = time.monotonic()
         counts = sum((await store.counts(slot)).values(), TrackedCounts())
         counted = time.monotonic()
-        await store.ready(slot, 100)
+        await store.ready(tokens.kinds, slot, 100)
         return {
             "tracked": counts.tracked,
             "counting_s": counted - began,

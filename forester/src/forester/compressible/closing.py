@@ -9,8 +9,7 @@ tries only a few accounts at once until one is closed; the others continue.
 import asyncio
 import random
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from solders.pubkey import Pubkey
 
@@ -39,7 +38,7 @@ _log = get_logger(__name__)
 
 _CANDIDATES = 100
 _SAMPLED = 5000
-"""Accounts read while a closer is slowed: its bad ones hide neither its good ones nor those of other closers."""
+"""Accounts of a slowed closer that are read: bad ones that would earn most do not hide its good ones."""
 
 _SLOWED = Backoff(10.0, 300.0)
 """Pauses of a closer that closes nothing: each attempt costs fees, or time in which others wait for the indexer."""
@@ -74,7 +73,7 @@ class ClosingRounds:
         self._store = store
         self._sender = sender
         self._metrics = metrics
-        self._closers = {kind: closer for closer in closers for kind in closer.source.kinds}
+        self._closers = closers
         self._trees = trees
         self._clock = clock
         self._slowed: dict[AccountCloser, tuple[int, float]] = {}
@@ -88,12 +87,10 @@ class ClosingRounds:
         if eligibility.sending_seconds() is None or not self._trees():
             return ProcessingResult()
         try:
-            maximum = _SAMPLED if self._slowed else _CANDIDATES
-            ready = await self._store.ready(eligibility.slot(), maximum)
+            ready = {closer: await self._ready(closer, eligibility.slot()) for closer in self._active()}
         except ForesterError as error:
             return ProcessingResult(failure=error)
-        candidates = self._by_closer(ready)
-        chosen = {closer: self._chosen(closer, addresses) for closer, addresses in candidates.items()}
+        chosen = {closer: self._chosen(closer, addresses) for closer, addresses in ready.items() if addresses}
         refusals: dict[AccountCloser, list[TransactionRefused]] = {closer: [] for closer in chosen}
         work = (
             self._close_all(closer, addresses, eligibility, refusals[closer]) for closer, addresses in chosen.items()
@@ -108,30 +105,29 @@ class ClosingRounds:
         closed = sum(item.elements for item in done)
         if not closed:
             failures += [error for refused in refusals.values() for error in refused]
-        left = any(len(chosen[closer]) < len(addresses) for closer, addresses in candidates.items())
-        more = bool(chosen) and (left or len(ready) == maximum)
+        more = any(len(chosen[closer]) < len(ready[closer]) or len(ready[closer]) == _CANDIDATES for closer in chosen)
         return ProcessingResult(closed, more=more, failure=failures[0] if failures else None)
 
+    def _active(self) -> list[AccountCloser]:
+        """Return the closers that are not skipped now."""
+        now = self._clock()
+        return [closer for closer in self._closers if now >= self._slowed.get(closer, (0, now))[1]]
+
+    async def _ready(self, closer: AccountCloser, slot: int) -> list[Pubkey]:
+        """Return accounts that a closer may close, those that earn most first."""
+        maximum = _SAMPLED if closer in self._slowed else _CANDIDATES
+        return [Pubkey(address) for address in await self._store.ready(closer.source.kinds, slot, maximum)]
+
     def _chosen(self, closer: AccountCloser, addresses: Sequence[Pubkey]) -> Sequence[Pubkey]:
-        """Return the accounts to try: those that earn most, or a few at random if the closer is slowed."""
+        """Return the accounts to try: all, or a few at random if the closer is slowed."""
         if closer in self._slowed:
             return random.sample(addresses, min(LARGEST, len(addresses)))
-        return addresses[:_CANDIDATES]
+        return addresses
 
     def _slow(self, closer: AccountCloser) -> None:
         """Skip a closer for a pause that doubles with each call."""
         failures = self._slowed.get(closer, (0, 0.0))[0] + 1
         self._slowed[closer] = failures, self._clock() + _SLOWED.wait_s(failures, 1.0)
-
-    def _by_closer(self, ready: Sequence[tuple[bytes, int]]) -> Mapping[AccountCloser, list[Pubkey]]:
-        """Return the accounts of each closer, without closers that are skipped now."""
-        now = self._clock()
-        skipped = {closer for closer, (_, not_before) in self._slowed.items() if now < not_before}
-        found: dict[AccountCloser, list[Pubkey]] = defaultdict(list)
-        for address, kind in ready:
-            if (closer := self._closers.get(kind)) is not None and closer not in skipped:
-                found[closer].append(Pubkey(address))
-        return found
 
     async def _close_all(
         self,

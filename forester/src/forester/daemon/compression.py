@@ -178,5 +178,5 @@ async def _show_counts(
     while True:
         slot, began = clock.slot(), loop.time()
         view.show(slot, await store.counts(slot))
-        # A million accounts take a third of a second, in which nothing else uses the journal.
+        # A million accounts take an eighth of a second, in which nothing else uses the journal.
         await asyncio.sleep(max(REFRESH_EVERY_S, 50 * (loop.time() - began)))

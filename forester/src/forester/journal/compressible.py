@@ -4,6 +4,7 @@ The rows are what a node has reported, possibly wrong or out of date: an account
 """
 
 import hashlib
+import itertools
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +31,7 @@ _LONGEST_SCAN_SLOTS = 10_000
 """Slots after the beginning of a scan in which its rows can be changed by notifications; more than an hour."""
 
 _COMPARED = 5000
-"""Ready accounts whose rewards are compared, the oldest: a million would hold up the journal for seconds."""
+"""Ready accounts of a kind whose rewards are compared, the oldest: a million would hold up the journal for seconds."""
 
 
 def program_kind(program: bytes, discriminator: bytes) -> int:
@@ -130,15 +131,19 @@ class CompressibleStore(JournalStore):
         statement = "UPDATE compressible_accounts SET claimed_epoch = ? WHERE address = ?"
         await self._journal.change(statement, *((epoch, address) for address in addresses))
 
-    async def ready(self, slot: int, maximum: int) -> list[tuple[bytes, int]]:
-        """Return up to ``maximum`` accounts, each with its kind, that may be compressed; most reward first."""
-        query = """
-            SELECT address, kind FROM (
-                SELECT address, kind, ready_slot, reward FROM compressible_accounts WHERE ready_slot <= ?
+    async def ready(self, kinds: Sequence[int], slot: int, maximum: int) -> list[bytes]:
+        """Return up to ``maximum`` accounts of kinds that may be compressed; most reward first."""
+        oldest = """
+            SELECT * FROM (
+                SELECT address, ready_slot, reward FROM compressible_accounts WHERE kind = ? AND ready_slot <= ?
                 ORDER BY ready_slot LIMIT ?
-            ) ORDER BY reward DESC, ready_slot LIMIT ?
+            )
         """
-        return await self._journal.fetch(query, (slot, max(maximum, _COMPARED), maximum))
+        compared = " UNION ALL ".join([oldest] * len(kinds))
+        query = f"SELECT address FROM ({compared}) ORDER BY reward DESC, ready_slot LIMIT ?"  # noqa: S608 - no values
+        limits = [(kind, slot, max(maximum, _COMPARED)) for kind in kinds]
+        rows = await self._journal.fetch(query, (*itertools.chain(*limits), maximum))
+        return [address for (address,) in rows]
 
     async def claimable(self, slot: int, epoch: int, maximum: int) -> list[tuple[bytes, int]]:
         """Return up to ``maximum`` accounts with their kinds that owe rent of completed epochs, most rent first."""
@@ -171,10 +176,10 @@ class CompressibleStore(JournalStore):
                 "INSERT OR REPLACE INTO compressible_scans VALUES (?, ?, ?)", (kinds[0], slot, time.time())
             )
             connection.execute(
-                f"UPDATE compressible_accounts SET seen_slot = ? WHERE seen_slot > ? AND kind IN ({listed})",  # noqa: S608
+                f"UPDATE compressible_accounts SET seen_slot = ? WHERE seen_slot > ? AND +kind IN ({listed})",  # noqa: S608
                 (slot, slot + _LONGEST_SCAN_SLOTS),
             )
-            statement = f"DELETE FROM compressible_accounts WHERE seen_slot < ? AND kind IN ({listed})"  # noqa: S608
+            statement = f"DELETE FROM compressible_accounts WHERE seen_slot < ? AND +kind IN ({listed})"  # noqa: S608
             return connection.execute(statement, (slot,)).rowcount
 
         return await self._journal.run(work)

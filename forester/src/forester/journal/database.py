@@ -99,6 +99,10 @@ _MIGRATIONS = (
     CREATE INDEX compressible_accounts_by_slot ON compressible_accounts (ready_slot);
     CREATE TABLE compressible_scans (kind INTEGER PRIMARY KEY, slot INTEGER NOT NULL, finished_at REAL NOT NULL);
     """,
+    """
+    DROP INDEX compressible_accounts_by_slot;
+    CREATE INDEX compressible_accounts_by_kind ON compressible_accounts (kind, ready_slot);
+    """,
 )
 """Each entry raises the schema by one version; entries are never changed once released."""
 

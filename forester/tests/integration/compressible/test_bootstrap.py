@@ -43,7 +43,7 @@ async def test_bootstrap__of_few_accounts__takes_one_answer(store: CompressibleS
     counts = await scanned(node, store, paged=False)
     assert (counts.tracked, counts.ready, counts.next_ready_slot) == (FEW, ready(FEW), 5 * RENT_EPOCH_SLOTS)
     assert node.calls["getProgramAccounts"] == 4  # a part and all, of token accounts and of mints
-    found = [address for address, _ in await store.ready(2 * RENT_EPOCH_SLOTS, FEW)]
+    found = await store.ready(TOKENS.kinds, 2 * RENT_EPOCH_SLOTS, FEW)
     assert set(found) == {bytes(address_of(number)) for number in range(FEW) if prepaid_epochs(number) == 2}
 
 

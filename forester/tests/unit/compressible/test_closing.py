@@ -198,6 +198,20 @@ async def test_round__all_refused_accounts_earn_most__finds_the_good_ones(world:
     assert (await world.work(10)).elements > 0
 
 
+async def test_round__thousands_of_refused_accounts_earn_more__closes_mints(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "validity_proof", World.proof)
+    await world.add(range(10_000, 16_000))
+    world.refuses = lambda number: number >= 10_000
+    assert (await world.work()).failure is world.error
+    await world.add(range(1, 2), MINT)
+    assert (await world.work()).elements == 1, "token accounts are skipped"
+    await world.add(range(2, 3), MINT)
+    assert (await world.work(10)).elements == 1, "token accounts are tried again"
+    assert sorted(world.sent) == [*[1] * (1 + BATCH), BATCH]
+
+
 async def test_round__without_money__fails_for_lack_of_money(world: World) -> None:
     await world.add(range(1, 301))
     world.refuses, world.error = lambda _: True, InsufficientFunds()
@@ -227,8 +241,8 @@ async def test_round__service_of_mints_does_not_answer__closes_token_accounts_an
     done = await asyncio.wait_for(working, 20)
     assert time.monotonic() - began < 5
     assert (done.elements, done.failure) == (10, None)
-    assert await world.store.ready(world.slot + 1499, 10) == []
-    assert await world.store.ready(world.slot + 1500, 10) == [(bytes(key(500)), MINT)]
+    assert await world.store.ready(MINTS.kinds, world.slot + 1499, 10) == []
+    assert await world.store.ready(MINTS.kinds, world.slot + 1500, 10) == [bytes(key(500))]
 
 
 def proofs_that_take(seconds: Callable[[Hash32], float]) -> Callable[[World, Sequence[Hash32]], Any]:
@@ -248,8 +262,8 @@ async def test_round__some_proofs_are_late__closes_the_other_mints(
     await world.add(range(500, 508), MINT)
     done = await world.work()
     assert (done.elements, done.failure) == (5, None)
-    assert await world.store.ready(world.slot + 1499, 10) == []
-    assert len(await world.store.ready(world.slot + 1500, 10)) == 3
+    assert await world.store.ready(MINTS.kinds, world.slot + 1499, 10) == []
+    assert len(await world.store.ready(MINTS.kinds, world.slot + 1500, 10)) == 3
 
 
 async def test_round__proofs_queue_for_longer_than_the_limit__leaves_the_untried_mints_ready(
@@ -260,7 +274,7 @@ async def test_round__proofs_queue_for_longer_than_the_limit__leaves_the_untried
     await world.add(range(500, 510), MINT)
     # The second four begin within the limit and end after it.
     assert (await world.work()).elements == 8
-    assert len(await world.store.ready(world.slot, 10)) == 2
+    assert len(await world.store.ready(MINTS.kinds, world.slot, 10)) == 2
     assert (await world.work()).elements == 2
 
 
@@ -271,7 +285,7 @@ async def test_round__proofs_hang__tries_the_other_mints_after_a_pause(
     monkeypatch.setattr(closing, "_PREPARING_S", 0.2)
     await world.add(range(500, 510), MINT)
     assert await world.work() == ProcessingResult()
-    assert len(await world.store.ready(world.slot, 10)) == 6
+    assert len(await world.store.ready(MINTS.kinds, world.slot, 10)) == 6
     monkeypatch.setattr(World, "validity_proof", World.proof)
     assert await world.work(9.9) == ProcessingResult()
     assert (await world.work(0.1)).elements == 6
@@ -288,7 +302,7 @@ async def test_round__indexer_hangs_in_a_short_window__ends_before_it_and_the_mi
     began = time.monotonic()
     assert await world.rounds.work(window) == ProcessingResult()
     assert time.monotonic() - began < 0.9 * within_s
-    assert await world.store.ready(world.slot + 1499, 10) == []
+    assert await world.store.ready(MINTS.kinds, world.slot + 1499, 10) == []
 
 
 async def test_round__node_hangs_until_the_window_ends__logs_it_and_does_not_postpone(
@@ -302,7 +316,7 @@ async def test_round__node_hangs_until_the_window_ends__logs_it_and_does_not_pos
     monkeypatch.setattr(closing, "_log", log)
     assert await asyncio.wait_for(world.rounds.work(window), 20) == ProcessingResult()
     assert logged == [("compression_not_prepared", {"of": MINTS.name, "error": "the eligibility window ended"})]
-    assert await world.store.ready(world.slot, 10) == [(bytes(key(500)), MINT)]
+    assert await world.store.ready(MINTS.kinds, world.slot, 10) == [bytes(key(500))]
 
 
 class Pauses:
