@@ -64,7 +64,7 @@ class HttpSettings(Group, frozen=True):
     """The API server."""
 
     address: str = "0.0.0.0:3001"
-    """Address of the API as host:port; port 0 uses a free one."""
+    """Address of the API as host:port; without a host all interfaces, of IPv4 and IPv6; port 0 uses a free one."""
     metrics_address: str = "0.0.0.0:9998"
     """Address of Prometheus metrics and probes as host:port."""
     body_limit_bytes: Positive = 16 * 2**20

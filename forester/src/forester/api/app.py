@@ -21,6 +21,7 @@ from forester.api.routes import MONITORING, ROUTES, Monitoring, as_json
 from forester.errors import SettingsInvalid
 from forester.loop_pauses import Pacer
 from forester.settings import Settings
+from shared.listening import listen, shown_address
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -72,15 +73,15 @@ async def serving_api(settings: Settings, state: Monitoring) -> AsyncIterator[tu
         return
     if settings.prometheus_url is not None:
         state = replace(state, prometheus=PrometheusSource(settings.prometheus_url.get_secret_value()))
-    host = "0.0.0.0" if settings.api_server_public_bind else "127.0.0.1"  # noqa: S104 - by setting
+    host = "" if settings.api_server_public_bind else "127.0.0.1"
     runner = web.AppRunner(create_app(state), shutdown_timeout=_LAST_WORDS_S)
     await runner.setup()
     source = asyncio.create_task(state.prometheus.run(), name="prometheus") if state.prometheus is not None else None
     server: asyncio.Server | None = None
     try:
         server = await _listen(runner, host, settings.api_server_port)
-        address = (host, int(server.sockets[0].getsockname()[1]))
-        _log.info("api_listening", address=f"{address[0]}:{address[1]}", public=settings.api_server_public_bind)
+        address: tuple[str, int] = server.sockets[0].getsockname()[:2]
+        _log.info("api_listening", address=shown_address(*address), public=settings.api_server_public_bind)
         if settings.api_server_public_bind:
             _log.warning("api_unauthenticated", detail="every client that reaches the address of the API may read it")
         yield address
@@ -117,11 +118,11 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> asyncio.Server
         return connection()
 
     try:
-        return await loop.create_server(accept, host, port)
+        return await loop.create_server(accept, sock=listen(host, port))
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
         raise SettingsInvalid(
-            f"--api-server-port: cannot listen on {host}:{port}: {reason}; choose another port"
+            f"--api-server-port: cannot listen on {host or '*'}:{port}: {reason}; choose another port"
         ) from None
 
 

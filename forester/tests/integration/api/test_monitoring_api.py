@@ -440,7 +440,7 @@ async def test_port__not_set__serves_nothing() -> None:
         assert address is None
 
 
-@pytest.mark.parametrize(("public", "host"), [(False, "127.0.0.1"), (True, "0.0.0.0")])  # noqa: S104
+@pytest.mark.parametrize(("public", "host"), [(False, "127.0.0.1"), (True, "::")])
 async def test_address__public_or_not__is_loopback_unless_asked_for(public: bool, host: str) -> None:
     api = Api()
     settings = Settings(api_server_port=0, api_server_public_bind=public)

@@ -64,9 +64,9 @@ spec:
           args:
             - start
             - --keys-dir=/keys
-            - --metrics-address=0.0.0.0:9998
+            - --metrics-address=[::]:9998
             {{- if .serves }}
-            - --prover-address=0.0.0.0:3001
+            - --prover-address=[::]:3001
             {{- if and $queue (not $values.proveJobs) }}
             - --no-workers
             {{- end }}

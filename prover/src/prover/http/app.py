@@ -24,6 +24,7 @@ from prover.http.server.metrics_server import MetricsServer
 from prover.http.server.responses import SERVER_NAME
 from prover.http.state import STATE, ServerState
 from prover.observability.memory import MemoryCollector
+from shared.listening import EVERYWHERE, listen, shown_address
 from shared.logs import get_logger
 from shared.shutdown import Shutdown
 
@@ -31,7 +32,6 @@ _log = get_logger(__name__)
 
 _BACKLOG = 1024
 _SHUTDOWN_TIMEOUT_S = 5
-_ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - an address without a host means all interfaces
 _API_OPTION = "--prover-address"
 _METRICS_OPTION = "--metrics-address"
 
@@ -84,8 +84,12 @@ class Listener:
         assert handlers is not None  # noqa: S101 - setup made it
         make_protocol = partial(ProblemProtocol, handlers, settings, self._state.metrics, self._state.log_throttle)
         guards = ConnectionGuards(make_protocol, settings, self._state.metrics, self._state.log_throttle)
+        loop = asyncio.get_running_loop()
         try:
-            self._server = await asyncio.get_running_loop().create_server(guards, host, port, backlog=_BACKLOG)
+            if host in EVERYWHERE:
+                self._server = await loop.create_server(guards, sock=listen(host, port, backlog=_BACKLOG))
+            else:  # a name may have several addresses
+                self._server = await loop.create_server(guards, host, port, backlog=_BACKLOG)
         except OSError as error:
             raise _cannot_listen(_API_OPTION, settings.address, error) from error
         self._state.listening = True
@@ -121,8 +125,8 @@ async def serve(
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, state.api_keys.reload)
         _log.info(
             "listening",
-            api=_text_of(listener.address),
-            metrics=_text_of(registry_server.address) if registry_server else None,
+            api=shown_address(*listener.address),
+            metrics=shown_address(*registry_server.address) if registry_server else None,
             keys=len(state.keys.installed()),
             api_keys=state.api_keys.required,
         )
@@ -139,13 +143,13 @@ async def serve(
 
 
 def split_address(address: str, option: str) -> tuple[str, int]:
-    """Split ``host:port``, ``:port`` or ``[v6]:port``; raises SettingsInvalid that names the option."""
+    """Split ``host:port``, ``[v6]:port`` or ``:port`` (everywhere); raises SettingsInvalid with the option."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise SettingsInvalid(
             f"{option}: {address!r} is not an address; write host:port, for example 127.0.0.1:3001", names=(option,)
         )
-    return host.strip("[]") or _ALL_INTERFACES, int(port)
+    return host.strip("[]"), int(port)
 
 
 def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> MetricsServer:
@@ -195,7 +199,3 @@ async def _complete_headers(request: web.Request, response: web.StreamResponse) 
         # The client's next request then goes to another instance.
         response.headers["Connection"] = "close"
         response.force_close()
-
-
-def _text_of(address: tuple[str, int]) -> str:
-    return f"{address[0]}:{address[1]}"

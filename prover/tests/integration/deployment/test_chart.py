@@ -156,8 +156,9 @@ def test_chart__probes_and_ports__are_those_of_the_server(chart: Rendered) -> No
             continue
         options = pod.options()
         ports = {port["name"]: port["containerPort"] for port in pod.main["ports"]}
-        assert options["--metrics-address"] == f"0.0.0.0:{ports['metrics']}" == HttpSettings().metrics_address
-        assert options.get("--prover-address") == (f"0.0.0.0:{ports['api']}" if "api" in ports else None)
+        assert options["--metrics-address"] == f"[::]:{ports['metrics']}"
+        assert ports["metrics"] == int(HttpSettings().metrics_address.rpartition(":")[2])
+        assert options.get("--prover-address") == (f"[::]:{ports['api']}" if "api" in ports else None)
         for kind, path in (("startup", "/startupz"), ("readiness", "/readyz"), ("liveness", "/livez")):
             assert pod.main[f"{kind}Probe"]["httpGet"] == {"path": path, "port": "metrics"}
         assert pod.main["startupProbe"]["initialDelaySeconds"] > 0, "the first failure would be an event of each start"
@@ -251,8 +252,8 @@ def test_probes__of_the_rendered_command_as_a_process__answer(reference_keys_dir
     api, metrics = free_port(), free_port()
     places = {
         "/keys": str(reference_keys_dir),
-        "0.0.0.0:3001": f"127.0.0.1:{api}",
-        "0.0.0.0:9998": f"127.0.0.1:{metrics}",
+        "[::]:3001": f"[::]:{api}",
+        "[::]:9998": f"[::]:{metrics}",
     }
     words = here(["prover", *main["args"], "--drain-delay=0"], places)
     service = Container("prover", words, ["true"], tmp_path / "log", env=environment({}), cwd=tmp_path)

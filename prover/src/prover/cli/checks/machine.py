@@ -5,7 +5,6 @@ import errno
 import os
 import resource
 import shutil
-import socket
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from prover.observability.metrics import Metrics
 from prover.proving.device_selection import open_devices
 from prover.proving.devices import DeviceReport
 from prover.settings import DeviceSettings
+from shared.listening import listen
 
 MIN_MEMORY_BYTES = 32 * 10**9
 MIN_CORES = 16
@@ -176,7 +176,7 @@ def check_address(name: str, address: str, option: str, *, must_be_free: bool = 
     """Check that an address is free; raises SettingsInvalid for a malformed one."""
     host, port = split_address(address, option)
     try:
-        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+        with listen(host, port):
             pass
     except OSError as error:
         detail = f"cannot listen on {address}: {error.strerror}"

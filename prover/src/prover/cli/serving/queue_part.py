@@ -13,6 +13,7 @@ from prover.queue.store import JobStore
 from prover.settings import Settings
 from prover.worker.instance import QueueInstance
 from prover.worker.monitor import count_event
+from shared.listening import shown_address
 from shared.logs import get_logger
 from shared.shutdown import Shutdown
 
@@ -68,8 +69,7 @@ async def serve_queue_only(
     """Call ``begin`` and stay ready without an API until ``shutdown`` is requested."""
     begin()
     state.listening = True
-    host, port = metrics_server.address
-    _log.info("listening", api=None, metrics=f"{host}:{port}", keys=len(state.keys.installed()))
+    _log.info("listening", api=None, metrics=shown_address(*metrics_server.address), keys=len(state.keys.installed()))
     await shutdown.wait()
     await state.announce_stop()
 

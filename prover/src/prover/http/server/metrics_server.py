@@ -5,7 +5,6 @@ there are too many, a new one replaces the oldest that has sent no request: idle
 """
 
 import asyncio
-import socket
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from prover.http.server.responses import SERVER_NAME
+from shared.listening import listen
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -40,13 +40,7 @@ class MetricsServer:
     def __init__(
         self, registry: CollectorRegistry, host: str, port: int, probes: Mapping[str, Probe] | None = None
     ) -> None:
-        is_v6 = ":" in host
-        self._socket = socket.create_server(
-            (host, port),
-            family=socket.AF_INET6 if is_v6 else socket.AF_INET,
-            backlog=_BACKLOG,
-            dualstack_ipv6=is_v6 and socket.has_dualstack_ipv6(),
-        )
+        self._socket = listen(host, port, backlog=_BACKLOG)
         bound_host, bound_port = self._socket.getsockname()[:2]
         self._address = str(bound_host), int(bound_port)
         self._handler = _MetricsHandler(registry, dict(probes or {}))
