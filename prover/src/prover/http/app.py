@@ -87,7 +87,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         try:
             if host in EVERYWHERE:
-                self._server = await loop.create_server(guards, sock=listen(host, port, backlog=_BACKLOG))
+                self._server = await loop.create_server(guards, sock=listen(host, port), backlog=_BACKLOG)
             else:  # a name may have several addresses
                 self._server = await loop.create_server(guards, host, port, backlog=_BACKLOG)
         except OSError as error:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import socket
 import time
 from typing import Any
 
 import pytest
 from aiohttp import ClientConnectionError
 from golden_vectors import vector_named
-from in_process_service import Client, Serve, circuit, sample, state_of, until
+from in_process_service import Client, Listen, Serve, circuit, sample, state_of, until
 
 from prover.errors import ProofRejected, SettingsInvalid
 from prover.http.app import split_address
@@ -291,6 +293,16 @@ async def test_metrics__after_a_proof__report_its_cost(serve: Serve, published_k
     for stage in ("witness", "ntt", "msm_sort", "msm_a", "msm_b1", "msm_b2", "msm_k", "msm_z", "assemble"):
         assert sample(state_of(client), "prover_proof_stage_seconds_count", **kind, stage=stage) == 1
     assert (sample(state_of(client), "prover_proof_memory_usage_bytes_sum", **kind) or 0) > 1_000_000
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", ":0", "[::]:0"])
+async def test_connections__while_the_event_loop_is_busy__wait(
+    listen: Listen, published_keys: KeyStore, address: str
+) -> None:
+    _, port = await listen(published_keys, http={"address": address})
+    with contextlib.ExitStack() as stack:
+        for _ in range(500):  # without a pause in which the loop could accept them
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
 
 
 @pytest.mark.parametrize(

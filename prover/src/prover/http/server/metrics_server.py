@@ -40,7 +40,7 @@ class MetricsServer:
     def __init__(
         self, registry: CollectorRegistry, host: str, port: int, probes: Mapping[str, Probe] | None = None
     ) -> None:
-        self._socket = listen(host, port, backlog=_BACKLOG)
+        self._socket = listen(host, port)
         bound_host, bound_port = self._socket.getsockname()[:2]
         self._address = str(bound_host), int(bound_port)
         self._handler = _MetricsHandler(registry, dict(probes or {}))
@@ -66,7 +66,9 @@ class MetricsServer:
     async def _serve(self) -> None:
         handlers = web.Server(self._handler.answer, handler_cancellation=True)
         connections = _OpenConnections()
-        server = await self._loop.create_server(lambda: _MetricsProtocol(handlers, connections), sock=self._socket)
+        server = await self._loop.create_server(
+            lambda: _MetricsProtocol(handlers, connections), sock=self._socket, backlog=_BACKLOG
+        )
         await self._stop.wait()
         server.close()
         connections.close()
