@@ -1,4 +1,4 @@
-"""The Lua scripts, run by their digest: named arguments go in and named answers come out, both as msgpack."""
+"""The Lua scripts, run by their digest: named arguments go in and named replies come out, both as msgpack."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-Answer = TypeVar("Answer", bound="Reply")
+ReplyType = TypeVar("ReplyType", bound="Reply")
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """Members of every script's answer."""
+    """Members of every script's reply."""
 
     events: list[JobEvent]
 
 
 class SubmitReply(Reply, frozen=True):
-    """Answer of submit: ``new``, ``duplicate``, ``full`` or ``no_room``; ``nonce`` is of the existing job, in hex."""
+    """Reply of submit: ``new``, ``duplicate``, ``full`` or ``no_room``; ``nonce`` is of the existing job, in hex."""
 
-    answer: str
+    outcome: str
     id: str
     nonce: str = ""
 
 
 class ClaimReply(Reply, frozen=True):
-    """Answer of claim: ``job``, ``none`` or ``again``. Times are milliseconds."""
+    """Reply of claim: ``job``, ``none`` or ``again``. Times are milliseconds."""
 
-    answer: str
+    outcome: str
     id: str = ""
     fence: int = 0
     type: str = ""
@@ -49,32 +49,32 @@ class ClaimReply(Reply, frozen=True):
 
 
 class OutcomeReply(Reply, frozen=True):
-    """Answer of scripts that may refuse; ``done`` is False then."""
+    """Reply of scripts that may refuse; ``done`` is False then."""
 
     done: bool
 
 
 class SweepReply(Reply, frozen=True):
-    """Answer of sweeps: changed jobs, and removed wake-ups that no instance can have written."""
+    """Reply of sweeps: changed jobs, and removed wake-ups that no instance can have written."""
 
     changed: int
     wake_ups: int = 0
 
 
 class HeartbeatReply(Reply, frozen=True):
-    """Answer of heartbeat."""
+    """Reply of heartbeat."""
 
     beats: list[LeaseState]
 
 
 class StatsReply(Reply, frozen=True):
-    """Answer of stats."""
+    """Reply of stats."""
 
     stats: QueueStats
 
 
 @cache
-def source(name: str) -> str:
+def read_source(name: str) -> str:
     """Return the text of a script, preceded by the functions that all scripts share."""
     folder = files("prover.queue") / "lua"
     return (folder / "leases.lua").read_text() + (folder / f"{name}.lua").read_text()
@@ -89,12 +89,12 @@ class Scripts:
         self._digests: dict[str, str] = {}
 
     @staticmethod
-    def read(answer: bytes, kind: type[Answer]) -> Answer:
-        """Return the decoded answer of a script; raises QueueUnavailable for a malformed one."""
+    def read(reply: bytes, kind: type[ReplyType]) -> ReplyType:
+        """Return the decoded reply of a script; raises QueueUnavailable for a malformed one."""
         try:
-            return msgspec.msgpack.decode(answer, type=kind)
+            return msgspec.msgpack.decode(reply, type=kind)
         except (ValueError, TypeError) as error:
-            _log.warning("queue_answer_malformed", answer=kind.__name__, error=str(error))
+            _log.warning("queue_reply_malformed", reply=kind.__name__, error=str(error))
             raise QueueUnavailable from error
 
     async def call(self, name: str, arguments: dict[str, Any], blob: bytes = b"") -> Any:
@@ -103,17 +103,17 @@ class Scripts:
         digest = self._digests.get(name) or await self._load(name)
         words = (1, self._prefix, packed, blob)
         try:
-            return await command(self._redis, "EVALSHA", digest, *words)
+            return await run_command(self._redis, "EVALSHA", digest, *words)
         except NoScriptError:
-            return await command(self._redis, "EVALSHA", await self._load(name), *words)
+            return await run_command(self._redis, "EVALSHA", await self._load(name), *words)
 
     async def _load(self, name: str) -> str:
-        digest: str = await command(self._redis, "SCRIPT LOAD", source(name))
+        digest: str = await run_command(self._redis, "SCRIPT LOAD", read_source(name))
         self._digests[name] = digest
         return digest
 
 
-async def command(redis: Redis, *words: str | bytes | int) -> Any:
+async def run_command(redis: Redis, *words: str | bytes | int) -> Any:
     """Run a command of Redis; raises QueueUnavailable, and NoScriptError for EVALSHA."""
     try:
         return await redis.execute_command(*words)  # type: ignore[no-untyped-call]

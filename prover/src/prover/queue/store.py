@@ -26,16 +26,16 @@ from prover.queue.jobs import (
     SweepKind,
 )
 from prover.queue.scripts import (
-    Answer,
     ClaimReply,
     HeartbeatReply,
     OutcomeReply,
     Reply,
+    ReplyType,
     Scripts,
     StatsReply,
     SubmitReply,
     SweepReply,
-    command,
+    run_command,
 )
 from prover.queue.watch import Watch
 from prover.settings import QueueSettings
@@ -91,7 +91,7 @@ class JobStore:
 
     async def ping(self) -> None:
         """Raise QueueUnavailable unless Redis answers."""
-        await command(self._redis, "PING")
+        await run_command(self._redis, "PING")
 
     async def submit(self, submission: Submission) -> SubmissionResult:
         """Add a request to its circuit queue, or find the job of an equal body.
@@ -110,15 +110,15 @@ class JobStore:
             **records.placement(submission),
         }
         reply = await self._run("submit", SubmitReply, arguments, submission.body)
-        if reply.answer == "duplicate" and not records.is_job_of(reply, submission):
+        if reply.outcome == "duplicate" and not records.is_job_of(reply, submission):
             _log.warning("duplicate_rejected", job_id=reply.id[:LONGEST_ID], detail="its id is not bound to this body")
             reply = await self._run("submit", SubmitReply, arguments | {"fresh": True}, submission.body)
-        if reply.answer == "full":
+        if reply.outcome == "full":
             raise _full(queue)
-        if reply.answer == "no_room":
+        if reply.outcome == "no_room":
             _log.warning("queue_unavailable", command="submit", error="nine tenths of the memory of Redis are in use")
             raise QueueUnavailable
-        return SubmissionResult(reply.id, reply.answer == "duplicate")
+        return SubmissionResult(reply.id, reply.outcome == "duplicate")
 
     async def status(self, job_id: str) -> JobStatus | None:
         """Return the status by one read of a small hash; None for an id that is unknown or was removed.
@@ -127,7 +127,7 @@ class JobStore:
         """
         if len(job_id) > LONGEST_ID:
             return None
-        values = await command(self._redis, "HMGET", self.keys.job(job_id), *records.STATUS_FIELDS)
+        values = await run_command(self._redis, "HMGET", self.keys.job(job_id), *records.STATUS_FIELDS)
         try:
             return records.status(job_id, values)
         except records.RecordMalformed as error:
@@ -180,15 +180,15 @@ class JobStore:
             "wake_up": wake_up,
         }
         while True:
-            answer, body = await self._scripts.call("claim", self._with_times(arguments))
-            reply = self._scripts.read(answer, ClaimReply)
+            packed, body = await self._scripts.call("claim", self._with_times(arguments))
+            reply = self._scripts.read(packed, ClaimReply)
             self._publish(reply.events)
-            if reply.answer == "job":
+            if reply.outcome == "job":
                 try:
                     return records.claim(reply, queue, body)
                 except records.RecordMalformed as error:
                     await self.remove(reply.id, str(error))
-            if reply.answer == "none":
+            if reply.outcome == "none":
                 return None
 
     async def heartbeat(self, claims: Sequence[Claim]) -> list[LeaseState]:
@@ -197,8 +197,8 @@ class JobStore:
         Also requeues the jobs of dead workers, so call it regularly even without claims.
         """
         named = [{"id": claim.job_id, "fence": claim.fence} for claim in claims]
-        answer = await self._run("heartbeat", HeartbeatReply, {"claims": named})
-        return answer.beats
+        reply = await self._run("heartbeat", HeartbeatReply, {"claims": named})
+        return reply.beats
 
     async def finish(self, claim: Claim, proof: bytes, duration_ms: int) -> bool:
         """Complete a job; False, without effect, when the lease was lost."""
@@ -251,10 +251,10 @@ class JobStore:
                 return total
             total += swept.changed
 
-    async def _run(self, script: str, answer: type[Answer], arguments: dict[str, Any], blob: bytes = b"") -> Answer:
-        found = self._scripts.read(await self._scripts.call(script, self._with_times(arguments), blob), answer)
-        self._publish(found.events)
-        return found
+    async def _run(self, script: str, kind: type[ReplyType], arguments: dict[str, Any], blob: bytes = b"") -> ReplyType:
+        reply = self._scripts.read(await self._scripts.call(script, self._with_times(arguments), blob), kind)
+        self._publish(reply.events)
+        return reply
 
     def _with_times(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {**self._times, "wake_up_function": wake_ups.FUNCTION, **arguments}

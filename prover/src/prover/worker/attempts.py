@@ -99,7 +99,7 @@ class Attempts:
             # A temporary refusal is no fault of the job. Running out of memory may be.
             blameless = type(error) is TryAgainLater or isinstance(error, ShuttingDown | DevicePaused)
             await self._put_back(job, error, count_attempt=not blameless)
-            return error.retryable and not isinstance(error, KeyUnavailable)
+            return not isinstance(error, KeyUnavailable)
         except Exception:  # noqa: BLE001 - the edge of a job: counted, logged with its traceback, tried again
             _log.exception("unexpected_error")
             self._metrics.panics.labels(_kind(job.claim)).inc()

@@ -221,6 +221,20 @@ async def test_wait__that_is_no_number_of_seconds__is_refused(
     assert (code, answer["code"]) == (400, "malformed_body")
 
 
+async def test_job__of_a_circuit_without_a_key_and_with_many_inputs__takes_no_memory_for_them(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, redis_database: RedisServer
+) -> None:
+    client = await serve(published_keys, job_store)
+    accounts = [{"root": "1", "leaf": "1"}] * 30_000
+    body = {"circuitType": "inclusion", "stateTreeHeight": 26, "inputCompressedAccounts": accounts}
+    job_id = await queue(client, json.dumps(body).encode(), headers=ASYNC)
+    await job_store.fail(await claim(job_store), "no key", deterministic=True)
+    code, answer = await status(client, job_id)
+    assert (code, answer["status"]) == (202, "failed")
+    with redis_database.client() as redis:
+        assert sum(redis.memory_usage(name) or 0 for name in redis.scan_iter("*")) < 20_000
+
+
 async def test_cancel__of_a_waiting_job__ends_it(serve: Serve, published_keys: KeyStore, job_store: JobStore) -> None:
     client = await serve(published_keys, job_store)
     job_id = await queue(client)

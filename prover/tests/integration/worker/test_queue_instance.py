@@ -113,6 +113,17 @@ async def test_job__that_fails_for_no_fault_of_its_own__is_begun_again(start: St
     await node.shows(2, "job_retries", reason="fault")
 
 
+async def test_job__too_large_for_this_instance__leaves_time_for_another(
+    start: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "_LONGEST_PAUSE_S", 1.0)
+    _, prove = failing(MemoryBudgetExceeded("too large"))
+    node = start(prove)
+    began = time.monotonic()
+    await node.ended(await node.submit())
+    assert time.monotonic() - began >= 1
+
+
 async def test_job__that_fails_again_and_again__is_quarantined_with_the_reason(start: StartNode) -> None:
     calls, prove = failing(*[KeyMissing("x.key", "download it")] * 9)
     node = start(prove)

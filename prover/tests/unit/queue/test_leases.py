@@ -81,6 +81,17 @@ async def test_leases__after_nobody_was_heard_for_long__begin_again_once(queue: 
     assert await queue.sweep(SweepKind.STUCK) == 1
 
 
+async def test_lease__of_a_clock_that_was_set_back__ends_after_its_usual_length(queue: Queue) -> None:
+    await queue.submit(REQUEST)
+    claim = await queue.claimed()
+    now = queue.client.time()[0] * 1000
+    leases = queue.look.queue_key(CircuitQueue.UPDATE, "leases")
+    queue.client.zadd(leases, {claim.job_id: now + 3_600_000})
+    await queue.heartbeat([])
+    assert (queue.client.zscore(leases, claim.job_id) or 0) <= now + 600_000 + 2000
+    assert (await queue.state(claim.job_id))[0] is JobState.PROCESSING
+
+
 async def test_job__that_loses_its_worker_each_time__is_quarantined(queue: Queue) -> None:
     submitted = await queue.submit(REQUEST)
     for attempt in (1, 2, 3):
@@ -103,6 +114,20 @@ async def test_requeue__counts_attempts_when_requested(queue: Queue) -> None:
     assert last.attempt == 3
     assert await queue.requeue(last, count_attempt=True, reason="out of memory")
     assert await queue.state(submitted.job_id) == (JobState.FAILED, "gave up after 3 attempts: out of memory")
+
+
+async def test_requeue__without_counting__keeps_the_time_that_the_job_has_waited(queue: Queue) -> None:
+    submitted = await queue.submit(REQUEST)
+    record = queue.look.key(f"job:{submitted.job_id}")
+    created = int(queue.client.hget(record, "queued") or 0)
+    queue.client.hset(record, "queued", created - 60_000)
+    for count, waited_s in ((False, 30), (True, 0)):
+        claim = await queue.claimed()
+        started = int(queue.client.hget(record, "started") or 0)
+        queue.client.hset(record, "started", started - 30_000)  # half of the minute since it was queued
+        assert await queue.requeue(claim, count_attempt=count, reason="no place")
+        queued = int(queue.client.hget(record, "queued") or 0)
+        assert waited_s - 2 <= queue.client.time()[0] - queued / 1000 <= waited_s + 2
 
 
 async def test_requeue__of_a_job_to_be_cancelled__ends_it(queue: Queue) -> None:

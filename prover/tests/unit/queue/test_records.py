@@ -127,23 +127,21 @@ def test_statement__that_the_id_does_not_mean__is_none(changed: dict[str, bytes]
 
 @pytest.mark.parametrize("kind", REPLIES)
 @given(st.data())
-def test_answer_of_a_script__of_any_content__is_an_answer_or_unavailable(
-    kind: type[Reply], data: st.DataObject
-) -> None:
+def test_reply_of_a_script__of_any_content__is_a_reply_or_unavailable(kind: type[Reply], data: st.DataObject) -> None:
     packed = data.draw(
         st.binary(max_size=60) | values.map(msgspec.msgpack.encode) | members_of(kind).map(msgspec.msgpack.encode)
     )
     try:
-        answer = Scripts.read(packed, kind)
+        reply = Scripts.read(packed, kind)
     except QueueUnavailable:
         return
-    if isinstance(answer, ClaimReply):
+    if isinstance(reply, ClaimReply):
         with contextlib.suppress(records.RecordMalformed):
-            records.claim(answer, CircuitQueue.UPDATE, b"")
-    if isinstance(answer, StatsReply):
-        assert all(count.waiting_by_type is not None for count in answer.stats.queues.values())
-    if isinstance(answer, SubmitReply):
-        records.is_job_of(answer, Submission("inclusion", STATEMENT.circuit, b"{}", public_inputs=bytes(32)))
+            records.claim(reply, CircuitQueue.UPDATE, b"")
+    if isinstance(reply, StatsReply):
+        assert all(count.waiting_by_type is not None for count in reply.stats.queues.values())
+    if isinstance(reply, SubmitReply):
+        records.is_job_of(reply, Submission("inclusion", STATEMENT.circuit, b"{}", public_inputs=bytes(32)))
 
 
 def test_counts__of_types_that_nobody_queues__are_omitted() -> None:

@@ -71,13 +71,15 @@ def network_of(request: web.Request) -> Network | None:
 def submission_of(examined: ExaminedBody, network: Network | None) -> Submission:
     """Return the submission of a request; of a large body, only the members that its circuit needs."""
     envelope, circuit = examined.envelope, examined.envelope.circuit
+    # Only a published circuit bounds the number of inputs, and only its jobs have results that are checked with them.
+    published = circuit in PUBLISHED_CIRCUITS
     return Submission(
         circuit_type=envelope.kind.value,
-        circuit=circuit.name if circuit in PUBLISHED_CIRCUITS else "",
+        circuit=circuit.name if published else "",
         body=bytes(examined.text),
         tree_id=envelope.tree_id or "",
         batch_index=max(-1, min(envelope.batch_index, _LARGEST_INDEX)),
-        public_inputs=read_public_inputs(envelope) or b"",
+        public_inputs=(published and read_public_inputs(envelope)) or b"",
         network=network,
     )
 

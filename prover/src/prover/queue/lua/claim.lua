@@ -47,11 +47,11 @@ local function body_of(id)
 end
 
 local function granted(id, job, body)
-    local answer = reply({
-        answer = 'job', id = id, fence = job.fence, type = job.type, circuit = job.circuit, tree = job.tree,
+    local packed = reply({
+        outcome = 'job', id = id, fence = job.fence, type = job.type, circuit = job.circuit, tree = job.tree,
         index = job.index, attempt = job.attempt, created = job.created, waited = now - job.queued
     })
-    return {answer, body}
+    return {packed, body}
 end
 
 local function take(id, job, body)
@@ -69,7 +69,7 @@ local function take(id, job, body)
     return granted(id, job, body)
 end
 
--- A repeated call: its answer was lost.
+-- A repeated call: its reply was lost.
 local fence, claimed = string.match(call('GET', answered) or '', '^(%d+)|(.*)$')
 if claimed then
     local job = held(claimed, tonumber(fence))
@@ -80,7 +80,7 @@ for _ = 1, 200 do
     local chosen = choose()
     if not chosen then
         wake_another_worker()
-        return {reply({answer = 'none'}), ''}
+        return {reply({outcome = 'none'}), ''}
     end
     local id = chosen.id
     local job = read(id)
@@ -99,4 +99,4 @@ for _ = 1, 200 do
         return take(id, job, body)
     end
 end
-return {reply({answer = 'again'}), ''}
+return {reply({outcome = 'again'}), ''}

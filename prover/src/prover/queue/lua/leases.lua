@@ -242,16 +242,16 @@ local function held(id, fence)
     return nil, job
 end
 
--- Ends an attempt without a result: the job waits again, or fails if it may not.
-local function give_back(id, job, kind, reason)
+-- Ends an attempt without a result: the job waits again, since now or since `queued`, or fails if it may not.
+local function give_back(id, job, kind, reason, queued)
     release(id, job)
     if job.cancel then
         settle_failed(id, job, 'cancelled', 'cancelled')
     elseif job.attempt >= args.attempts then
         settle_failed(id, job, 'quarantined', 'gave up after ' .. job.attempt .. ' attempts: ' .. reason)
     else
-        job.queued = now
-        call('HSET', job_key(id), 'state', 'queued', 'queued', now)
+        job.queued = queued or now
+        call('HSET', job_key(id), 'state', 'queued', 'queued', job.queued)
         call('HDEL', job_key(id), 'started')
         enqueue(id, job)
         add_wake_up(job.queue)
@@ -296,8 +296,13 @@ local function note_sign_of_life()
     end
 end
 
--- Requeues jobs whose lease ended; a higher fencing token refuses later reports of their workers.
+-- Requeues jobs whose lease ended; a higher fencing token refuses later reports of their workers. If the clock was set
+-- back, as by a failover, leases are shortened to their usual length.
 local function reap(queue)
+    local latest = now + args.lease_ms
+    for _, id in ipairs(call('ZRANGEBYSCORE', queue_key(queue, 'leases'), '(' .. latest, '+inf', 'LIMIT', 0, 100)) do
+        call('ZADD', queue_key(queue, 'leases'), latest, id)
+    end
     local ended = call('ZRANGEBYSCORE', queue_key(queue, 'leases'), '-inf', now, 'LIMIT', 0, 100)
     for _, id in ipairs(ended) do
         local job = read(id)

@@ -8,7 +8,7 @@ if id and call('EXISTS', job_key(id)) == 1 then
         report('deduplicated', id, {queue = queue, type = args.type})
     end
     local nonce = call('HGET', job_key(id), 'nonce')
-    return reply({answer = id == args.id and 'new' or 'duplicate', id = id, nonce = nonce or ''})
+    return reply({outcome = id == args.id and 'new' or 'duplicate', id = id, nonce = nonce or ''})
 end
 
 local size = #ARGV[2]
@@ -30,9 +30,9 @@ end
 
 if is_queue_full() then
     report('refused', args.id, {queue = queue, type = args.type})
-    return reply({answer = 'full', id = args.id})
+    return reply({outcome = 'full', id = args.id})
 end
-if is_redis_full() then return reply({answer = 'no_room', id = args.id}) end
+if is_redis_full() then return reply({outcome = 'no_room', id = args.id}) end
 
 local job = {
     queue = queue, type = args.type, label = args.label, circuit = args.circuit, group = args.group, queued = now,
@@ -51,4 +51,4 @@ if queue ~= args.lane then call('HSET', job_key(args.id), 'queue', queue) end
 enqueue(args.id, job)
 add_wake_up(queue)
 report('submitted', args.id, job)
-return reply({answer = 'new', id = args.id})
+return reply({outcome = 'new', id = args.id})
