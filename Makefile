@@ -89,30 +89,32 @@ move-images: ## Pin base images to the digests that their tags name now (Docker;
 image-cuda: ## Build the image of the prover for GPUs (Docker; gigabytes of compiler, minutes)
 	@shared/scripts/build-image zkc-prover-cuda prover/Dockerfile.cuda
 
-regenerate: native ## Rewrite generated files
+regenerate: native ## Rewrite generated files (not published_verifying_keys.json, which needs downloads: prover/scripts/regenerate_verifying_keys.py)
 	@PYTHONPATH=shared/scripts $(PYTHON_BIN) prover/scripts/regenerate_glue.py
 	@PYTHONPATH=shared/scripts $(PYTHON_BIN) prover/scripts/regenerate_reference.py
 	@PYTHONPATH=shared/scripts $(PYTHON_BIN) forester/scripts/regenerate_reference.py
 	@$(PYTHON_BIN) shared/native/tools/generate_poseidon_constants.py
 
-regenerate-check: native ## Fail when a generated file differs from its inputs
+regenerate-check: native ## Fail when a file that `regenerate` writes differs from its inputs
 	@PYTHONPATH=shared/scripts $(PYTHON_BIN) prover/scripts/regenerate_glue.py --check
 	@PYTHONPATH=shared/scripts $(PYTHON_BIN) prover/scripts/regenerate_reference.py --check
 	@PYTHONPATH=shared/scripts $(PYTHON_BIN) forester/scripts/regenerate_reference.py --check
+	@made=$$(mktemp -d); trap 'rm -r "$$made"' EXIT; $(PYTHON_BIN) shared/native/tools/generate_poseidon_constants.py "$$made"; \
+	for file in "$$made"/*; do diff --brief "$$file" shared/native/poseidon/; done
 
 lock: .state/environment ## Resolve requirements.lock again (UPGRADE=1 or UPGRADE=<package> updates versions)
 	@shared/scripts/lock
 
 ##@ Check
 
-.PHONY: test coverage check lint test-unit test-integration test-acceptance test-vectors test-emulated test-images test-gpu sanitize fuzz
-test: native-tests reference-fixtures redis-server browser lint ## Run the gate: lint, unit and integration tests (T=path or -k expression selects tests)
-	@shared/scripts/run-tests gate
+.PHONY: test coverage check lint test-unit test-integration test-acceptance test-emulated test-images test-gpu sanitize fuzz
+test: native-tests reference-fixtures redis-server browser lint ## Run lint, unit, integration and localnet tests (T=path or -k expression selects tests)
+	@shared/scripts/run-tests test
 
 coverage: native-tests reference-fixtures ## Measure the lines and branches that the tests reach
 	@shared/scripts/run-tests coverage
 
-check: regenerate-check test ## Run the gate and check generated files
+check: regenerate-check test ## Check generated files, then run lint, unit, integration and localnet tests (T=, as for `test`)
 
 lint: native .state/localnet ## Check format, types, layers, shell, YAML, generated files, citations, words
 	@shared/scripts/lint
@@ -124,11 +126,8 @@ test-integration: native-tests reference-fixtures redis-server browser ## Test a
 	@shared/scripts/run-tests integration
 
 test-acceptance: export EMULATE_AVX512=1
-test-acceptance: native-tests reference-batch-keys redis-server browser ## Test whole services, and run in full the tests that the gate samples
+test-acceptance: native-tests reference-batch-keys redis-server browser ## Test whole services, and run in full the tests that `test` samples
 	@shared/scripts/run-tests acceptance
-
-test-vectors: native-tests reference-fixtures redis-server ## Test against recorded answers
-	@shared/scripts/run-tests vectors
 
 test-emulated: export EMULATE_AVX512=1
 test-emulated: native-tests ## Test the backends for AVX-512 on a CPU with AVX2 only, with emulated instructions

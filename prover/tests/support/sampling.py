@@ -1,4 +1,4 @@
-"""Tests that the gate samples and `make test-acceptance` runs in full (ZKC_FULL=1)."""
+"""Tests that `make test` samples and `make test-acceptance` runs in full (ZKC_FULL=1)."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ root_doc = "shared/docs/index"
 include_patterns = [
     "*/docs/**",
     "README.md",
+    "*/README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
@@ -19,7 +20,6 @@ include_patterns = [
     "shared/localnet/README.md",
     "shared/localnet/docs/**",
     "*/contracts/README.md",
-    "keys-cache/README.md",
 ]
 # Sphinx walks the whole tree for pages; these folders hold none and are large.
 exclude_patterns = [".*", "**/.venv", "**/build", "**/node_modules", "keys-cache/*/**", "**/tests", "**/src"]

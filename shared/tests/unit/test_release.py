@@ -134,9 +134,9 @@ def test_sdist__of_a_member__has_what_a_build_needs_and_nothing_that_was_made_he
         files = {entry.name.partition("/")[2] for entry in archive if entry.isfile()}
     build = {"CMakeLists.txt", f"src/{member}/_native.c"} if member == "shared" else set()
     kernel = {"CMakeLists.txt", "native/include/groth16.h", "native/src/backend.c"} if member == "prover" else set()
-    assert {"pyproject.toml", "PKG-INFO", "LICENSE"} | build | kernel <= files
+    assert {"pyproject.toml", "PKG-INFO", "LICENSE", "README.md"} | build | kernel <= files
     assert {name.partition("/")[0] for name in files} <= {
-        *("pyproject.toml", "PKG-INFO", "LICENSE", "CMakeLists.txt", "src", "native"),
+        *("pyproject.toml", "PKG-INFO", "LICENSE", "README.md", "CMakeLists.txt", "src", "native"),
     }
     tracked = subprocess.run(
         [*("git", "ls-files", "--"), member], cwd=WORKSPACE, capture_output=True, text=True, check=False

@@ -26,7 +26,7 @@ OTHER_NAMES = {"Crypto": "pycryptodome", "dotenv": "python-dotenv", "shared": "z
 TARGETS = {
     "Start": "help setup up down demo localnet reference-fixtures",
     "Build": "native native-cuda native-checked images regenerate",
-    "Check": "test lint test-unit test-integration test-acceptance test-vectors test-gpu sanitize",
+    "Check": "test lint test-unit test-integration test-acceptance test-gpu sanitize",
     "Measure": "bench bench-compare bench-service soak",
     "Keys": "keys-list keys-download keys-verify keys-dev",
     "Ship": "docs changelog release release-check sbom manifests",
