@@ -10,6 +10,8 @@ from kernel_library import Kernel
 from prover.keys.store.key_store import KeyStore
 from prover.proving.request import read_envelope, read_task
 
+pytestmark = pytest.mark.unchecked  # what is emulated is not instrumented
+
 EMULATED = Emulated(BUILT_BY_THE_GATE)
 VECTORS = {vector.circuit: vector for vector in provable_with(PUBLISHED)}
 """One vector of each circuit."""

@@ -111,6 +111,7 @@ def test_prove_many__any_size_one_after_another__equals_the_cpu(
 
 
 @pytest.mark.parametrize("order", ["lazy", "eager"])
+@pytest.mark.sampled(2, checked=1)
 def test_prove_many__size_that_comes_again__is_made_by_a_graph_of_that_size(
     kernel: Kernel,
     library: Path,

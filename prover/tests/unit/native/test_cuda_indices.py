@@ -75,6 +75,7 @@ def refusal(call: Callable[[], object]) -> tuple[str, str]:
 
 @pytest.mark.parametrize("order", ["", "lazy"])
 @pytest.mark.parametrize("witness", ["", "device"])
+@pytest.mark.sampled(2, checked=1)
 def test_proofs__of_one_key_on_every_gpu__equal_the_cpu(
     kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch, order: str, witness: str
 ) -> None:
