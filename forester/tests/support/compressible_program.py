@@ -1,7 +1,7 @@
 """A program whose accounts pay rent, on a localnet, and its accounts.
 
-The program is vectors/compressible_program.hex, which shared/localnet/tests/build_test_program.py compiles. It does
-what Light's SDK does (forester/docs/reference/programs.md, "Accounts of other programs").
+The program is vectors/compressible_program.hex, which shared/localnet/tests/support/build_test_program.py compiles. It
+does what Light's SDK does (forester/docs/reference/programs.md, "Accounts of other programs").
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def test_rollovers__built_here_and_by_localnet__are_equal() -> None:
     if not python.is_file():
         pytest.skip("localnet is not here: make setup")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
-    environment["PYTHONPATH"] = str(LOCALNET.parents[2] / "tests")
+    environment["PYTHONPATH"] = str(LOCALNET.parents[2] / "tests/support")
     answer = subprocess.run([python, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     me, epoch, *keys = (Pubkey(bytes([number]) * 32) for number in range(1, 8))

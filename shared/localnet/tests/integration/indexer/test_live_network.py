@@ -10,7 +10,7 @@ from chains import funded, simulated_artefacts
 from forestry import BATCH, Forest
 from indexer_life import Life, SimulatedProver, live
 from indexer_service import FakeNode
-from test_rollovers import patch, prepare_address_v2
+from rollover_accounts import patch, prepare_address_v2
 from v1_work import waiting
 
 from localnet.base58 import encode

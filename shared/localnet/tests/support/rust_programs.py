@@ -12,7 +12,7 @@ from clients import skip_or_fail
 
 from localnet.chain.artefacts import artefacts_folder
 
-SOURCE = Path(__file__).with_name("acceptance") / "rust"
+SOURCE = Path(__file__).parents[1] / "acceptance" / "rust"
 FETCHING, BUILDING = 300, 3000
 """Seconds that a download and a build may take: 600 crates on a busy machine with two cores."""
 

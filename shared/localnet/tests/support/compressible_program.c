@@ -3,7 +3,7 @@
  * compress_accounts_idempotent, and hands other instructions on to the Light system program, signed by its authority.
  *
  * Source: forester/docs/reference/programs.md, "Accounts of other programs". Compiled for sBPF version 0 by
- * shared/localnet/tests/build_test_program.py: no globals, no calls but system calls.
+ * shared/localnet/tests/support/build_test_program.py: no globals, no calls but system calls.
  */
 
 typedef unsigned char u8;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from chains import funded, registered_inserter, simulated_artefacts
 from forestry import BATCH, Forest, address_insertion
-from test_rollovers import patch
+from rollover_accounts import patch
 
 from localnet.chain import addresses
 from localnet.chain.blocks import JsonError

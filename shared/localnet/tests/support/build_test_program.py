@@ -15,7 +15,7 @@ from pathlib import Path
 from virtual_machine_program import elf
 
 SOURCE = Path(__file__).with_name("compressible_program.c")
-OUTPUT = Path(__file__).resolve().parents[3] / "forester" / "tests" / "vectors" / "compressible_program.hex"
+OUTPUT = Path(__file__).resolve().parents[4] / "forester" / "tests" / "vectors" / "compressible_program.hex"
 # Without the jumps of v2 gcc 12 compiles an unsigned "less" into "less or equal"; those of v3 the machine lacks.
 FLAGS = (
     "-Os -mcpu=v2 -mframe-limit=4000 -Wall -Wextra -Werror "

@@ -10,7 +10,7 @@ from typing import Any
 from localnet.base58 import decode
 from localnet.indexer.decoding.source import Group, Instruction, Transaction
 
-INDEXER_VECTORS = Path(__file__).resolve().parents[2] / "tests" / "vectors" / "indexer"
+INDEXER_VECTORS = Path(__file__).resolve().parents[3] / "tests" / "vectors" / "indexer"
 
 Recorded = dict[str, Any]
 

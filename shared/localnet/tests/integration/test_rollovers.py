@@ -7,16 +7,12 @@ import pytest
 from chains import FORESTER, funded, simulated_artefacts
 from forester_instructions import Pair
 from forestry import Forest
-from solders.account import Account
-from solders.instruction import Instruction
-from solders.keypair import Keypair
+from rollover_accounts import CPI_CONTEXT_BYTES, new_account, patch, prepare_address_v2, twin
 from solders.pubkey import Pubkey
 
 from localnet.chain import addresses
 from localnet.chain.network import Network
 
-CPI_CONTEXT_BYTES = 20_488
-"""As the protocol config of the fixtures wants it."""
 NOT_ROLLED_OVER = 2**64 - 1
 ROLLED_OVER_SLOT = 144
 """Offset in a V2 tree; -1 there while it has no successor."""
@@ -29,30 +25,6 @@ def forest() -> Forest:
     return forest
 
 
-def new_account(network: Network, size: int, owner: Pubkey = addresses.ACCOUNT_COMPRESSION) -> Pubkey:
-    key = Keypair().pubkey()
-    network.set_account(key, Account(network.rent_exempt_minimum(size), bytes(size), owner))
-    return key
-
-
-def twin(network: Network, model: Pubkey) -> Pubkey:
-    """Return a zeroed account of the size of another."""
-    account = network.account(model)
-    assert account is not None
-    return new_account(network, len(account.data))
-
-
-def patch(network: Network, key: Pubkey, lamports: int, **numbers: int) -> None:
-    """Write 64-bit numbers at offsets (``at240=7``) into an account and give it lamports."""
-    account = network.account(key)
-    assert account is not None
-    data = bytearray(account.data)
-    for name, value in numbers.items():
-        at = int(name.removeprefix("at"))
-        data[at : at + 8] = value.to_bytes(8, "little")
-    network.set_account(key, Account(account.lamports + lamports, bytes(data), account.owner))
-
-
 def number(network: Network, key: Pubkey, at: int) -> int:
     account = network.account(key)
     assert account is not None
@@ -63,11 +35,6 @@ def start(network: Network, key: Pubkey) -> bytes:
     account = network.account(key)
     assert account is not None
     return bytes(account.data[:8])
-
-
-def prepare_address_v2(forest: Forest) -> tuple[Instruction, Pubkey, Pubkey]:
-    old, new = addresses.ADDRESS_TREE, twin(forest.network, addresses.ADDRESS_TREE)
-    return forester_instructions.rollover_address_v2(FORESTER.pubkey(), forest.epoch_account, old, new), old, new
 
 
 def test_rollover_address_v2__full_tree__has_a_successor_once(forest: Forest) -> None:

@@ -16,10 +16,10 @@ from administration import (
 from chains import AUTHORITY, FORESTER, funded, send, simulated_artefacts
 from forester_instructions import Pair
 from forestry import Forest
+from rollover_accounts import CPI_CONTEXT_BYTES, new_account
 from solders.account import Account
 from solders.compute_budget import set_compute_unit_limit
 from solders.instruction import Instruction
-from test_rollovers import CPI_CONTEXT_BYTES, new_account
 
 from localnet.chain import addresses
 from localnet.chain.network import Network

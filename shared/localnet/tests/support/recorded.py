@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-VECTORS = Path(__file__).resolve().parents[2] / "tests" / "vectors" / "onchain"
+VECTORS = Path(__file__).resolve().parents[3] / "tests" / "vectors" / "onchain"
 
 Recorded = dict[str, Any]
 
