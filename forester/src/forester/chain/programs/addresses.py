@@ -21,16 +21,16 @@ REGISTERED_PROGRAM, _ = Pubkey.find_program_address([bytes(REGISTRY)], ACCOUNT_C
 
 @cache
 def forester_address(derivation: Pubkey) -> Pubkey:
-    """Return the account of the forester that was registered under ``derivation``."""
+    """Return the address of the forester that was registered under the key ``derivation``."""
     return Pubkey.find_program_address([b"forester", bytes(derivation)], REGISTRY)[0]
 
 
 def epoch_address(epoch: int) -> Pubkey:
-    """Return the account of an epoch."""
+    """Return the address of an epoch's account."""
     return Pubkey.find_program_address([epoch.to_bytes(8, "little")], REGISTRY)[0]
 
 
 def forester_epoch_address(derivation: Pubkey, epoch: int) -> Pubkey:
-    """Return the account of a forester's registration for an epoch."""
+    """Return the address of a forester's registration for an epoch."""
     seeds = [b"forester_epoch", bytes(forester_address(derivation)), epoch.to_bytes(8, "little")]
     return Pubkey.find_program_address(seeds, REGISTRY)[0]

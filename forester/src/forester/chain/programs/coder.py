@@ -59,9 +59,10 @@ def account_discriminator(name: str) -> bytes:
 
 
 def build_instruction(name: str, arguments: Mapping[str, Any], addresses: Sequence[Pubkey | None]) -> Instruction:
-    """Encode an instruction of the registry; ``addresses`` as in the IDL, None for an absent optional account.
+    """Return an instruction of the registry.
 
-    An absent account is passed as the program's own id, read-only.
+    ``arguments`` have the names of the IDL, ``addresses`` its order. None is an optional account that is absent: it is
+    passed as the program's own id, read-only. ValueError if a required account is None or the number is wrong.
     """
     items = _account_items()[name]
     metas = []

@@ -8,6 +8,9 @@ from solders.pubkey import Pubkey
 
 
 def compressed_address(seed: Pubkey, tree: Pubkey, program: Pubkey) -> bytes:
-    """Return the 32 bytes that a program's account has as its address in an address tree."""
+    """Return the address of a program's compressed account in an address tree, 32 bytes.
+
+    ``seed`` is the address of the account that was compressed or will be.
+    """
     content = bytes(seed) + bytes(tree) + bytes(program) + b"\xff"
     return b"\0" + keccak.new(digest_bits=256, data=content).digest()[1:]

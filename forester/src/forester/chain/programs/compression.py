@@ -1,6 +1,10 @@
 """Instructions for accounts that pay rent: claims, and compression of those whose rent has run out.
 
-Source: forester/docs/reference/programs.md, "Compressible accounts".
+Source: forester/docs/reference/programs.md, "Compressible accounts". The functions build instructions and read nothing
+from the chain.
+
+An instruction that compresses accounts costs its payer, in addition to the transaction's fee, the network fee of the
+output queue's tree once and its rollover fee for each account.
 """
 
 import struct
@@ -52,7 +56,12 @@ class ClosedAccount:
 def compress_and_close(
     forester: Forester, output_queue: Pubkey, compression_authority: Pubkey, accounts: Sequence[ClosedAccount]
 ) -> Instruction:
-    """Compress and close token accounts of one compression authority; the forester receives their incentive."""
+    """Return the instruction that compresses and closes token accounts of one compression authority.
+
+    The forester pays the fees and receives each account's compression cost; all other lamports go to the rent sponsors
+    and the owners. The program accepts it while the forester is eligible for compressible accounts, and refuses it if
+    the rent of one account has not run out.
+    """
     packed = _PackedAccounts()
     packed.index(output_queue, writable=True)
     rows = []
@@ -74,7 +83,7 @@ def compress_and_close(
 
 @dataclass(frozen=True)
 class CompressedLocation:
-    """Position of a compressed account: its tree and output queue, and the proof of 128 bytes under a root.
+    """Position of a compressed account: its tree and output queue, and the compressed proof of 128 bytes under a root.
 
     Without ``proof`` the account is still in the queue, and its position is enough.
     """
@@ -89,7 +98,11 @@ class CompressedLocation:
 def claim(
     forester: Forester, rent_sponsor: Pubkey, compression_authority: Pubkey, accounts: Sequence[Pubkey]
 ) -> Instruction:
-    """Pay the rent of completed rent epochs to the sponsor that the accounts share."""
+    """Return the instruction that pays the rent of completed rent epochs from ``accounts`` to ``rent_sponsor``.
+
+    The accounts share the sponsor and the compression authority. The program accepts it while the forester is eligible
+    for compressible accounts, and takes nothing from accounts that may be compressed. The forester receives nothing.
+    """
     metas = [
         AccountMeta(forester.authority, is_signer=True, is_writable=True),
         *_metas("w", forester.registration, rent_sponsor),
@@ -102,7 +115,11 @@ def claim(
 def compress_mint(
     payer: Pubkey, mint: Pubkey, rent_sponsor: Pubkey, location: CompressedLocation, output_queue: Pubkey
 ) -> Instruction:
-    """Compress a mint and close its account; its lamports go to the rent sponsor."""
+    """Return the instruction that compresses a mint and closes its account.
+
+    Its lamports go to the rent sponsor; ``payer`` pays the fees and receives nothing. The program accepts it from
+    anyone once the mint's rent has run out. ``location`` is that of the mint's compressed account.
+    """
     by_index = location.proof is None
     data = struct.pack("<BIBHH", _MINT_ACTION, location.leaf_index, by_index, location.root_index, _NO_LIMIT)
     data += b"\0" + struct.pack("<IBB", 1, _COMPRESS_AND_CLOSE_MINT, 0) + _option(location.proof) + b"\0\0"
@@ -136,10 +153,13 @@ def compress_program_accounts(
     locations: Sequence[CompressedLocation],
     output_queue: Pubkey,
 ) -> Instruction:
-    """Compress accounts of a program and close them; their lamports go to the program's rent sponsor.
+    """Return the instruction that compresses accounts of a program and closes them.
 
-    The program skips all of them, without an error, if one is not due. ``locations`` are those of the placeholders that
-    have the accounts' addresses; with a proof there is one account.
+    Their lamports go to the program's rent sponsor; ``payer`` pays the fees and receives nothing. The program accepts
+    it from anyone, but skips all accounts, without an error, if the rent of one has not run out.
+
+    ``locations`` are those of the placeholders that have the accounts' addresses, in the order of ``accounts``. A
+    location with a proof must be the only one.
     """
     packed = _PackedAccounts()
     output = packed.index(output_queue, writable=True)
