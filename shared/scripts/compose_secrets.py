@@ -1,7 +1,8 @@
 """Write the secrets of a profile of compose.yaml from the variables of the shell and of .env, as `make up` does.
 
-A variable that is not set becomes an empty file, which the services read as not set. The password of Redis is made
-once. Prints --force-recreate if a secret changed, which compose itself does not notice.
+A variable that is not set becomes an empty file, which the services read as not set; a secret of an earlier call is
+kept, and reported on standard error. The password of Redis is made once. Prints --force-recreate if a secret changed,
+which compose itself does not notice.
 """
 
 import os
@@ -14,6 +15,8 @@ from dotenv import dotenv_values
 
 WORKSPACE = Path(__file__).resolve().parents[2]
 FOLDER = WORKSPACE / ".state" / "secrets"
+WITH_PROVERS = ("standalone", "cuda", "queue", "forester")
+"""Profiles with provers or foresters; the others have no secrets."""
 OF_FORESTERS = (
     *("RPC_URL", "WS_RPC_URL", "FALLBACK_RPC_URL", "INDEXER_URL", "FALLBACK_INDEXER_URL", "PROVER_URL"),
     *("PROVER_APPEND_URL", "PROVER_UPDATE_URL", "PROVER_ADDRESS_APPEND_URL"),
@@ -25,7 +28,7 @@ _REQUIRE_PASSWORD = "requirepass "  # noqa: S105 - a directive of redis.conf
 
 def secrets_of(profile: str, variables: Mapping[str, str | None], folder: Path) -> dict[str, str]:
     """Return the contents of a profile's secrets by file name; ``folder`` has the password of earlier calls."""
-    names: tuple[str, ...] = () if profile == "localnet" else ("PROVER_API_KEY",)
+    names: tuple[str, ...] = ("PROVER_API_KEY",) if profile in WITH_PROVERS else ()
     if profile == "forester":
         names += OF_FORESTERS
     found = {name.lower(): variables.get(name) or DEFAULTS.get(name, "") for name in names}
@@ -35,6 +38,12 @@ def secrets_of(profile: str, variables: Mapping[str, str | None], folder: Path) 
         password = text.removeprefix(_REQUIRE_PASSWORD).strip()
         found |= {"redis_conf": text, "redis_url": f"redis://:{password}@redis:6379/0"}
     return found
+
+
+def kept_secrets(contents: Mapping[str, str], folder: Path) -> list[Path]:
+    """Return the files with a secret whose variable is not set now: without it, running services would lose it."""
+    files = [folder / name for name, content in contents.items() if not content]
+    return [path for path in files if path.exists() and path.stat().st_size > 0]
 
 
 def write_secrets(contents: Mapping[str, str], folder: Path) -> bool:
@@ -60,7 +69,16 @@ def main() -> None:
     profile, *others = sys.argv[1:]
     folder = Path(others[0]) if others else FOLDER
     variables = {**dotenv_values(WORKSPACE / ".env"), **os.environ}
-    if write_secrets(secrets_of(profile, variables, folder), folder):
+    contents = secrets_of(profile, variables, folder)
+    for path in kept_secrets(contents, folder):
+        del contents[path.name]
+        shown = path.relative_to(WORKSPACE) if path.is_relative_to(WORKSPACE) else path
+        print(
+            f"{shown} is kept, because {path.name.upper()} is not set; to remove it: make down PROFILE={profile}, "
+            f"rm -f {shown}, make up PROFILE={profile}",
+            file=sys.stderr,
+        )
+    if write_secrets(contents, folder):
         print("--force-recreate")
 
 

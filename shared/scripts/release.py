@@ -129,12 +129,21 @@ def without_page_links(notes: str) -> str:
     return re.sub(r"\[([^\[\]]+)\]\((?!https?:)[^()\s]+\)", r"\1", notes)
 
 
+def require_committed() -> None:
+    """Raise ReleaseFailed for changes that no commit has, and for new files, which archives would contain."""
+    if run(["git", "status", "--porcelain", "--untracked-files=no"]):
+        raise ReleaseFailed("there are uncommitted changes; commit them, so that the release has a commit")
+    new = run(["git", "-c", "core.quotePath=false", "ls-files", "--others", "--exclude-standard", "--", *MEMBERS])
+    if new:
+        names = ", ".join(new.splitlines())
+        raise ReleaseFailed(f"archives could contain files that no commit has: {names}; commit or remove them")
+
+
 def build() -> Path:
     """Build everything; return the folder. Raises ReleaseFailed, VersionsDiffer or ToolsUnavailable."""
     number = release_version.version()
     date, notes = release_version.section()
-    if run(["git", "status", "--porcelain", "--untracked-files=no"]):
-        raise ReleaseFailed("there are uncommitted changes; commit them, so that the release has a commit")
+    require_committed()
     if date == release_version.UNRELEASED:
         print(
             f"warning: {number} is marked as unreleased in CHANGELOG.md; close it with: make changelog", file=sys.stderr

@@ -14,7 +14,7 @@ import yaml  # type: ignore[import-untyped]
 
 WORKSPACE = Path(__file__).resolve().parents[3]
 SCRIPT = WORKSPACE / "shared" / "scripts" / "compose_secrets.py"
-PROFILES = ("standalone", "cuda", "queue", "forester", "localnet")
+PROFILES = ("standalone", "cuda", "queue", "forester", "monitoring", "localnet")
 SECRET = re.compile(r"PAYER|DERIVATION|API_KEY|ROUTING_KEY|PASSWORD|TOKEN|URL")
 
 
@@ -23,11 +23,16 @@ def compose() -> dict[str, Any]:
     return everything
 
 
-def write(folder: Path, profile: str, **variables: str) -> str:
-    """Write the secrets of a profile as `make up` does; returns what it printed."""
+def answer(folder: Path, profile: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Write the secrets of a profile as `make up` does; returns the ended process."""
     environment = {"PATH": os.environ["PATH"], **variables}
     command = [sys.executable, str(SCRIPT), profile, str(folder)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+
+def write(folder: Path, profile: str, **variables: str) -> str:
+    """Write the secrets of a profile as `make up` does; returns the options that it printed for compose."""
+    return answer(folder, profile, **variables).stdout
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -85,6 +90,33 @@ def test_secrets__one_that_changed__recreates_the_containers(tmp_path: Path) -> 
     assert write(tmp_path, "forester", PAYER="[2]") == "--force-recreate\n"
     assert write(tmp_path, "standalone") == "", "other profiles leave the forester's keys"
     assert contents(tmp_path)["payer"] == "[2]"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_secrets__variable_that_is_not_set_now__keeps_the_secret_of_an_earlier_call(
+    profile: str, tmp_path: Path
+) -> None:
+    write(tmp_path, "forester", PROVER_API_KEY="k" * 20, PAYER="[1]")
+    later = answer(tmp_path, profile)
+    assert later.stdout == "", "nothing changed"
+    found = contents(tmp_path)
+    assert (found["prover_api_key"], found["payer"]) == ("k" * 20, "[1]")
+    with_provers = profile not in ("monitoring", "localnet")
+    expected = ["prover_api_key"] * with_provers + ["payer"] * (profile == "forester")
+    lines = later.stderr.splitlines()
+    assert len(lines) == len(expected)
+    for line, name in zip(lines, expected, strict=True):
+        assert line.startswith(f"{tmp_path / name} is kept, because {name.upper()} is not set; ")
+        assert f"rm -f {tmp_path / name}, make up PROFILE={profile}" in line
+        (tmp_path / name).unlink()
+    write(tmp_path, profile)
+    assert [name for name in expected if contents(tmp_path)[name]] == [], "as the line says"
+
+
+@pytest.mark.parametrize("profile", ["monitoring", "localnet"])
+def test_secrets__profile_without_provers__writes_none(profile: str, tmp_path: Path) -> None:
+    assert write(tmp_path, profile, PROVER_API_KEY="k" * 20, PAYER="[1]") == ""
+    assert contents(tmp_path) == {}
 
 
 def test_secrets__password_of_redis__is_random_and_stays(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import build_wheels
 import pytest
 import release_version
-from release import ReleaseFailed, tag_problem, without_page_links, write_checksums
+from release import MEMBERS, ReleaseFailed, require_committed, tag_problem, without_page_links, write_checksums
 from release_check import BACKENDS, Installation, missing_backends
 from release_version import VersionsDiffer
 
@@ -70,6 +70,42 @@ def test_notes__links__stay_only_if_they_lead_out_of_the_tree() -> None:
     notes = "See [keys](prover/docs), [known\nlimits](../a#b) and [semver](https://semver.org).\n"
     assert without_page_links(notes) == "See keys, known\nlimits and [semver](https://semver.org).\n"
     assert "](" not in without_page_links(release_version.section()[1]).replace("](https:", "")
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace whose files are committed."""
+    for member in MEMBERS:
+        (tmp_path / member / "src").mkdir(parents=True)
+        (tmp_path / member / "src/module.py").write_text("")
+    (tmp_path / ".gitignore").write_text("*.so\n")
+    author = ("-c", "user.name=test", "-c", "user.email=test@example.com")
+    for words in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message=all"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    monkeypatch.setattr("release.WORKSPACE", tmp_path)
+    return tmp_path
+
+
+def test_release__committed_tree_with_ignored_files_and_files_of_no_archive__is_built(repository: Path) -> None:
+    (repository / "prover/src/native.so").write_text("")
+    (repository / "notes.txt").write_text("")
+    require_committed()
+
+
+@pytest.mark.parametrize(
+    "name", ["shared/src/new.py", "prover/deploy/chart/values-ours.yaml", "forester/deploy/chart/templates/größer.yaml"]
+)
+def test_release__file_that_no_commit_has__is_refused_by_its_name(repository: Path, name: str) -> None:
+    (repository / name).parent.mkdir(parents=True, exist_ok=True)
+    (repository / name).write_text("")
+    with pytest.raises(ReleaseFailed, match=f": {name}; commit or remove them"):
+        require_committed()
+
+
+def test_release__changed_file__is_refused(repository: Path) -> None:
+    (repository / "shared/src/module.py").write_text("changed = True\n")
+    with pytest.raises(ReleaseFailed, match="uncommitted changes"):
+        require_committed()
 
 
 def audit(tag: str, *, libraries: dict[str, str] | None = None, newer_cpu: bool = False) -> dict[str, object]:

@@ -24,8 +24,10 @@ from rendered_chart import (
 
 from forester.api.routes import ROUTES
 from forester.cli.main import cli
+from forester.rollover.spending_cap import DEFAULT_CAPS
 from forester.settings.model import Settings, is_secret
 from forester.settings.sources import variable
+from forester.units import LAMPORTS_PER_SOL
 
 KUBE_JOB_FAILED_S = 15 * 60
 """Wait of the Prometheus operator's alert on each failed Job; it ends only with the Job."""
@@ -140,6 +142,14 @@ def test_health__that_fails__is_an_alert_of_this_release_that_waits_for_the_end_
     name = job["metadata"]["name"]
     assert f'kube_cronjob_status_last_schedule_time{{namespace="two", cronjob="{name}"}}' in rule["expr"]
     assert job["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] < int(rule["for"].removesuffix("m")) * 60
+
+
+@pytest.mark.parametrize("path", presets("forester"), ids=lambda path: path.stem)
+def test_preset__budget_of_an_hour__allows_a_rollover_of_any_tree(path: Path) -> None:
+    [container] = rendered("forester", path).pod("Deployment forester").spec["containers"]
+    given = {entry["name"].removeprefix("FORESTER_"): entry["value"] for entry in container["env"]}
+    budget = float(given.get("SPENDING_BUDGET_SOL_PER_HOUR", Settings().spending_budget_sol_per_hour))
+    assert budget * LAMPORTS_PER_SOL >= max(DEFAULT_CAPS.values())
 
 
 @pytest.mark.parametrize(

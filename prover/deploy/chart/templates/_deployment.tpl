@@ -4,6 +4,7 @@
 {{- $values := include "prover.component" . | fromYaml -}}
 {{- $queue := $root.Values.redis.existingSecret -}}
 {{- $source := $root.Values.keys.source -}}
+{{- $served := include "prover.served" (dict "root" $root "values" $values "serves" .serves) | fromYaml -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -47,10 +48,11 @@ spec:
       {{- end }}
       securityContext: {{- include "prover.podSecurity" $root | nindent 8 }}
       {{- if eq $source "init" }}
+      {{- $selected := dict "root" $root "selection" (include "prover.ownOrKeys" (dict "root" $root "values" $values) | fromYaml) }}
       initContainers:
-        - {{- include "prover.keysContainer" (dict "root" $root "name" "download" "args" (include "prover.downloadArgs" $root)) | nindent 10 }}
+        - {{- include "prover.keysContainer" (dict "root" $root "name" "download" "args" (include "prover.downloadArgs" $selected)) | nindent 10 }}
         {{- if $root.Values.keys.prepare }}
-        - {{- include "prover.keysContainer" (dict "root" $root "name" "prepare" "args" (include "prover.prepareArgs" $root)) | nindent 10 }}
+        - {{- include "prover.keysContainer" (dict "root" $root "name" "prepare" "args" (include "prover.prepareArgs" $selected)) | nindent 10 }}
         {{- end }}
       {{- else if eq $source "job" }}
       # A worker without the key of a job would fail the job.
@@ -73,10 +75,10 @@ spec:
             {{- else }}
             - --queue-only
             {{- end }}
-            {{- with $values.runMode }}
+            {{- with $served.runMode }}
             - --run-mode={{ . }}
             {{- end }}
-            {{- range $values.circuits }}
+            {{- range $served.circuits }}
             - --circuit={{ . }}
             {{- end }}
             - --preload-keys={{ $values.preload }}

@@ -89,21 +89,40 @@ the claim cannot be mounted on more; the first one may choose it, because it mat
 - --keys-dir=/keys
 {{- end }}
 
+{{- /* runMode and circuits of a component; without both, those of `keys`: root, values of the component. */ -}}
+{{- define "prover.ownOrKeys" -}}
+{{- $own := or .values.runMode .values.circuits -}}
+{{- toYaml (pick (ternary .values .root.Values.keys (not (empty $own))) "runMode" "circuits") -}}
+{{- end }}
+
+{{- /* runMode and circuits of an instance: root, values, serves. A job without its key would fail, so an instance that takes
+jobs takes only those of keys that the chart installs. */ -}}
+{{- define "prover.served" -}}
+{{- $takesJobs := and .root.Values.redis.existingSecret (or (not .serves) .values.proveJobs) -}}
+{{- if and $takesJobs (ne .root.Values.keys.source "image") -}}
+{{ include "prover.ownOrKeys" . }}
+{{- else -}}
+{{ toYaml (pick .values "runMode" "circuits") }}
+{{- end -}}
+{{- end }}
+
+{{- /* root, selection. */ -}}
 {{- define "prover.downloadArgs" -}}
 - download
-{{- include "prover.selection" .Values.keys }}
-{{- with .Values.keys.downloadUrl }}
+{{- include "prover.selection" .selection }}
+{{- with .root.Values.keys.downloadUrl }}
 - --download-url={{ . }}
 {{- end }}
 {{- end }}
 
+{{- /* root, selection. */ -}}
 {{- define "prover.prepareArgs" -}}
 - keys
 - prepare
-{{- include "prover.selection" .Values.keys }}
-{{- if eq .Values.keys.fold "always" }}
+{{- include "prover.selection" .selection }}
+{{- if eq .root.Values.keys.fold "always" }}
 - --fold
-{{- else if eq .Values.keys.fold "never" }}
+{{- else if eq .root.Values.keys.fold "never" }}
 - --no-fold
 {{- end }}
 {{- end }}
@@ -123,7 +142,6 @@ volumeMounts:
 
 {{- /* A container that ends when the Job has installed the keys of a pod: root, values of the component. */ -}}
 {{- define "prover.keysWait" -}}
-{{- $own := or .values.runMode .values.circuits -}}
 name: keys
 image: {{ include "prover.image" (merge (dict "appVersion" .root.Chart.AppVersion) .values.image) }}
 imagePullPolicy: {{ .values.image.pullPolicy }}
@@ -139,7 +157,7 @@ command:
 args:
   - keys
   - list
-  {{- include "prover.selection" (ternary .values .root.Values.keys (not (empty $own))) | trim | nindent 2 }}
+  {{- include "prover.selection" (include "prover.ownOrKeys" . | fromYaml) | trim | nindent 2 }}
 resources: {{- toYaml .values.resources | nindent 2 }}
 securityContext: {{- include "prover.containerSecurity" .root | nindent 2 }}
 volumeMounts:
@@ -155,6 +173,14 @@ volumeMounts:
 {{- else -}}
 {{ fail "autoscaling needs redis.address (host:port)" }}
 {{- end }}
+{{- end }}
+
+{{- /* Bytes of a quantity of Kubernetes, such as 3Gi, 500M or 1e9. */ -}}
+{{- define "prover.bytes" -}}
+{{- $decimal := dict "" 1.0 "m" 0.001 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 -}}
+{{- $binary := dict "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 "Pi" 1125899906842624.0 -}}
+{{- $number := regexFind "^[0-9.]+([eE][+-]?[0-9]+)?" . -}}
+{{- mulf (float64 $number) (get (merge $binary $decimal) (trimPrefix $number .)) -}}
 {{- end }}
 
 {{- /* Maximum bytes of bodies in each queue. Redis needs up to a third more: all nine fit into nine tenths of the trial

@@ -29,10 +29,11 @@ def tools() -> None:
     require_tools()
 
 
-def scaled_object(**pool: Any) -> dict[str, Any]:
-    """Return the ScaledObject of a pool of workers."""
+def scaled_object(keys: str = "full", **pool: Any) -> dict[str, Any]:
+    """Return the ScaledObject of a pool of workers; ``keys`` is the run mode of the keys that the chart installs."""
     values = {"redis.existingSecret": "redis", "redis.address": "redis:6379", "autoscaling.enabled": True}
-    chart = rendered("prover", values, {"workers": {"pool": pool}, "autoscaling.waitingJobsPerReplica": 4})
+    values |= {"workers": {"pool": pool}, "autoscaling.waitingJobsPerReplica": 4, "keys.runMode": keys}
+    chart = rendered("prover", values)
     spec: dict[str, Any] = chart.named("ScaledObject", "prover-pool")["spec"]
     return spec
 
@@ -117,6 +118,11 @@ def test_scaled_object__pool_of_a_run_mode__counts_the_queues_of_all_its_circuit
         }
         selected = CircuitSelection.of(mode, circuits).published()
         assert counted == of_all_networks(*{CircuitQueue.of(circuit.kind) for circuit in selected})
+
+
+@pytest.mark.parametrize("mode", RunMode)
+def test_scaled_object__pool_without_a_selection__counts_the_queues_of_the_installed_keys(mode: RunMode) -> None:
+    assert scaled_object(keys=mode.value) == scaled_object(runMode=mode.value)
 
 
 def test_scaled_object__pool_of_several_proofs_at_once__holds_a_replica_for_as_many() -> None:

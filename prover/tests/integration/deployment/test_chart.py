@@ -6,8 +6,6 @@ import contextlib
 import functools
 import http.client
 import json
-import re
-import subprocess
 import tarfile
 import time
 from collections.abc import Mapping
@@ -18,9 +16,9 @@ from typing import Any
 import click
 import pytest
 import yaml  # type: ignore[import-untyped]
-from container_files import WORKSPACE, Container, compose, environment, here, stages
+from container_files import WORKSPACE, Container, environment, here, stages
 from deployment_tools import CHARTS, RenderingFailed, package_chart
-from redis_server import free_port, missing
+from redis_server import free_port
 from render_manifests import write_manifests
 from rendered_chart import (
     Pod,
@@ -36,7 +34,6 @@ from rendered_chart import (
 )
 
 from prover.cli.main import cli
-from prover.queue.circuit_queues import CircuitQueue
 from prover.settings import DeviceSettings, HttpSettings, Settings, settings_of
 from prover.versions import VERSION
 
@@ -52,6 +49,8 @@ MATRIX: dict[str, dict[str, Any]] = {
     "keys on a claim that exists": {"keys.claim.existing": "our-claim", "keys.downloadUrl": "https://mirror.example"},
     "all keys folded": {"keys.source": "job", "keys.fold": "always"},
     "API keys": {"apiKeys.existingSecret": "api-keys"},
+    "a public API": {"apiKeys.existingSecret": "api-keys", "service.type": "LoadBalancer"},
+    "no API, whose Service would be public": {**QUEUE, "api.enabled": False, "service.type": "LoadBalancer"},
     "no API": {**QUEUE, "api.enabled": False},
     "an API that proves": {**QUEUE, "api.proveJobs": True, "api.threads": 4, "api.maxConcurrency": 3},
     "API by CPU": {"api.autoscaling.enabled": True},
@@ -289,6 +288,8 @@ def answer_at(port: int, path: str) -> int:
         ({"api.replica": 2}, "replica"),
         ({"keys.source": "disk"}, "source"),
         ({"redis.trial.maxMemory": "0mb"}, "maxMemory"),
+        ({"service.type": "LoadBalancer"}, r"LoadBalancer .*apiKeys\.existingSecret"),
+        ({"service.type": "NodePort"}, r"NodePort .*apiKeys\.existingSecret"),
     ],
 )
 def test_chart__values_that_cannot_work__are_refused_with_their_name(values: dict[str, Any], reason: str) -> None:
@@ -341,76 +342,6 @@ def test_pool__with_several_proofs_at_once__takes_as_many_jobs_of_a_circuit() ->
     assert [slots(), slots(maxConcurrency=3), slots(maxConcurrency=1024)] == [None, "3", "100"]
     for setting in ("PROVER_QUEUE__SLOTS", "PROVER_MAX_CONCURRENCY"):
         assert slots(maxConcurrency=3, settings={setting: "2"}) is None
-
-
-@pytest.mark.parametrize(("size", "size_bytes"), [("2gb", 2 * 2**30), ("700mb", 700 * 2**20)])
-def test_trial_redis__bodies_of_all_queues__fit_into_nine_tenths_of_it(size: str, size_bytes: int) -> None:
-    name = "PROVER_QUEUE__MEMORY_LIMIT_BYTES"
-
-    def limits(**values: Any) -> set[str | None]:
-        chart = rendered("prover", QUEUE, values)
-        pods = [pod for pod in provers(chart) if pod.owner["kind"] == "Deployment"]
-        return {next((entry["value"] for entry in pod.main["env"] if entry["name"] == name), None) for pod in pods}
-
-    trial: dict[str, Any] = {"redis.trial.enabled": True, "redis.trial.maxMemory": size}
-    [limit] = limits(**trial)
-    assert limit is not None
-    # Redis needs up to a third more than the bodies, and submissions stop at nine tenths of it.
-    assert 0.89 * size_bytes < int(limit) * len(CircuitQueue) * 4 / 3 <= 0.9 * size_bytes
-    assert limits(**trial, **{"component.settings": {name: "1"}}) == {"1"}
-    assert limits() == {None}
-
-
-def test_trial_redis__image_and_limits__are_those_of_compose() -> None:
-    chart = rendered("prover", {**QUEUE, "redis.trial.enabled": True})
-    pod = chart.pod("StatefulSet prover-redis")
-    service = compose()["services"]["redis"]
-    assert pod.main["image"] == service["image"]
-    lines = chart.named("ConfigMap", "prover-redis")["data"]["redis.conf"].split("\n")
-    words = service["command"]
-    for name in ("appendonly", "appendfsync", "maxmemory-policy", "maxmemory"):
-        assert f"{name} {words[words.index(f'--{name}') + 1]}" in lines
-    [policy] = [found for found in chart.of("NetworkPolicy") if found["metadata"]["name"] == "prover-redis"]
-    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
-    assert "egress" not in policy["spec"], "it needs no way out"
-    peers = policy["spec"]["ingress"][0]["from"]
-    assert [selected(chart, peer["podSelector"]["matchLabels"]) for peer in peers] == [
-        [chart.pod(f"Deployment prover-{name}") for name in ("api", "append", "rest")]
-    ]
-
-
-def test_trial_redis__its_command_and_probe_as_processes__require_the_password_of_the_file(tmp_path: Path) -> None:
-    if reason := missing():
-        pytest.skip(reason)
-    chart = rendered("prover", {**QUEUE, "redis.trial.enabled": True})
-    main, port = chart.pod("StatefulSet prover-redis").main, free_port()
-    (tmp_path / "password").write_text("secret of a file")
-    configuration = chart.named("ConfigMap", "prover-redis")["data"]["redis.conf"]
-    assert "dir /data\n" in configuration
-    (tmp_path / "redis.conf").write_text(f"{configuration.replace('/data', str(tmp_path))}port {port}\n")
-    (tmp_path / "written").mkdir()
-    places = {"/run/secrets/redis": f"{tmp_path}", "/etc/redis": f"{tmp_path}", "/tmp": f"{tmp_path}/written"}  # noqa: S108
-    places["redis-cli"] = f"redis-cli -p {port}"
-
-    def local(words: list[str]) -> list[str]:
-        return [re.sub("|".join(places), lambda found: places[found[0]], word) for word in words]
-
-    words = local(main["command"])
-    with (tmp_path / "log").open("wb") as log:
-        server = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        probe = local(main["readinessProbe"]["exec"]["command"])
-        deadline = time.monotonic() + 30
-        while subprocess.run(probe, capture_output=True).returncode != 0:
-            assert server.poll() is None, (tmp_path / "log").read_text()
-            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
-            time.sleep(0.1)
-        answer = subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True, text=True)
-        assert "NOAUTH" in answer.stdout
-        assert (tmp_path / "written/redis.conf").stat().st_mode & 0o077 == 0
-    finally:
-        server.terminate()
-        assert server.wait(30) == 0, "redis-server itself gets the signal"
 
 
 def test_presets__each__has_the_objects_of_its_purpose() -> None:

@@ -14,6 +14,7 @@ import pytest
 from container_files import environment, here
 from in_process_service import circuit
 from rendered_chart import (
+    Pod,
     presets,
     rendered,
     require_tools,
@@ -80,6 +81,44 @@ def test_keys__job__runs_on_the_nodes_of_its_values() -> None:
     pool = gpu.pod("Deployment prover-gpu")
     for name in ("nodeSelector", "tolerations"):
         assert job.spec[name] == pool.spec[name], "prepared keys fit CPUs of one kind"
+
+
+POOLS = {"append": {"circuits": ["append"]}, "small": {"runMode": "local-rpc"}, "rest": {}}
+"""Two pools with a selection, and one without."""
+
+
+@pytest.mark.parametrize("prepare", [True, False])
+def test_keys__of_an_init_container__are_those_of_the_jobs_that_the_pod_takes(prepare: bool) -> None:
+    values = {"keys.source": "init", "keys.runMode": "rpc", "keys.circuits": ["update-test"], "keys.prepare": prepare}
+    chart = rendered("prover", values, {"redis.existingSecret": "redis", "workers": POOLS})
+    of_keys = ["--run-mode=rpc", "--circuit=update-test"]
+    for name, selection in (
+        ("append", ["--circuit=append"]),
+        ("small", ["--run-mode=local-rpc"]),
+        ("rest", of_keys),
+        ("api", of_keys),
+    ):
+        pod = chart.pod(f"Deployment prover-{name}")
+        commands = [["download"], ["keys", "prepare"]][: 1 + prepare]
+        assert [container["args"] for container in pod.spec["initContainers"]] == [
+            [*command, *selection, "--keys-dir=/keys"] for command in commands
+        ]
+        assert selected_by(pod) == ([] if name == "api" else selection), "the API queues jobs of all pools"
+
+
+@pytest.mark.parametrize("source", ["init", "job", "image"])
+def test_keys__instance_without_a_selection__takes_jobs_of_the_keys_that_the_chart_installs(source: str) -> None:
+    values = {"keys.source": source, "redis.existingSecret": "redis", "workers": POOLS, "api.proveJobs": True}
+    chart = rendered("prover", values)
+    assert selected_by(chart.pod("Deployment prover-append")) == ["--circuit=append"]
+    for name in ("rest", "api"):
+        assert selected_by(chart.pod(f"Deployment prover-{name}")) == ["--run-mode=rpc"] * (source != "image")
+    assert selected_by(rendered("prover", {"keys.source": source}).pod("Deployment prover-api")) == [], "no jobs"
+
+
+def selected_by(pod: Pod) -> list[str]:
+    """Return the options of a prover that select circuits."""
+    return [word for word in pod.main["args"] if word.startswith(("--run-mode=", "--circuit="))]
 
 
 def test_keys__of_a_job__pods_wait_for_those_that_they_prove() -> None:

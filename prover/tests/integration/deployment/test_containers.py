@@ -334,6 +334,7 @@ def test_compose__queue__becomes_healthy_proves_and_stops(
             member.become_healthy()
         assert "proof" in prove(api_places, wait=True)["result"]
         password = (tmp_path / "secrets/redis_conf").read_text().split()[1]
+        assert redis_cli(port, "--pass", password, "config", "get", "save") == "save\n\n", "no snapshots"
         redis_cli(port, "--pass", password, "config", "set", "maxmemory", "1mb")
         assert prove(api_places, wait=True, kind="batch_update_32_10")["code"] == "queue_unavailable"
         for member in reversed(members):

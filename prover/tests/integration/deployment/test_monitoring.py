@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -38,6 +39,15 @@ def test_rules__on_recorded_series__fire_for_faults_and_for_nothing_else() -> No
 
 def test_dashboards__panels__are_placed_and_read_the_chosen_source() -> None:
     check_dashboards(MONITORING)
+
+
+def test_dashboard__proofs_per_second__counts_each_successful_proof_once() -> None:
+    """Workers count the proofs of jobs as requests, too."""
+    [dashboard] = MONITORING.dashboards
+    [panel] = [panel for panel in dashboard["panels"] if panel["title"] == "Proofs per second"]
+    [target] = panel["targets"]
+    assert re.findall(r"prover_\w+", target["expr"]) == ["prover_proof_requests_total"]
+    assert 'status="ok"' in target["expr"]
 
 
 def test_scrape_example__port_and_interval__are_those_of_the_specification() -> None:
