@@ -34,7 +34,7 @@ def settings_page() -> str:
 
 An option overrides its variable, a variable overrides `.env`, and `.env` overrides the default. Each variable can have
 the prefix `FORESTER_`, which comes first. A setting with † can also be read from the file that `VARIABLE_FILE` names,
-or from the file of its name in the folder `FORESTER_SECRETS_DIR` ([secrets]({HOW_TO}/health.md#secrets)).
+or from the file of its name in the folder `FORESTER_SECRETS_DIR` ([secrets]({HOW_TO}/secrets.md)).
 `forester config show` prints the values in effect and their sources.
 
 | Variable | Option | Default | Meaning |

@@ -18,7 +18,7 @@ PAYER = Keypair.from_seed(bytes([9]) * 32)
 UNITS = (
     ("health.md", "forester-health.service"),
     ("health.md", "forester-health.timer"),
-    ("run.md", "forester.service"),
+    ("install.md", "forester.service"),
 )
 
 

@@ -37,7 +37,7 @@ MONITORING_PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "mon
 
 def test_advice__of_every_condition_that_the_page_lists__exists_and_no_other() -> None:
     text = MONITORING_PAGE.read_text().split("## What makes `/health` red")[1].split("\n## ")[0]
-    listed = set(re.findall(r"^\| `([a-z]+)` \|", text, re.MULTILINE))
+    listed = set(re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE))
     assert listed == set(ADVICE)
     assert "task_failed" in advice_of("task epoch").remedy
     assert advice_of("unheard of").title == "Unfit"
