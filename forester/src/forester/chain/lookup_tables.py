@@ -6,8 +6,8 @@ Source: forester/docs/reference/programs.md, "Transactions".
 from solders.address_lookup_table_account import AddressLookupTableAccount
 from solders.pubkey import Pubkey
 
-from forester.chain.rpc_client import Account
-from forester.errors import MalformedAccount
+from forester.chain.rpc_client import Account, RpcClient
+from forester.errors import AccountMissing, MalformedAccount
 
 PROGRAM = Pubkey.from_string("AddressLookupTab1e1111111111111111111111111")
 HEADER_BYTES = 56
@@ -16,6 +16,29 @@ MAXIMUM_ADDRESSES = 256
 
 _LOOKUP_TABLE = 1
 _STILL_ACTIVE = 2**64 - 1
+
+
+class LookupTables:
+    """The lookup table of the settings, if any: its owner may extend, deactivate and close it at any time."""
+
+    def __init__(self, rpc: RpcClient, address: Pubkey | None) -> None:
+        self._rpc = rpc
+        self._address = address
+        self.current: tuple[AddressLookupTableAccount, ...] = ()
+        """Tables that transactions may use now; without one they are only larger."""
+
+        self.problem: str | None = None
+        """Reason why the table cannot be used."""
+
+    async def refresh(self) -> None:
+        """Read the table again. Raises EndpointError, and then changes nothing."""
+        if self._address is None:
+            return
+        try:
+            account = await self._rpc.existing_account(self._address, "the lookup table of --lookup-table-address")
+            self.current, self.problem = (decode_lookup_table(account),), None
+        except (AccountMissing, MalformedAccount) as error:
+            self.current, self.problem = (), error.detail
 
 
 def decode_lookup_table(account: Account) -> AddressLookupTableAccount:

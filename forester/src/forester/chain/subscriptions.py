@@ -5,7 +5,9 @@ reads the accounts. Nothing is queued here: a slow reader makes the node wait, a
 """
 
 import asyncio
+import math
 import random
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -36,6 +38,12 @@ _log = get_logger(__name__)
 
 MESSAGE_LIMIT_BYTES = 16 * 2**20
 """Longest notification: the largest account of the programs has some 2.2 MB, in base64 a third more."""
+
+STEADY_S = 30.0
+"""After a connection that lasted this long the pauses between attempts begin with the shortest again.
+
+A node that accepts subscriptions and then closes would otherwise cause several gaps a second.
+"""
 
 _CONNECT_S = 10.0
 _HEARTBEAT_S = 20.0
@@ -69,7 +77,7 @@ class AccountChanged:
 
 @dataclass(frozen=True)
 class NotificationsLost:
-    """Notifications may have been lost. ``failures`` counts attempts to reconnect, 0 at the first connection."""
+    """Notifications may have been lost. ``failures`` counts those since a steady connection, 0 at the first one."""
 
     failures: int
 
@@ -130,6 +138,7 @@ async def events(
     subscriptions: Sequence[Subscription],
     *,
     idle_s: float = 30.0,
+    steady_s: float = STEADY_S,
     backoff: Backoff | None = None,
 ) -> AsyncGenerator[Event, None]:
     """Yield notifications forever, beginning with NotificationsLost: earlier changes are not reported.
@@ -141,18 +150,19 @@ async def events(
     node = _Node(session, url, tuple(subscriptions), idle_s)
     failures = 0
     while True:
+        connected_at = math.inf
         try:
             async with aclosing(node.connection()) as messages:
                 async for event in messages:
                     if event is None:
+                        connected_at = time.monotonic()
                         yield NotificationsLost(failures)
-                        failures = 0
                     else:
                         yield event
         except RequestRefused:
             raise
         except EndpointError as error:
-            failures += 1
+            failures = 1 if time.monotonic() - connected_at >= steady_s else failures + 1
             wait_s = waits.wait_s(failures, random.random())  # noqa: S311 - jitter
             _log.warning("subscriptions_broken", error=error.detail, failures=failures, wait_s=round(wait_s, 3))
             await asyncio.sleep(wait_s)

@@ -9,12 +9,14 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from solders.pubkey import Pubkey
+
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.subscriptions import AccountChanged, Event, NotificationsLost, SlotSeen
 from forester.compressible.rent import rate_of_empty_account
 from forester.compressible.scan import account_parts, size_of
 from forester.compressible.sources import AccountSource
-from forester.errors import ForesterError, MalformedAccount, failure_of
+from forester.errors import ForesterError, MalformedAccount, MalformedAnswer, failure_of
 from forester.journal.compressible import CompressibleStore, TrackedAccount
 from forester.observability.health import TASK_FAILURES
 from forester.units import LAMPORTS_PER_BYTE_YEAR
@@ -42,6 +44,11 @@ _MOST_CHANGES = 100_000
 
 _STORED_AT_ONCE = 2000
 """Rows of one transaction of the journal, for which other stores wait."""
+
+_FEW_MISSED = 20
+_SHARE_MISSED = 0.1
+_CONFIRMED = 100
+"""A scan that misses more rows than both is confirmed by reading some of them: an empty answer must not end work."""
 
 _YEARS = 2
 
@@ -158,10 +165,23 @@ class AccountTracker:
         accounts = 0
         async for part in account_parts(self.source, self._rpc, paged=self._paged):
             accounts += await self._store_part(part, slot)
+        await self._confirm_missed(slot)
         gone = await self._store.finish_scan(self.source.kinds, slot)
         self._scan_s = self._clock() - began
         numbers = {"accounts": accounts, "gone": gone, "seconds": round(self._scan_s, 3)}
         _log.info("compressible_accounts_scanned", of=self.source.name, **numbers)
+
+    async def _confirm_missed(self, slot: int) -> None:
+        """Check that rows which a scan did not find are gone, if they are many. Raises MalformedAnswer."""
+        missed, tracked = await self._store.missed(self.source.kinds, slot)
+        if missed <= max(_FEW_MISSED, _SHARE_MISSED * tracked):
+            return
+        sample = await self._store.missed_sample(self.source.kinds, slot, _CONFIRMED)
+        accounts = await self._rpc.accounts([Pubkey(address) for address in sample])
+        existing = sum(self.source.rented(account, self._per_byte) is not None for account in accounts)
+        if existing:
+            text = f"the RPC node's list of {self.source.name} lacks {missed} of {tracked} known accounts"
+            raise MalformedAnswer(f"{text}, but {existing} of {len(sample)} that were read again exist")
 
     async def _store_part(self, accounts: Sequence[Account], slot: int) -> int:
         """Store accounts that pay rent; return their number."""

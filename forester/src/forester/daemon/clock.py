@@ -6,6 +6,9 @@ The estimate never runs backwards. It runs ahead of the last reading only as far
 is bounded while the node is silent, and ends with the next reading. If several readings agree that the chain is far
 behind it (a first reading was wrong, a development cluster was reset), the estimate and all that was derived from it
 are useless: that is reported, and the process has to start again.
+
+Witnesses are readings of the node that answers all calls. Slots of a WebSocket count only near the last witness: those
+of a different cluster must not move the estimate.
 """
 
 import asyncio
@@ -23,15 +26,19 @@ from forester.chain.subscriptions import SlotSeen
 from forester.errors import EndpointError
 from forester.units import SLOT_SECONDS
 from shared.logs import get_logger
+from shared.rate_limits import LogThrottle
 
 _log = get_logger(__name__)
 
 IMPLAUSIBLE_SLOTS = 1000
-"""A reading this far ahead of what the elapsed time explains is accepted when the next one agrees.
+"""A witness this far ahead of what the elapsed time explains is accepted when the next one agrees.
 
 A node that is less behind lags: the estimate waits for it. One that is farther behind, and does not catch up, is
 accepted after a while.
 """
+
+SUBSCRIPTION_AHEAD_SLOTS = 800
+"""A WebSocket may be this far ahead of the last witness: near enough that the next one is not far behind it."""
 
 RETREAT_READINGS = 5
 """This many consistent readings far behind, over STUCK_S, show the true position of the chain."""
@@ -57,6 +64,7 @@ STUCK_S = 60.0
 _WINDOW_S = 60.0
 _MINIMUM_SPACING_S = 1.0
 _UNCONFIRMED_AGAIN_S = 0.5
+_REJECTED_LOGGED_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -71,8 +79,7 @@ class _ReadingsBehind:
 
     def is_continued_by(self, now: float, slot: int) -> bool:
         """Return whether a reading continues the same chain."""
-        highest = self.slot + IMPLAUSIBLE_SLOTS + (now - self.at) / FASTEST_SLOT_S
-        return self.slot - _NODES_APART <= slot <= highest
+        return self.slot - _NODES_APART <= slot <= _highest_plausible((self.at, self.slot), now)
 
     def after(self, now: float, slot: int) -> "_ReadingsBehind":
         """Return the readings with one more, which continues them."""
@@ -95,6 +102,9 @@ class SlotClock:
         self._silence_s = silence_s
         self._now = now
         self._reading: tuple[float, int] | None = None
+        self._witness: tuple[float, int] | None = None
+        """Time and slot of the last witness that was not far from the estimate."""
+
         self._already_logged = 0
         self._advanced_at: float | None = None
         self._unconfirmed: int | None = None
@@ -143,18 +153,18 @@ class SlotClock:
     def read(self, slot: int, *, witness: bool = True) -> bool:
         """Record a reading; return False if it needs another one to be accepted.
 
-        With ``witness`` a reading far behind counts as evidence about the chain, not only about the node.
+        Only a ``witness`` is evidence about the chain, not only about the node: it may be the first reading, confirm a
+        jump forward, and count when it is far behind.
         """
         now = self._now()
+        if not witness and not self._near_witness(now, slot):
+            return False
         if self._reading is not None and slot < self._reading[1]:
-            self._unconfirmed = None
             self._dropped = (now, self._reading[1] - slot)
             return not witness or self._drop(now, slot, self._reading[1])
-        self._dropped = self._retreat = None
-        if self._reading is not None and not self._plausible(now, slot):
-            self._unconfirmed = slot
+        self._dropped = None
+        if witness and not self._confirm(now, slot):
             return False
-        self._unconfirmed = None
         self._measure(now, slot)
         if self._reading is None or slot > self._reading[1]:
             self._advanced_at = now
@@ -175,19 +185,28 @@ class SlotClock:
         finally:
             self._waiting.pop(number, None)
 
-    def _plausible(self, now: float, slot: int) -> bool:
-        if self._reading is None:
-            return True
-        at, before = self._reading
-        if slot <= before + IMPLAUSIBLE_SLOTS + (now - at) / FASTEST_SLOT_S:
-            return True
-        return self._unconfirmed is not None and slot >= self._unconfirmed
+    def _near_witness(self, now: float, slot: int) -> bool:
+        witness = self._witness
+        return witness is not None and slot <= _highest_plausible(witness, now, SUBSCRIPTION_AHEAD_SLOTS)
+
+    def _confirm(self, now: float, slot: int) -> bool:
+        """Accept a witness that is not behind; return False if it needs another one."""
+        self._retreat = None
+        plausible = self._reading is None or slot <= _highest_plausible(self._reading, now)
+        if not plausible and (self._unconfirmed is None or slot < self._unconfirmed):
+            self._unconfirmed = slot
+            return False
+        self._unconfirmed = None
+        self._witness = (now, slot)
+        return True
 
     def _drop(self, now: float, slot: int, before: int) -> bool:
-        """Drop a reading; return False if it needs others to be accepted."""
+        """Drop a witness; return False if it needs others to be accepted."""
+        self._unconfirmed = None
         behind = before - slot
         if behind <= IMPLAUSIBLE_SLOTS:
             self._retreat = None
+            self._witness = (now, slot)
             return True
         known = self._retreat
         fits = known is not None and known.is_continued_by(now, slot)
@@ -248,6 +267,12 @@ class SlotClock:
         self._timer = asyncio.get_running_loop().call_later(delay, self._release)
 
 
+def _highest_plausible(reading: tuple[float, int], now: float, ahead: int = IMPLAUSIBLE_SLOTS) -> float:
+    """Return the slot that is ``ahead`` of what the time since a reading explains."""
+    at, slot = reading
+    return slot + ahead + (now - at) / FASTEST_SLOT_S
+
+
 async def poll_slots(clock: SlotClock, rpc: RpcClient, interval_s: float) -> None:
     """Read the slot every ``interval_s`` seconds forever; failures are logged and retried at the same pace.
 
@@ -267,6 +292,10 @@ async def poll_slots(clock: SlotClock, rpc: RpcClient, interval_s: float) -> Non
 
 async def follow_slots(clock: SlotClock, session: aiohttp.ClientSession, url: str) -> None:
     """Record every slot that a WebSocket reports, forever."""
+    rejected = LogThrottle(_REJECTED_LOGGED_S)
     async for event in subscriptions.events(session, url, [subscriptions.slots()]):
-        if isinstance(event, SlotSeen):
-            clock.read(event.slot, witness=False)
+        if not isinstance(event, SlotSeen) or clock.read(event.slot, witness=False):
+            continue
+        if clock.is_set and rejected.due():
+            hint = "is it a node of the cluster of --rpc-url?"
+            _log.warning("subscribed_slot_rejected", slot=event.slot, estimate=clock.slot(), hint=hint)

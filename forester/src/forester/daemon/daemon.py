@@ -1,5 +1,6 @@
 """The daemon: clock, epochs, trees and their watchers, composed and run until a stop is requested."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -19,9 +20,10 @@ from forester.daemon.trees.dispatch import CLOSE_S, DRAIN_S, DispatchParts, Tree
 from forester.daemon.trees.processor_factory import make_processor
 from forester.daemon.trees.tasks import TreeTasks
 from forester.daemon.watches.budget_watch import BudgetWatch
-from forester.daemon.watches.chain_events import EventListeners, watch, while_offered
+from forester.daemon.watches.chain_events import EventListeners, follow_gaps, watch, while_offered
 from forester.daemon.watches.heartbeat import Heartbeat
 from forester.daemon.watches.key_watch import KeyWatch
+from forester.daemon.watches.lookup_table_watch import LookupTableWatch
 from forester.errors import ChainWentBack
 from forester.journal.rollovers import RolloverStore
 from forester.observability.health import HealthBoard
@@ -83,6 +85,7 @@ class Daemon:
             interval_s=settings.tree_discovery_interval_seconds,
             changed=self._trees.set_trees,
         )
+        self._gap = asyncio.Event()
         self._heartbeat = Heartbeat(self._clock, self._keeper, self._supervisor, self._funds, board)
 
     @property
@@ -129,6 +132,9 @@ class Daemon:
             url = services.settings.ws_rpc_url.get_secret_value()
             follow = partial(watch, services.session, url, self._listeners())
             start("watch", lambda: while_offered(follow))
+            start("gaps", lambda: follow_gaps(self._gap, self._after_gap))
+        if services.settings.lookup_table_address is not None:
+            start("lookup_table", LookupTableWatch(services.lookup_tables, self._board).run)
         if services.settings.compresses_accounts:
             start_compression(
                 services,
@@ -156,12 +162,12 @@ class Daemon:
             self._trees.account_changed(address)
             self._discovery.notice(address, data)
 
-        def gap() -> None:
-            self._trees.all_changed()
-            self._keeper.wake()
-            self._discovery.refresh_soon()
+        return EventListeners(account, self._keeper.wake, self._gap.set)
 
-        return EventListeners(account, self._keeper.wake, gap)
+    def _after_gap(self) -> None:
+        self._trees.all_changed()
+        self._keeper.wake()
+        self._discovery.refresh_soon()
 
     def _epoch_parts(self, payer: Pubkey) -> EpochParts:
         services = self._services

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import aiohttp
 from pydantic import SecretStr
-from solders.address_lookup_table_account import AddressLookupTableAccount
 
-from forester.chain.lookup_tables import decode_lookup_table
+from forester.chain.lookup_tables import LookupTables
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.checks.services import circuit_provers, used_provers
 from forester.daemon.prover_network import NetworkOfCluster
-from forester.errors import ForesterError, SettingsInvalid
+from forester.errors import EndpointError, SettingsInvalid
 from forester.indexer.client import IndexerClient
 from forester.journal.database import Journal
 from forester.journal.proofs import ProofStore
@@ -47,6 +46,7 @@ class Services(V2Services):
     settings: Settings
     session: aiohttp.ClientSession
     journal: Journal
+    lookup_tables: LookupTables
 
 
 def journal_path(settings: Settings) -> Path:
@@ -109,6 +109,8 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
         confirmations = await stack.enter_async_context(
             Confirmations(rpc, maximum=settings.max_concurrent_sends, longest_s=longest_s, pace=pace)
         )
+        tables = LookupTables(rpc, settings.lookup_table_address)
+        await _read_first(tables)
         sender = Sender(
             rpc,
             confirmations,
@@ -117,13 +119,13 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             given(settings.payer),
             budget=SpendingBudget(SpendingStore(journal), lamports_of(settings.spending_budget_sol_per_hour)),
             cu_limit=settings.cu_limit,
-            tables=await _tables(settings, rpc),
+            tables=tables,
             metrics=metrics,
             unknown_kept_s=settings.tx_cache_ttl_seconds,
         )
         permits = proof_permits(settings.transaction_max_concurrent_batches)
         shared = (rpc, indexer, prover, sender, ProofStore(journal), permits, metrics, given(settings.derivation))
-        yield Services(*shared, settings, session, journal)
+        yield Services(*shared, settings, session, journal, tables)
 
 
 def _observe(
@@ -140,14 +142,12 @@ def _observe(
         observed.add(role, url, fallback=True, in_use=on_fallback)
 
 
-async def _tables(settings: Settings, rpc: RpcClient) -> tuple[AddressLookupTableAccount, ...]:
-    """Return the lookup table, if any; without it transactions are only larger."""
-    address = settings.lookup_table_address
-    if address is None:
-        return ()
+async def _read_first(tables: LookupTables) -> None:
+    """Read the lookup table; a failure is logged, since it is read again later."""
     try:
-        account = await rpc.existing_account(address, "the lookup table of --lookup-table-address")
-        return (decode_lookup_table(account),)
-    except ForesterError as error:
-        _log.warning("lookup_table_rejected", table=str(address), error=error.detail)
-        return ()
+        await tables.refresh()
+        problem = tables.problem
+    except EndpointError as error:
+        problem = error.detail
+    if problem is not None:
+        _log.warning("lookup_table_rejected", error=problem)

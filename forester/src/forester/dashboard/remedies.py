@@ -28,6 +28,7 @@ ADVICE = {
     "indexer": Advice("Indexer is out of order", "Check the indexer; with FALLBACK_INDEXER_URL a second one is used."),
     "prover": Advice("Prover is out of order", "Check the prover: its /health must answer with 200."),
     "key": Advice("Key is used elsewhere", "Stop one of the two processes, or give it a key of its own."),
+    "lookup_table": Advice("Lookup table is unusable", "Create another one and pass it as --lookup-table-address."),
     "progress": Advice("Work waits without progress", "See the likely cause of each tree below."),
 }
 SERVICES = {

@@ -115,9 +115,8 @@ class CompressibleStore(JournalStore):
 
     async def keep_kinds(self, kinds: Iterable[int]) -> None:
         """Remove accounts of all other kinds: of programs that are no longer named."""
-        listed = ",".join(str(int(kind)) for kind in kinds)
         await self._journal.change(
-            f"DELETE FROM compressible_accounts WHERE kind NOT IN ({listed})",  # noqa: S608 - integers
+            f"DELETE FROM compressible_accounts WHERE kind NOT IN ({_listed(kinds)})",  # noqa: S608 - integers
             (),
         )
 
@@ -164,12 +163,29 @@ class CompressibleStore(JournalStore):
         rows = await self._journal.fetch(query, {"slot": slot, "never": NEVER_SLOT})
         return {kind: TrackedCounts(*counts) for kind, *counts in rows}
 
+    async def missed(self, kinds: Sequence[int], slot: int) -> tuple[int, int]:
+        """Return the number of accounts of kinds that a scan begun at a slot did not find, and of all."""
+        query = f"""
+            SELECT COUNT(*) FILTER (WHERE seen_slot < ?), COUNT(*) FROM compressible_accounts
+            WHERE +kind IN ({_listed(kinds)})
+        """  # noqa: S608 - integers
+        ((missed, tracked),) = await self._journal.fetch(query, (slot,))
+        return missed, tracked
+
+    async def missed_sample(self, kinds: Sequence[int], slot: int, maximum: int) -> list[bytes]:
+        """Return up to ``maximum`` random accounts of kinds that a scan begun at a slot did not find."""
+        query = f"""
+            SELECT address FROM compressible_accounts WHERE seen_slot < ? AND +kind IN ({_listed(kinds)})
+            ORDER BY RANDOM() LIMIT ?
+        """  # noqa: S608 - integers
+        return [address for (address,) in await self._journal.fetch(query, (slot, maximum))]
+
     async def finish_scan(self, kinds: Sequence[int], slot: int) -> int:
         """Record a complete scan of kinds that began at a slot; return the number of accounts that it did not find.
 
         Rows of a slot long after the scan come from a wrong answer; later scans replace them or find them gone.
         """
-        listed = ",".join(str(int(kind)) for kind in kinds)
+        listed = _listed(kinds)
 
         def work(connection: sqlite3.Connection) -> int:
             connection.execute(
@@ -189,3 +205,8 @@ class CompressibleStore(JournalStore):
         query = "SELECT finished_at FROM compressible_scans WHERE kind = ?"
         rows = await self._journal.fetch(query, (kinds[0],))
         return float(rows[0][0]) if rows else 0.0
+
+
+def _listed(kinds: Iterable[int]) -> str:
+    """Return kinds as SQL lists them."""
+    return ",".join(str(int(kind)) for kind in kinds)

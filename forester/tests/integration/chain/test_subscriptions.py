@@ -102,6 +102,15 @@ async def test_events__connection_breaks__come_again_after_a_gap() -> None:
     assert found == [NotificationsLost(0), seen(10), seen(11), NotificationsLost(1), seen(20), seen(21)]
 
 
+@pytest.mark.parametrize(("steady_s", "failures"), [(30.0, [0, 1, 2, 3]), (0.0, [0, 1, 1, 1])], ids=["no", "yes"])
+async def test_events__connection_breaks_again__attempts_are_counted_until_one_lasts(
+    steady_s: float, failures: list[int]
+) -> None:
+    async with node(slots_from(10)) as url:
+        found = await asyncio.wait_for(first(12, url, [subscriptions.slots()], steady_s=steady_s), timeout=60)
+    assert [event.failures for event in found if isinstance(event, NotificationsLost)] == failures
+
+
 async def test_events__node_is_silent__is_left_after_the_idle_time() -> None:
     async with node(slots_from(10, then_close=False), slots_from(20)) as url:
         found = await asyncio.wait_for(first(5, url, [subscriptions.slots()], idle_s=0.2), timeout=60)

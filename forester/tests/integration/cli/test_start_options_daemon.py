@@ -21,6 +21,7 @@ from forester.daemon import daemon as daemon_module
 from forester.daemon.daemon import Daemon
 from forester.daemon.live_epochs import LiveEpoch
 from forester.daemon.services import open_services
+from forester.daemon.trees.tasks import TreeTasks
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
@@ -79,10 +80,11 @@ async def test_tree_discovery_interval__of_a_second_or_never__is_how_often_trees
 
 
 class WebSocket:
-    """Accepts every subscription, and sends nothing."""
+    """Accepts every subscription, and sends nothing, or closes the connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, closes: bool = False) -> None:
         self.subscribed: Counter[str] = Counter()
+        self.closes = closes
 
     async def handle(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()
@@ -91,23 +93,40 @@ class WebSocket:
             body = message.json()
             self.subscribed[body["method"]] += 1
             await socket.send_json({"jsonrpc": "2.0", "id": body["id"], "result": self.subscribed.total()})
+            if self.closes and body["method"] == "accountSubscribe":  # the last one
+                break
         return socket
+
+    @contextlib.asynccontextmanager
+    async def served(self) -> AsyncIterator[str]:
+        """Its URL."""
+        app = web.Application()
+        app.router.add_get("/ws", self.handle)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            yield f"ws://127.0.0.1:{runner.addresses[0][1]}/ws"
+        finally:
+            await runner.cleanup()
 
 
 async def test_ws_rpc_url__given__is_where_slots_trees_and_epochs_are_subscribed_to(tmp_path: Path) -> None:
     socket, node = WebSocket(), Network()
-    app = web.Application()
-    app.router.add_get("/ws", socket.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"ws://127.0.0.1:{runner.addresses[0][1]}/ws"
-        async with serving(node), running(tmp_path, node, "--ws-rpc-url", url):
-            expected = {"slotSubscribe": 1, "programSubscribe": 6, "accountSubscribe": 1}
-            await until(lambda: socket.subscribed == expected)
-    finally:
-        await runner.cleanup()
+    async with socket.served() as url, serving(node), running(tmp_path, node, "--ws-rpc-url", url):
+        expected = {"slotSubscribe": 1, "programSubscribe": 6, "accountSubscribe": 1}
+        await until(lambda: socket.subscribed == expected)
+
+
+async def test_ws_rpc_url__closes_after_each_subscription__causes_few_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acted: list[int] = []
+    socket, node = WebSocket(closes=True), Network()
+    monkeypatch.setattr(TreeTasks, "all_changed", lambda _: acted.append(socket.subscribed["accountSubscribe"]))
+    async with socket.served() as url, serving(node), running(tmp_path, node, "--ws-rpc-url", url):
+        await until(lambda: socket.subscribed["accountSubscribe"] >= 3)
+    assert len(acted) == 1
 
 
 class IdleProcessor:

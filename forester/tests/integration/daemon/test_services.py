@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_node import ScriptedNode, result, serving
+from scripted_node import Answer, ScriptedNode, result, serving, status
+from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 from forester.daemon import services
 from forester.daemon.services import journal_path, open_services, prover_endpoints
-from forester.errors import SettingsInvalid
+from forester.daemon.supervisor import Supervisor
+from forester.daemon.watches.lookup_table_watch import LookupTableWatch
+from forester.errors import RequestRefused, SettingsInvalid
 from forester.journal.database import JournalLocked
+from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import Settings, SigningKey
+from forester.transactions.sender import Sender
 from shared.circuit_id import CircuitKind
+from shared.retries import Backoff
 
 KEY = SigningKey(Keypair.from_seed(bytes([5]) * 32))
 TABLE = Pubkey(bytes([6]) * 32)
@@ -58,8 +65,8 @@ def test_prover_endpoints__one_circuit_elsewhere__leaves_the_others_with_the_com
     assert str(endpoints.prove_url(CircuitKind.BATCH_ADDRESS_APPEND)) == "http://all:1/base/prove"
 
 
-def lookup_table(addresses: int) -> dict[str, Any]:
-    head = (1).to_bytes(4, "little") + (2**64 - 1).to_bytes(8, "little")
+def lookup_table(addresses: int, *, deactivated_at: int = 2**64 - 1) -> dict[str, Any]:
+    head = (1).to_bytes(4, "little") + deactivated_at.to_bytes(8, "little")
     data = head.ljust(56, b"\0") + b"".join(bytes([number]) * 32 for number in range(addresses))
     owner = "AddressLookupTab1e1111111111111111111111111"
     return {"lamports": 1, "owner": owner, "data": [base64.b64encode(data).decode(), "base64"], "executable": False}
@@ -77,7 +84,47 @@ async def test_open_services__lookup_table__is_used_or_omitted(
         made: dict[str, Any] = {}
         monkeypatch.setattr(services, "Sender", lambda *_, **named: made.update(named))
         async with open_services(chosen, Metrics()):
-            assert [len(table.addresses) for table in made["tables"]] == ([3] if usable else [])
+            assert [len(table.addresses) for table in made["tables"].current] == ([3] if usable else [])
             with pytest.raises(JournalLocked, match="another forester uses the journal"):
                 async with open_services(chosen, Metrics()):
                     pass
+
+
+def answer(account: dict[str, Any] | None) -> Answer:
+    return result({"context": {"slot": 1}, "value": [account]})
+
+
+async def test_lookup_table__deactivated_closed_or_created_again_at_work__is_followed_and_reported(
+    tmp_path: Path,
+) -> None:
+    accounts = [AccountMeta(Pubkey(bytes([number]) * 32), False, False) for number in range(20)]
+    work = [Instruction(TABLE, bytes([number]), accounts) for number in range(6)]
+    node, board = ScriptedNode(usual=status(400)), HealthBoard()
+    deactivated = f"the lookup table {TABLE} is deactivated; create another one"
+    missing = f"the lookup table of --lookup-table-address does not exist at {TABLE}; is this the right cluster?"
+
+    def state(sender: Sender) -> tuple[list[str], int]:
+        return [item.reason for item in board.problems], sender.fitting(work)
+
+    async with serving(node):
+        chosen = settings(rpc_url=node.url, lookup_table_address=TABLE, journal_path=str(tmp_path / "j"))
+        async with open_services(chosen, Metrics()) as services:
+            tables, supervisor = services.lookup_tables, Supervisor(backoff=Backoff(0.001, 0.002))
+            supervisor.start("lookup_table", LookupTableWatch(tables, board, every_s=0.001).run)
+            for account, problem in (
+                (lookup_table(20), None),
+                (lookup_table(20, deactivated_at=7), deactivated),
+                (lookup_table(20), None),
+                (None, missing),
+                (lookup_table(20), None),
+            ):
+                node.usual = answer(account)
+                expected = ([problem], 4) if problem else ([], 5)
+                async with asyncio.timeout(60):
+                    while state(services.sender) != expected:  # noqa: ASYNC110 - neither has an event
+                        await asyncio.sleep(0.01)
+            await supervisor.stop(60)
+            node.usual = status(400)
+            with pytest.raises(RequestRefused):
+                await tables.refresh()
+            assert services.sender.fitting(work) == 5, "a node that fails says nothing about the table"

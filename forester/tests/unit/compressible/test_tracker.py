@@ -24,7 +24,7 @@ from forester.compressible.sources import sources
 from forester.compressible.token_account import RENT_BYTES, RENT_OFFSET
 from forester.compressible.tracker import AccountTracker, ChangeListener
 from forester.daemon.supervisor import Supervisor
-from forester.errors import AnswerTooLong, EndpointUnreachable, RequestRefused
+from forester.errors import AnswerTooLong, EndpointUnreachable, MalformedAnswer, RequestRefused
 from forester.journal.compressible import (
     ASSOCIATED_TOKEN,
     MINT,
@@ -72,8 +72,10 @@ class Node:
     """Answers scans; those of all accounts are too long if ``too_long``."""
 
     def __init__(self, accounts: list[Account], *, too_long: bool = False) -> None:
-        self.accounts = accounts
+        self.listed = accounts
         self.too_long = too_long
+        self.unlisted: list[Account] = []
+        self.read: list[Pubkey] = []
         self.scans: list[Any] = []
         self.slot_now = 10
 
@@ -87,6 +89,11 @@ class Node:
     async def minimum_balance(self, data_length: int) -> int:
         return (128 + data_length) * 6960
 
+    async def accounts(self, addresses: list[Pubkey]) -> list[Account | None]:
+        self.read += addresses
+        existing = {item.address: item for item in (*self.listed, *self.unlisted)}
+        return [existing.get(address) for address in addresses]
+
     async def program_accounts(
         self, program: Pubkey, *, memcmp: list[tuple[int, bytes]], start: int, length: int, maximum: None
     ) -> list[Account]:
@@ -94,7 +101,7 @@ class Node:
         self.scans.append(memcmp)
         if self.too_long and len(memcmp) == 1:
             raise AnswerTooLong("longer than 128 bytes")
-        matching = [item for item in self.accounts if all(item.data[at:][: len(part)] == part for at, part in memcmp)]
+        matching = [item for item in self.listed if all(item.data[at:][: len(part)] == part for at, part in memcmp)]
         return [
             Account(item.address, item.owner, item.lamports, item.data[start:][:length], len(item.data))
             for item in matching
@@ -105,7 +112,7 @@ def token_account(
     number: int, lamports: int = 2_011_800, *, owner: int | None = None, is_associated: bool = False
 ) -> Account:
     data = bytearray(account_data())
-    data[32] = number if owner is None else owner  # the first byte of the owner
+    data[32] = (number if owner is None else owner) % 256  # the first byte of the owner
     data[175] = is_associated
     return Account(key(number), COMPRESSED_TOKEN, lamports, bytes(data))
 
@@ -144,6 +151,48 @@ async def test_scan__of_a_chain__stores_its_accounts_and_forgets_the_rest(store:
     assert await store.last_scan_at(TOKENS.kinds) > 0
 
 
+@pytest.mark.parametrize("missing", [25, 40])
+async def test_scan__lacks_many_accounts_that_exist__fails_and_forgets_none(
+    store: CompressibleStore, missing: int
+) -> None:
+    large, accounts = CompressibleStore(store._journal), [token_account(number) for number in range(1, 41)]
+    node = Node(accounts)
+    tracker = tracker_of(node, large)
+    await tracker.scan()
+    scanned_at = await large.last_scan_at(TOKENS.kinds)
+    node.listed, node.unlisted, node.slot_now = accounts[missing:], accounts[:missing], 20
+    text = f"lacks {missing} of 40 known accounts, but {missing} of {missing} that were read again exist"
+    with pytest.raises(MalformedAnswer, match=text):
+        await tracker.scan()
+    assert (await counts(large, 0)).tracked == 40
+    assert await large.last_scan_at(TOKENS.kinds) == scanned_at
+    node.unlisted = []
+    await tracker.scan()
+    assert (await counts(large, 0)).tracked == 40 - missing
+
+
+async def test_scan__lacks_many_of_many_accounts__reads_a_hundred_of_them(store: CompressibleStore) -> None:
+    large = CompressibleStore(store._journal)
+    await large.put(row(number) for number in range(1, 3001))
+    node = Node([])
+    node.unlisted = [token_account(number) for number in range(1, 1001)]
+    with pytest.raises(MalformedAnswer, match="lacks 3000 of 3000 known accounts"):
+        await tracker_of(node, large).scan()
+    assert len(node.read) == len(set(node.read)) == 100
+
+
+@pytest.mark.parametrize(("tracked", "missing"), [(40, 20), (300, 30)])
+async def test_scan__lacks_few_accounts__forgets_them_unread(
+    store: CompressibleStore, tracked: int, missing: int
+) -> None:
+    large = CompressibleStore(store._journal)
+    await large.put(row(number) for number in range(1, tracked + 1))
+    node = Node([token_account(number) for number in range(missing + 1, tracked + 1)])
+    await tracker_of(node, large).scan()
+    assert (await counts(large, 0)).tracked == tracked - missing
+    assert node.read == []
+
+
 async def test_scan__at_a_wrong_slot__leaves_rows_that_the_next_one_changes_and_forgets(
     store: CompressibleStore,
 ) -> None:
@@ -153,7 +202,7 @@ async def test_scan__at_a_wrong_slot__leaves_rows_that_the_next_one_changes_and_
     await tracker.scan()
     tracker.notice(AccountChanged(2**47, token_account(3)))
     assert [found.seen_slot for found in tracker._changes.values()] == [100]
-    node.accounts, node.slot_now = [token_account(1, 2_011_799)], 101
+    node.listed, node.slot_now = [token_account(1, 2_011_799)], 101
     await tracker_of(node, store, current_slot=lambda: 200).scan()
     assert await ready(store, RENT_EPOCH_SLOTS, 10) == [bytes(key(1))]
     assert (await counts(store, 0)).tracked == 1

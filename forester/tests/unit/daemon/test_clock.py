@@ -178,15 +178,74 @@ async def test_read__subscription_of_a_node_far_behind__is_no_witness() -> None:
     assert not clock.went_back.is_set()
 
 
-async def test_read__subscription_objects__witnesses_begin_again() -> None:
+@pytest.mark.parametrize("ahead", [IMPLAUSIBLE_SLOTS, 10**8])
+async def test_read__subscription_is_far_ahead__changes_nothing(ahead: int) -> None:
+    time = Time()
+    clock = clock_at(time, 10**6)
+    for number in range(1, 1000):
+        time.now += 0.4
+        assert not clock.read(10**6 + number + ahead, witness=False)
+        if number % 25 == 0:
+            clock.read(10**6 + number)
+            assert clock.slot() == 10**6 + number
+    assert not clock.went_back.is_set()
+
+
+async def test_read__subscription_creeps_ahead__stays_near_the_witnesses() -> None:
+    time = Time()
+    clock = clock_at(time, 10**6)
+    for number in range(1, 1000):
+        time.now += 0.4
+        for ahead in range(0, 4 * IMPLAUSIBLE_SLOTS, 100):
+            clock.read(10**6 + number + ahead, witness=False)
+        if number % 25 == 0:
+            clock.read(10**6 + number)
+    assert clock.slot() < 10**6 + 1000 + IMPLAUSIBLE_SLOTS
+    assert clock.behind < IMPLAUSIBLE_SLOTS
+    assert not clock.went_back.is_set()
+
+
+async def test_read__subscription_confirms_a_jump__needs_another_witness() -> None:
+    time = Time()
+    clock = clock_at(time, 500)
+    assert not clock.read(10**7)
+    assert not clock.read(10**7 + 1, witness=False)
+    assert not clock.read(10**9, witness=False)
+    assert clock.read(10**7 + 2)
+    assert clock.slot() == 10**7 + 2
+    assert clock.read(10**7 + 3, witness=False)
+    assert clock.slot() == 10**7 + 3
+
+
+async def test_read__subscription_is_first__waits_for_a_witness() -> None:
+    clock = SlotClock(silence_s=10, now=Time())
+    assert not clock.read(10**8, witness=False)
+    assert not clock.is_set
+    clock.read(500)
+    clock.read(501, witness=False)
+    assert clock.slot() == 501
+
+
+async def test_read__node_lags_behind_the_subscription__the_subscription_is_followed() -> None:
+    time = Time()
+    clock = clock_at(time, 10**6)
+    for number in range(1, 1000):
+        time.now += 0.4
+        assert clock.read(10**6 + number, witness=False)
+        if number % 25 == 0:
+            assert clock.read(10**6 + number - 700)
+        assert clock.slot() == 10**6 + number
+    assert not clock.went_back.is_set()
+
+
+async def test_read__subscription_contradicts_witnesses_far_behind__they_count() -> None:
     time = Time()
     clock = clock_at(time, 10**7)
-    for number in range(1, 50):
+    for number in range(1, 10):
         time.now += 10
         clock.read(500 + 25 * number)
-        if number % 5 == 0:
-            clock.read(10**7 + 25 * number, witness=False)
-    assert not clock.went_back.is_set()
+        clock.read(10**7 + 25 * number, witness=False)
+    assert clock.went_back.is_set(), "all that is read and sent goes to the node of the witnesses"
 
 
 def one_in_five(other: int) -> list[int]:

@@ -3,7 +3,8 @@
 Source: forester/docs/reference/behaviour.md, "Tree discovery".
 
 A tree that was rolled over stays as long as its queues hold work that can be done. Nullifiers of its leaves may be
-queued years later: it is checked in every round, and returns when they fill a batch.
+queued years later: it is checked in every round, and returns when they fill a batch. A tree that is missing stays for
+some discoveries: one short answer of a node must not stop the work on it.
 """
 
 import asyncio
@@ -45,6 +46,9 @@ TREE_DISCRIMINATORS = (BATCHED_TREE_DISCRIMINATOR, STATE_TREE_V1_DISCRIMINATOR, 
 
 NOTIFIED_SPACING_S = 5.0
 """Minimum pause before a notified refresh: each one costs three getProgramAccounts."""
+
+ABSENT_DISCOVERIES = 3
+"""A tree is removed when this many consecutive discoveries did not find it."""
 
 Trees = Mapping[Pubkey, TreeMetadata]
 
@@ -138,6 +142,7 @@ class Discovery:
         self._changed = changed
         self._spacing_s = min(spacing_s, interval_s or spacing_s)
         self._known: frozenset[Pubkey] = frozenset()
+        self._absences: dict[Pubkey, int] = {}
         self._again = asyncio.Event()
         self.trees: Trees = {}
 
@@ -148,12 +153,19 @@ class Discovery:
         working = await asyncio.gather(*(has_work(self._rpc, tree) for tree in retired))
         drained = {tree.address for tree, more in zip(retired, working, strict=True) if not more}
         trees = {address: tree for address, tree in found.items() if address not in drained}
+        trees |= self._absent(found)
         self._known = known
         if trees != self.trees:
             new, gone = len(trees.keys() - self.trees.keys()), len(self.trees.keys() - trees.keys())
             _log.info("trees_changed", trees=len(trees), new=new, gone=gone, drained=len(drained))
             self.trees = trees
             self._changed(trees)
+
+    def _absent(self, found: Trees) -> Trees:
+        """Return the trees that were not found and stay."""
+        counts = {address: self._absences.get(address, 0) + 1 for address in self.trees.keys() - found.keys()}
+        self._absences = {address: count for address, count in counts.items() if count < ABSENT_DISCOVERIES}
+        return {address: self.trees[address] for address in self._absences}
 
     async def run(self) -> None:
         """Read the trees at every interval, and soon after one was noticed, forever."""

@@ -111,6 +111,11 @@ class TreeDispatcher:
         """Record that the tree is no longer processed: no work begins after what is under way."""
         self._retired.set()
 
+    @property
+    def is_retired(self) -> bool:
+        """Return whether the tree is no longer processed."""
+        return self._retired.is_set()
+
     async def run(self) -> None:
         """Process the tree in its windows until it is retired, or the process must end."""
         with bind(tree=str(self.tree.address), kind=self.tree.kind.label):
@@ -164,7 +169,8 @@ class TreeDispatcher:
         self._queue_changed.clear()
         began = time.monotonic()
         opens = parts.clock.reach(eligibility.window.first)
-        await first_of(processor.prepare(eligibility), opens, self._plan_changed.wait(), parts.stopping.wait())
+        ends = (self._plan_changed.wait(), parts.stopping.wait(), self._retired.wait())
+        await first_of(processor.prepare(eligibility), opens, *ends)
         again_s = max(_PREPARE_AGAIN_S - (time.monotonic() - began), 0.0)
         await self._wait(again_s, until_slot=eligibility.window.first)
         await self._wait(parts.poll_s, until_slot=eligibility.window.first, or_queue=True)

@@ -1,6 +1,9 @@
 """One dispatcher per tree, for as long as the tree is processed."""
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
+from weakref import WeakValueDictionary
 
 from solders.pubkey import Pubkey
 
@@ -18,6 +21,7 @@ class TreeTasks:
         self._make = make
         self._dispatchers: dict[Pubkey, TreeDispatcher] = {}
         self._by_account: dict[Pubkey, TreeDispatcher] = {}
+        self._running: WeakValueDictionary[Pubkey, asyncio.Lock] = WeakValueDictionary()
 
     def set_trees(self, trees: Trees) -> None:
         """Start dispatchers of new trees, retire those of removed ones; both if the accounts of a tree differ."""
@@ -27,7 +31,8 @@ class TreeTasks:
         for address in trees.keys() - self._dispatchers.keys():
             dispatcher = self._make(trees[address])
             self._dispatchers[address] = dispatcher
-            self._supervisor.start("tree", dispatcher.run, name=self._free_name(address), drains=True)
+            work = partial(_run_alone, dispatcher, self._running.setdefault(address, asyncio.Lock()))
+            self._supervisor.start("tree", work, name=self._free_name(address), drains=True)
         self._by_account = {
             account: dispatcher
             for dispatcher in self._dispatchers.values()
@@ -56,6 +61,14 @@ class TreeTasks:
         while name in self._supervisor.names:
             name += " again"
         return name
+
+
+async def _run_alone(dispatcher: TreeDispatcher, running: asyncio.Lock) -> None:
+    """Run a dispatcher once the earlier one of its tree has ended: two would send the same elements."""
+    if dispatcher.is_retired:
+        return  # it crashed after its round, and must not wait for its successor
+    async with running:
+        await dispatcher.run()
 
 
 def _identity(tree: TreeMetadata) -> tuple[object, ...]:

@@ -13,13 +13,15 @@ from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, PROTOCOL_CONF
 from forester.chain.programs.coder import account_discriminator
 from forester.chain.subscriptions import AccountChanged, NotificationsLost, Subscription
 from forester.chain.tree_metadata import OUTPUT_QUEUE_DISCRIMINATOR, QUEUE_V1_DISCRIMINATOR
-from forester.daemon.trees.discovery import TREE_DISCRIMINATORS
+from forester.daemon.trees.discovery import NOTIFIED_SPACING_S, TREE_DISCRIMINATORS
 from forester.errors import RequestRefused
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
 REFUSED_AGAIN_S = 600.0
+GAP_SPACING_S = NOTIFIED_SPACING_S
+"""Minimum pause between two gaps that are acted upon: each one causes calls for all trees and epochs."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,15 @@ async def watch(session: aiohttp.ClientSession, url: str, listeners: EventListen
                 listeners.account(event.account.address, event.account.data)
             else:
                 listeners.epochs()
+
+
+async def follow_gaps(gap: asyncio.Event, act: Callable[[], None], *, spacing_s: float = GAP_SPACING_S) -> None:
+    """Act upon gaps forever; those within ``spacing_s`` of the last one are acted upon once, at its end."""
+    while True:
+        await gap.wait()
+        gap.clear()
+        act()
+        await asyncio.sleep(spacing_s)
 
 
 async def while_offered(follow: Callable[[], Awaitable[None]], *, again_s: float = REFUSED_AGAIN_S) -> None:

@@ -15,8 +15,8 @@ from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTERED_PR
 from forester.chain.registry_accounts import REGISTERED_PROGRAM_DISCRIMINATOR
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import METADATA_BYTES, TreeKind
-from forester.daemon.trees.discovery import Discovery, TreeFilter, Trees, find_trees
-from forester.daemon.watches.chain_events import watched, while_offered
+from forester.daemon.trees.discovery import ABSENT_DISCOVERIES, Discovery, TreeFilter, Trees, find_trees
+from forester.daemon.watches.chain_events import follow_gaps, watched, while_offered
 from forester.errors import EndpointUnreachable, MalformedAnswer, RequestRefused
 
 STATE = TreeAccount(TreeKind.STATE_V2, 1)
@@ -136,6 +136,20 @@ async def test_discovery__tree_was_rolled_over__goes_when_it_is_drained_and_come
     assert reported == [[tree.number, 8], [8], [tree.number, 8]]
 
 
+async def test_discovery__tree_is_missing__stays_until_several_answers_in_a_row_agree() -> None:
+    node = Node()
+    reported: list[list[int]] = []
+    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=lambda trees: reported.append(numbers(trees)))
+    for trees in (ALL, (), (STATE,), ALL, (STATE,), (STATE, ADDRESSES), (STATE,)):
+        node.trees = trees
+        await discovery.refresh()
+    assert reported == [[1, 2, 3, 4], [1, 2]]
+    node.trees = ()
+    for _ in range(ABSENT_DISCOVERIES):
+        await discovery.refresh()
+    assert reported == [[1, 2, 3, 4], [1, 2], [1], []]
+
+
 async def test_discovery__notified__reads_new_and_replaced_trees_only() -> None:
     node = Node(trees=(STATE,))
     found: asyncio.Queue[list[int]] = asyncio.Queue()
@@ -213,6 +227,27 @@ def test_watched__subscriptions__report_trees_queues_epochs_and_rules_in_small_m
     sliced = [item for item in programs if item.params[0] == str(ACCOUNT_COMPRESSION)]
     assert len(sliced) == 5
     assert all(item.params[1]["dataSlice"] == {"offset": 0, "length": 704} for item in sliced)
+
+
+async def test_follow_gaps__many_within_the_spacing__are_acted_upon_at_once_and_at_its_end() -> None:
+    gap, acted = asyncio.Event(), 0
+
+    def act() -> None:
+        nonlocal acted
+        acted += 1
+
+    task = asyncio.create_task(follow_gaps(gap, act, spacing_s=1))
+    for _ in range(50):
+        gap.set()
+        await asyncio.sleep(0.001)
+    assert acted == 1
+    async with asyncio.timeout(60):
+        while acted < 2:  # noqa: ASYNC110 - a count has no event
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    assert acted == 2
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_while_offered__node_refuses_subscriptions__is_asked_again_and_crashes_nothing() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from dispatch_setting import Setting, begin_slow_round, quiet, tree, until
+from dispatch_setting import HALF, Processor, Setting, begin_slow_round, quiet, tree, until, windows
 from solders.pubkey import Pubkey
 
 from forester.chain.tree_metadata import TreeKind
+from forester.scheduling.eligibility_window import EligibilityWindow
 
 
 async def test_trees__one_is_gone__its_dispatcher_ends_and_the_others_stay() -> None:
@@ -62,11 +64,42 @@ async def test_trees__metadata_of_one_differs__is_dispatched_again_unless_it_was
     await setting.supervisor.stop(60)
 
 
-async def test_trees__kind_differs_while_the_tree_is_worked_on__both_rounds_run_under_different_names() -> None:
+async def test_trees__kind_differs_while_the_tree_is_worked_on__the_next_round_waits_for_its_end() -> None:
     setting, item = Setting(), tree()
     go_on = await begin_slow_round(setting, item)
     await setting.begin(replace(item, kind=TreeKind.STATE_V1))
     assert setting.supervisor.names == {f"tree {item.address}", f"tree {item.address} again"}
+    assert len(setting.processors[item.address]) == 1
     go_on.set()
     await until(lambda: setting.supervisor.names == {f"tree {item.address} again"})
+    await until(lambda: len(setting.processors[item.address]) == 2)
+    assert setting.processors[item.address][0].closed == [setting.parts.close_s]
     await setting.supervisor.stop(60)
+
+
+async def test_trees__returning_one_ends_its_round_with_a_crash__the_next_round_begins() -> None:
+    setting, item = Setting(), tree()
+    setting.scripts[item.address] = [ZeroDivisionError("a bug")]
+    go_on = await begin_slow_round(setting, item)
+    setting.tasks.set_trees({})
+    await setting.begin(item)
+    go_on.set()
+    await until(lambda: setting.supervisor.names == {f"tree {item.address} again"})
+    await until(lambda: len(setting.rounds) == 1)
+    await setting.supervisor.stop(60)
+
+
+async def test_trees__one_is_gone_while_it_prepares__ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, item = asyncio.Event(), tree()
+
+    async def prepare(_: Processor, __: EligibilityWindow) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Processor, "prepare", prepare)
+    setting = Setting(windows(HALF, item)[0].last + 1)
+    await setting.begin(item)
+    setting.publish(HALF)
+    await asyncio.wait_for(begun.wait(), 60)
+    setting.tasks.set_trees({})
+    await until(lambda: setting.supervisor.names == frozenset())
