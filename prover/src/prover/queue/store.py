@@ -213,13 +213,14 @@ class JobStore:
         arguments = {**_named(claim), "error": records.bounded(error), "deterministic": deterministic}
         return (await self._run("fail", OutcomeReply, arguments)).done
 
-    async def requeue(self, claim: Claim, *, count_attempt: bool, reason: str) -> bool:
+    async def requeue(self, claim: Claim, *, count_attempt: bool, reason: str, waits_on: bool = False) -> bool:
         """Requeue a job; False, without effect, when the lease was lost.
 
         A job that used up its attempts fails with the reason instead, one whose cancellation was requested fails
-        as cancelled.
+        as cancelled. With ``waits_on`` its earlier waiting counts towards its limit, otherwise it has the whole time.
         """
-        arguments = {**_named(claim), "count_attempt": count_attempt, "reason": records.bounded(reason)}
+        choices = {"count_attempt": count_attempt, "waits_on": waits_on}
+        arguments = {**_named(claim), **choices, "reason": records.bounded(reason)}
         return (await self._run("requeue", OutcomeReply, arguments)).done
 
     async def remove(self, job_id: str, reason: str) -> None:

@@ -97,8 +97,9 @@ class Attempts:
             return False
         except ProverError as error:
             # A temporary refusal is no fault of the job. Running out of memory may be.
-            blameless = type(error) is TryAgainLater or isinstance(error, ShuttingDown | DevicePaused)
-            await self._put_back(job, error, count_attempt=not blameless)
+            no_place = type(error) is TryAgainLater or isinstance(error, DevicePaused)
+            blameless = no_place or isinstance(error, ShuttingDown)
+            await self._put_back(job, error, count_attempt=not blameless, waits_on=no_place)
             return not isinstance(error, KeyUnavailable)
         except Exception:  # noqa: BLE001 - the edge of a job: counted, logged with its traceback, tried again
             _log.exception("unexpected_error")
@@ -163,9 +164,11 @@ class Attempts:
         await self._put_back(job, late, count_attempt=True)
         return False
 
-    async def _put_back(self, job: RunningJob, error: ProverError, *, count_attempt: bool) -> None:
+    async def _put_back(
+        self, job: RunningJob, error: ProverError, *, count_attempt: bool, waits_on: bool = False
+    ) -> None:
         is_requeued = await self._report(
-            lambda: self._store.requeue(job.claim, count_attempt=count_attempt, reason=error.detail)
+            lambda: self._store.requeue(job.claim, count_attempt=count_attempt, reason=error.detail, waits_on=waits_on)
         )
         if is_requeued:
             self._metrics.job_retries.labels("fault" if count_attempt else "handed_back").inc()

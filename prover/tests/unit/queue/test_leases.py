@@ -116,16 +116,16 @@ async def test_requeue__counts_attempts_when_requested(queue: Queue) -> None:
     assert await queue.state(submitted.job_id) == (JobState.FAILED, "gave up after 3 attempts: out of memory")
 
 
-async def test_requeue__without_counting__keeps_the_time_that_the_job_has_waited(queue: Queue) -> None:
+async def test_requeue__of_a_job_that_waits_on__keeps_the_time_that_it_has_waited(queue: Queue) -> None:
     submitted = await queue.submit(REQUEST)
     record = queue.look.key(f"job:{submitted.job_id}")
     created = int(queue.client.hget(record, "queued") or 0)
     queue.client.hset(record, "queued", created - 60_000)
-    for count, waited_s in ((False, 30), (True, 0)):
+    for waits_on, waited_s in ((True, 30), (False, 0)):
         claim = await queue.claimed()
         started = int(queue.client.hget(record, "started") or 0)
         queue.client.hset(record, "started", started - 30_000)  # half of the minute since it was queued
-        assert await queue.requeue(claim, count_attempt=count, reason="no place")
+        assert await queue.requeue(claim, count_attempt=False, reason="no place", waits_on=waits_on)
         queued = int(queue.client.hget(record, "queued") or 0)
         assert waited_s - 2 <= queue.client.time()[0] - queued / 1000 <= waited_s + 2
 

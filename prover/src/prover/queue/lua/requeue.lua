@@ -5,10 +5,11 @@ if not job then
     return reply({done = back and found.fence == args.fence})
 end
 allow_when_full()
-local queued
 if not args.count_attempt then
     job.attempt = call('HINCRBY', job_key(args.id), 'attempt', -1)
-    -- It has waited before; only its time with the worker does not count.
+end
+local queued
+if args.waits_on then -- without its time with the worker
     queued = job.queued + math.max(0, now - (tonumber(job.started) or now))
 end
 give_back(args.id, job, 'requeued', args.reason, queued)
