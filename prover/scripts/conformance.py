@@ -33,8 +33,8 @@ class Outcome(enum.Enum):
     """Result of one case."""
 
     SAME = "same"
-    MEANT = "meant"
-    LEFT_OUT = "left out"
+    INTENDED = "intended"
+    SKIPPED = "skipped"
     DIFFERENT = "different"
 
 
@@ -105,9 +105,9 @@ def judge(ours: Played) -> Row:
     if not found:
         return Row(case.name, Outcome.SAME, answer, expected)
     if reason := _difference(ours):
-        return Row(case.name, Outcome.MEANT, answer, expected, reason)
+        return Row(case.name, Outcome.INTENDED, answer, expected, reason)
     if ours.lacks_key:
-        return Row(case.name, Outcome.LEFT_OUT, answer, expected, f"needs the key {case.key}")
+        return Row(case.name, Outcome.SKIPPED, answer, expected, f"needs the key {case.key}")
     return Row(case.name, Outcome.DIFFERENT, answer, expected, "; ".join(found))
 
 
@@ -122,11 +122,11 @@ def compare(ours: Played, theirs: Played) -> Row:
     if not unexpected and alike(ours.answer, theirs.answer):
         return row(Outcome.SAME)
     if not unexpected and (reason := _difference(ours)):
-        return row(Outcome.MEANT, reason)
+        return row(Outcome.INTENDED, reason)
     if not unexpected and case.old != case.head and not ours.faults(case.head):
-        return row(Outcome.MEANT, "as later versions of the reference")
+        return row(Outcome.INTENDED, "as later versions of the reference")
     if ours.lacks_key or theirs.lacks_key:
-        return row(Outcome.LEFT_OUT, f"needs the key {case.key}")
+        return row(Outcome.SKIPPED, f"needs the key {case.key}")
     found = f"the reference's own answer: {'; '.join(unexpected)}" if unexpected else "answers differ"
     return row(Outcome.DIFFERENT, found)
 
@@ -145,7 +145,9 @@ def run(base_url: str, other_url: str | None = None, cases: Iterable[Case] | Non
     if other_url:
         reason = "the reference dies of this request"
         rows += [
-            Row(one.case.name, Outcome.MEANT, str(one.answer), "not sent", reason) for one in ours if one.case.kills_old
+            Row(one.case.name, Outcome.INTENDED, str(one.answer), "not sent", reason)
+            for one in ours
+            if one.case.kills_old
         ]
         compared = [one for one in ours if not one.case.kills_old]
         rows += map(compare, compared, play(other_url, [one.case for one in compared]))
@@ -155,7 +157,7 @@ def run(base_url: str, other_url: str | None = None, cases: Iterable[Case] | Non
 def report(rows: list[Row], console: Console) -> None:
     """Print what is not the same, then the counts."""
     table = Table("case", "outcome", "answer", "reference", "remark")
-    colours = {Outcome.DIFFERENT: "red", Outcome.MEANT: "yellow", Outcome.LEFT_OUT: "dim"}
+    colours = {Outcome.DIFFERENT: "red", Outcome.INTENDED: "yellow", Outcome.SKIPPED: "dim"}
     for row in rows:
         if row.outcome is not Outcome.SAME:
             table.add_row(row.case, row.outcome.value, row.answer, row.expected, row.remark, style=colours[row.outcome])

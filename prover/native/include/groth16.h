@@ -20,8 +20,7 @@
  *  7. `error` may be NULL. Otherwise it is filled when the status is not G16_OK.
  *  8. Secrets (blinding factors, intermediate points that reveal them) are wiped.
  *
- * Key files are gnark's, of format versions 0.8 and 0.14 (`generation` in names), with Light
- * Protocol's wrapper.
+ * Key files are gnark's, of format versions 0.8 and 0.14, with Light Protocol's wrapper.
  */
 #ifndef G16_GROTH16_H
 #define G16_GROTH16_H
@@ -119,13 +118,13 @@ typedef enum g16_circuit_kind {
     G16_CIRCUIT_OTHER = 7 /* a valid constraint system that matches none of the above */
 } g16_circuit_kind;
 
-typedef enum g16_generation { G16_GENERATION_0_8 = 1, G16_GENERATION_0_14 = 2 } g16_generation;
+typedef enum g16_format_version { G16_FORMAT_0_8 = 1, G16_FORMAT_0_14 = 2 } g16_format_version;
 
 typedef struct g16_key_info {
-    uint32_t kind;       /* g16_circuit_kind */
-    uint32_t version;    /* 1 (height 26, separate public inputs), 2 (hashed input), 0 for G16_CIRCUIT_OTHER */
-    uint32_t generation; /* g16_generation */
-    uint32_t header[4];  /* wrapper fields in file order; wrappers of batch circuits have two */
+    uint32_t kind;           /* g16_circuit_kind */
+    uint32_t version;        /* 1 (height 26, separate public inputs), 2 (hashed input), 0 for G16_CIRCUIT_OTHER */
+    uint32_t format_version; /* g16_format_version */
+    uint32_t header[4];      /* wrapper fields in file order; wrappers of batch circuits have two */
     uint32_t header_words;
     uint32_t constraints, wires;
     uint32_t public_inputs; /* without the constant one-wire */

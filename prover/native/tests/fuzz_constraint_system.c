@@ -92,14 +92,14 @@ static void solve(const constraint_system *cs, const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) return 0;
-    g16_generation generation = data[0] & 1 ? G16_GENERATION_0_14 : G16_GENERATION_0_8;
+    g16_format_version format_version = data[0] & 1 ? G16_FORMAT_0_14 : G16_FORMAT_0_8;
     uint8_t *copy = malloc(size > 1 ? size - 1 : 1); /* exact size, so that a read past the end shows */
     if (!copy) return 0;
     memcpy(copy, data + 1, size - 1);
     constraint_system cs;
     g16_error error;
     memset(&error, 0, sizeof error);
-    g16_status status = constraint_system_read(&cs, copy, size - 1, 1000, generation, NULL, &error);
+    g16_status status = constraint_system_read(&cs, copy, size - 1, 1000, format_version, NULL, &error);
     if (status == G16_OK) {
         check_program(&cs);
         require(constraint_system_shorten(&cs, NULL, &error) == G16_OK, "memory");

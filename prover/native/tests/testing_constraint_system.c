@@ -13,10 +13,10 @@
 
 #define T_CS __attribute__((visibility("default")))
 
-T_CS constraint_system *t_cs_read(const uint8_t *data, size_t size, uint64_t base_offset, uint32_t generation,
+T_CS constraint_system *t_cs_read(const uint8_t *data, size_t size, uint64_t base_offset, uint32_t format_version,
                                   const g16_cancel *cancel, int32_t *status, g16_error *error) {
     constraint_system *cs = malloc(sizeof *cs);
-    *status = cs ? (int32_t)constraint_system_read(cs, data, size, base_offset, generation, cancel, error)
+    *status = cs ? (int32_t)constraint_system_read(cs, data, size, base_offset, format_version, cancel, error)
                  : (int32_t)G16_OUT_OF_MEMORY;
     if (*status == G16_OK) *status = (int32_t)constraint_system_shorten(cs, cancel, error);
     if (*status == G16_OK) return cs;

@@ -20,7 +20,7 @@ WANTED = [f"{stem}_{count}.key" for stem in ("inclusion_32", "mainnet_inclusion_
 
 @pytest.mark.reference_batch_keys
 @pytest.mark.timeout(1800)
-def test_flows__next_to_the_reference__differ_where_meant(
+def test_flows__next_to_the_reference__differ_where_intended(
     redis_start: StartRedis,
     reference_prover: Path,
     reference_keys_dir: Path,
@@ -46,6 +46,6 @@ def test_flows__next_to_the_reference__differ_where_meant(
         rows = run(f"http://127.0.0.1:{service.api_port}", f"http://127.0.0.1:{port}", steps())
     with (tmp_path / "report").open("w") as out:
         report(rows, Console(file=out, width=200))
-    assert {row.outcome for row in rows} <= {Outcome.SAME, Outcome.MEANT}, (tmp_path / "report").read_text()
+    assert {row.outcome for row in rows} <= {Outcome.SAME, Outcome.INTENDED}, (tmp_path / "report").read_text()
     assert len(rows) == 2 * len(steps())
     assert sum(row.outcome is Outcome.SAME for row in rows) > len(rows) / 2

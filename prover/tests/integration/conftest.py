@@ -82,9 +82,9 @@ def batch_keys(published_keys: KeyStore, keys_dir: Path, reference_batch_keys_di
 
 
 @pytest.fixture(scope="session")
-def later_generation_dir(reference_keys_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def later_format_dir(reference_keys_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one published key converted to gnark 0.14, under its current name."""
-    folder = tmp_path_factory.mktemp("generation-0.14")
+    folder = tmp_path_factory.mktemp("format-0.14")
     names = circuit(CONVERTED)
     published = reference_keys_dir / names.earlier_key_file
     (folder / names.key_file).write_bytes(convert_key(published.read_bytes()))
@@ -92,9 +92,9 @@ def later_generation_dir(reference_keys_dir: Path, tmp_path_factory: pytest.Temp
 
 
 @pytest.fixture(scope="session")
-def later_generation_keys(later_generation_dir: Path, engine: Engine) -> Iterator[KeyStore]:
+def later_format_keys(later_format_dir: Path, engine: Engine) -> Iterator[KeyStore]:
     """The converted key."""
-    store = open_store(later_generation_dir, engine)
+    store = open_store(later_format_dir, engine)
     yield store
     store.close()
 

@@ -72,7 +72,7 @@ def main() -> None:
     public, secret = scalars(case["public"]), scalars(case["secret"])
     survive("engine", lambda: Engine(3).close())
     with Engine(2) as engine:
-        earlier, later = (bytes.fromhex(TINY[f"key_v{generation}_hex"]) for generation in ("0_8", "0_14"))
+        earlier, later = (bytes.fromhex(TINY[f"key_v{format_version}_hex"]) for format_version in ("0_8", "0_14"))
         survive("load 0_8", lambda: engine.load_key(earlier).close())
         survive("load 0_14", lambda: engine.load_key(later).close())
         with engine.load_key(later) as key:

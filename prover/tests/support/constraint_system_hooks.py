@@ -12,15 +12,15 @@ import cffi
 from gnark_conversion import key_sections
 from kernel_library import STATUSES
 
-GENERATION_08: Final = 1
-GENERATION_014: Final = 2
+FORMAT_08: Final = 1
+FORMAT_014: Final = 2
 IS_HINT: Final = 0x80000000
 SIDES: Final = ("left", "right", "out")
 BACKEND_CHOICES: Final = {"portable": 1, "adx": 2, "ifma": 3, "avx512": 4, "avx2": 5}
 
 _DECLARATIONS = """
 typedef struct { char message[256]; uint64_t offset; uint32_t constraint; } g16_error;
-void *t_cs_read(const uint8_t *data, size_t size, uint64_t base_offset, uint32_t generation, const int32_t *cancel,
+void *t_cs_read(const uint8_t *data, size_t size, uint64_t base_offset, uint32_t format_version, const int32_t *cancel,
                 int32_t *status, g16_error *error);
 void t_cs_free(void *cs);
 void t_cs_counts(const void *cs, uint64_t *out);
@@ -149,13 +149,13 @@ class Hooks:
         self.ffi.cdef(_DECLARATIONS)
         self.library: Any = self.ffi.dlopen(str(library))
 
-    def read(self, data: bytes, generation: int, base_offset: int = 0, cancelled: bool = False) -> ConstraintSystem:
+    def read(self, data: bytes, format_version: int, base_offset: int = 0, cancelled: bool = False) -> ConstraintSystem:
         """Read a constraint system. Raise Refused."""
         status = self.ffi.new("int32_t *")
         error = self.ffi.new("g16_error *")
         cancel = self.ffi.new("int32_t *", int(cancelled))
         buffer = self.ffi.from_buffer(data)
-        handle = self.library.t_cs_read(buffer, len(data), base_offset, generation, cancel, status, error)
+        handle = self.library.t_cs_read(buffer, len(data), base_offset, format_version, cancel, status, error)
         if status[0]:
             assert handle == self.ffi.NULL
             raise self.refusal(status[0], error)
@@ -166,7 +166,7 @@ class Hooks:
         data = path.read_bytes()
         wrapper = 8 if int.from_bytes(data[8:16], "big").bit_count() == 1 else 16
         offset = key_sections(data, wrapper=wrapper).verifying_key_end
-        return self.read(data[offset:], GENERATION_08, offset)
+        return self.read(data[offset:], FORMAT_08, offset)
 
     def refusal(self, status: int, error: Any) -> Refused:
         """Return a status other than ok with its error record."""

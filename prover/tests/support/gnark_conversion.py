@@ -330,17 +330,17 @@ def _skip_points(data: bytes, offset: int, size: int) -> int:
     return offset + 4 + size * int.from_bytes(data[offset : offset + 4], "big")
 
 
-def key_sections(data: bytes, *, generation_014: bool = False, wrapper: int = 16) -> KeySections:
+def key_sections(data: bytes, *, format_014: bool = False, wrapper: int = 16) -> KeySections:
     """Return the positions of the parts of a key; points must be compressed. Batch keys have an eight-byte wrapper."""
-    domain_end = wrapper + 168 + generation_014
+    domain_end = wrapper + 168 + format_014
     z_count = _skip_points(data, _skip_points(data, domain_end + 3 * 32, 32), 32)
     z_end = _skip_points(data, z_count, 32)
     at = _skip_points(data, z_end, 32)  # K
     at = _skip_points(data, at + 2 * 64, 64)  # beta2, delta2, B2
     wires = int.from_bytes(data[at : at + 8], "big")
     proving_key_end = at + 24 + 2 * wires
-    verifying_key = proving_key_end + 4 * generation_014
-    verifying_key_end = _skip_points(data, verifying_key + 3 * 32 + 3 * 64, 32) + 8 * generation_014
+    verifying_key = proving_key_end + 4 * format_014
+    verifying_key_end = _skip_points(data, verifying_key + 3 * 32 + 3 * 64, 32) + 8 * format_014
     return KeySections(domain_end, z_count, z_end, verifying_key, verifying_key_end)
 
 

@@ -52,7 +52,7 @@ class IndependentKey:
 
     @classmethod
     def read(cls, data: bytes) -> IndependentKey:
-        """Read gnark's compressed form, either generation."""
+        """Read gnark's compressed points, of either format version."""
         order = (("alpha", 0), ("beta1", 0), ("beta", 1), ("gamma", 1), ("delta1", 0), ("delta", 1))
         at, points = 0, {}
         for name, group in order:

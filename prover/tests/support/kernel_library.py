@@ -49,7 +49,7 @@ BACKENDS = _backends()
 _DECLARATIONS = """
 typedef struct { char message[256]; uint64_t offset; uint32_t constraint; } g16_error;
 typedef struct {
-    uint32_t kind, version, generation, header[4], header_words, constraints, wires, public_inputs, secret_inputs,
+    uint32_t kind, version, format_version, header[4], header_words, constraints, wires, public_inputs, secret_inputs,
         internal_wires, coefficients, instructions, hints;
     uint64_t terms, domain_size, points_a, points_b, points_k, points_z, proving_key_offset, verifying_key_offset,
         constraint_system_offset, file_bytes, resident_bytes, mapped_bytes, table_bytes, fold_bytes;

@@ -15,9 +15,9 @@ def vectors(name: str) -> Any:
     return json.loads((VECTORS / name).read_text())
 
 
-def tiny_key(generation: str) -> bytes:
+def tiny_key(format_version: str) -> bytes:
     """Return the 11-constraint key of gnark "0.8" or "0.14"."""
-    return bytes.fromhex(vectors("tiny.json")[f"key_v{generation.replace('.', '_')}_hex"])
+    return bytes.fromhex(vectors("tiny.json")[f"key_v{format_version.replace('.', '_')}_hex"])
 
 
 def proof_bytes(proof: dict[str, Any]) -> bytes:

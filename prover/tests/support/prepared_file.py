@@ -77,7 +77,7 @@ UNCHECKED = ("points_a", "points_b1", "points_k", "points_z", "points_b2", "twid
 SPARE = ("points_b1", "twiddles")
 """What no proof of a service reads under a key of a small domain, and so no load of one compares."""
 INFO_WORDS = (
-    "generation",
+    "format_version",
     "header_words",
     "reserved0",
     "reserved1",

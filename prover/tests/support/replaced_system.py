@@ -1,4 +1,4 @@
-"""Keys of the reference with our constraint system in place of their own, in the generation that it reads."""
+"""Keys of the reference with our constraint system in place of their own, in the format version that it reads."""
 
 from __future__ import annotations
 

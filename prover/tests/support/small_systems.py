@@ -107,10 +107,10 @@ class System:
         system["Levels"] = row_levels(system)
         return system
 
-    def encode(self, generation: int) -> bytes:
-        """Return the bytes of the constraint system in a generation (1: 0.8, 2: 0.14)."""
+    def encode(self, format_version: int) -> bytes:
+        """Return the bytes of the constraint system in a format version (1: 0.8, 2: 0.14)."""
         decoded = self.decoded()
-        return encode_cbor(decoded) if generation == 1 else frame(*sections_014(decoded))
+        return encode_cbor(decoded) if format_version == 1 else frame(*sections_014(decoded))
 
     def solve(self, inputs: list[int]) -> tuple[list[int], list[int], list[int], list[int]]:
         """Return wires, a, b, c by Python integers; raise Unsatisfied for the first failing row of the lowest level."""

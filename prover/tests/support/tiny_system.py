@@ -65,9 +65,9 @@ def modern(system: System | None = None) -> Modern:
     return Modern(system, instructions, levels_of(instructions), body)
 
 
-def refused(hooks: Hooks, data: bytes, generation: int) -> Refused:
+def refused(hooks: Hooks, data: bytes, format_version: int) -> Refused:
     """Return how the kernel refuses these bytes."""
     with pytest.raises(Refused) as refusal:
-        hooks.read(data, generation, BASE)
+        hooks.read(data, format_version, BASE)
     assert BASE <= refusal.value.offset <= BASE + len(data)
     return refusal.value

@@ -34,9 +34,9 @@ typedef struct g16_backend {
     g16_point_format point_format; /* of the key's points after prepare_key; a new representation needs a new number */
 
     /* key/points_impl.h: reads the proving key from the domain block up to the verifying key. Fills key->pk, whose arrays it
-     * allocates, and key->info. key->info.generation must be set. */
+     * allocates, and key->info. key->info.format_version must be set. */
     g16_status (*read_proving_key)(struct g16_key *key, struct byte_reader *reader);
-    /* Reads the verifying key. vk->generation 0 (a separate file) means: detect the format version. */
+    /* Reads the verifying key. vk->format_version 0 (a separate file) means: detect the format version. */
     g16_status (*read_verifying_key)(struct g16_vk *vk, struct byte_reader *reader);
     /* Returns 1 when in[0 .. 40) is the beginning of a domain block: n, a power of two up to 2^28, then 1/n. */
     int (*is_domain)(const uint8_t *in);

@@ -87,21 +87,21 @@ int cs_allocate_rows(cs_builder *builder, uint64_t count) {
 }
 
 static const struct known_hint {
-    g16_generation generation;
+    g16_format_version format_version;
     uint32_t id; /* FNV-1a of the name */
     cs_hint_kind kind;
     const char *name;
 } KNOWN_HINTS[] = {
-    {G16_GENERATION_0_8, 2224041163u, CS_HINT_BITS, "github.com/consensys/gnark/std/math/bits.NBits"},
-    {G16_GENERATION_0_8, 2162097565u, CS_HINT_INVERSE_OR_ZERO, "github.com/consensys/gnark/backend/hint.InvZero"},
-    {G16_GENERATION_0_14, 4115454955u, CS_HINT_BITS, "github.com/consensys/gnark/std/math/bits.nBits"},
-    {G16_GENERATION_0_14, 2534161455u, CS_HINT_INVERSE_OR_ZERO,
+    {G16_FORMAT_0_8, 2224041163u, CS_HINT_BITS, "github.com/consensys/gnark/std/math/bits.NBits"},
+    {G16_FORMAT_0_8, 2162097565u, CS_HINT_INVERSE_OR_ZERO, "github.com/consensys/gnark/backend/hint.InvZero"},
+    {G16_FORMAT_0_14, 4115454955u, CS_HINT_BITS, "github.com/consensys/gnark/std/math/bits.nBits"},
+    {G16_FORMAT_0_14, 2534161455u, CS_HINT_INVERSE_OR_ZERO,
      "github.com/consensys/gnark/constraint/solver.InvZeroHint"},
 };
 
-static const struct known_hint *known_hint(g16_generation generation, uint64_t id) {
+static const struct known_hint *known_hint(g16_format_version format_version, uint64_t id) {
     for (size_t i = 0; i < sizeof KNOWN_HINTS / sizeof *KNOWN_HINTS; i++) {
-        if (KNOWN_HINTS[i].generation == generation && KNOWN_HINTS[i].id == id) return &KNOWN_HINTS[i];
+        if (KNOWN_HINTS[i].format_version == format_version && KNOWN_HINTS[i].id == id) return &KNOWN_HINTS[i];
     }
     return NULL;
 }
@@ -109,7 +109,7 @@ static const struct known_hint *known_hint(g16_generation generation, uint64_t i
 int cs_add_hint(cs_builder *builder, uint32_t id, uint64_t inputs, uint32_t input, uint64_t first_output,
                 uint64_t outputs, size_t offset) {
     constraint_system *cs = builder->cs;
-    const struct known_hint *known = known_hint(builder->generation, id);
+    const struct known_hint *known = known_hint(builder->format_version, id);
     if (!known) {
         return cbor_fail_at(&builder->reader, G16_UNSUPPORTED_KEY, offset, "hint #%u: unknown hint id %u",
                             cs->hints_count, id);
@@ -184,7 +184,7 @@ static int read_scalar_field(cs_builder *builder) {
 }
 
 static int read_version(cs_builder *builder) {
-    const char *expected = builder->generation == G16_GENERATION_0_8 ? "0.8.0" : "0.14.0";
+    const char *expected = builder->format_version == G16_FORMAT_0_8 ? "0.8.0" : "0.14.0";
     const uint8_t *text;
     size_t length, start = builder->reader.offset;
     if (!cbor_text(&builder->reader, NAME_LIMIT, &text, &length, "GnarkVersion")) return 0;
@@ -201,7 +201,7 @@ static int read_hint_names(cs_builder *builder) {
         size_t length, start = builder->reader.offset;
         if (!cbor_unsigned(&builder->reader, UINT32_MAX, &id, "MHintsDependencies")) return 0;
         if (!cbor_text(&builder->reader, NAME_LIMIT, &text, &length, "MHintsDependencies")) return 0;
-        const struct known_hint *known = known_hint(builder->generation, id);
+        const struct known_hint *known = known_hint(builder->format_version, id);
         if (!known || !cbor_text_is(text, length, known->name)) {
             return cbor_fail_at(&builder->reader, G16_UNSUPPORTED_KEY, start,
                                 "MHintsDependencies: hint id %llu with its name is unknown", (unsigned long long)id);

@@ -24,7 +24,7 @@ typedef struct cs_builder {
     constraint_system *cs;
     cbor_reader reader; /* over the whole section; writes to the caller's error record */
     const g16_cancel *cancel;
-    g16_generation generation;
+    g16_format_version format_version;
     size_t rows_offset; /* where the rows start; the offset of errors that are found only later */
     uint64_t terms_capacity, expressions_capacity, hints_capacity;
     uint64_t hint_outputs;

@@ -8,7 +8,7 @@
  * offset of data[0] in the key file, for error->offset. Verifies the system, including that the program solves each wire exactly
  * once. */
 g16_status constraint_system_read(constraint_system *cs, const uint8_t *data, size_t size,
-                                  uint64_t base_offset, g16_generation generation,
+                                  uint64_t base_offset, g16_format_version format_version,
                                   const g16_cancel *cancel, g16_error *error);
 
 #endif

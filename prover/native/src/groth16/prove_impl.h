@@ -132,7 +132,7 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
             g16_fail(error, status, 0, "the proof was cancelled");
         }
     }
-    /* Sums without blinding would allow to test guesses of the witness against the proof. */
+    /* With the sums before blinding, an attacker could test guesses of the witness against the proof. */
     os_random_wipe(p.sums.memory, p.sums.bytes);
     os_random_wipe(&p.base, sizeof p.base);
     os_random_wipe(&p.blinding, sizeof p.blinding);

@@ -53,7 +53,7 @@ g16_status g16_setup_create(g16_engine *engine, g16_setup **setup, const uint8_t
     }
     g16_setup *s = calloc(1, sizeof *s);
     if (!s) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for a setup");
-    g16_status status = constraint_system_read(&s->cs, system, size, 0, G16_GENERATION_0_14, cancel, error);
+    g16_status status = constraint_system_read(&s->cs, system, size, 0, G16_FORMAT_0_14, cancel, error);
     if (status != G16_OK) {
         free(s);
         return status;
@@ -65,8 +65,8 @@ g16_status g16_setup_create(g16_engine *engine, g16_setup **setup, const uint8_t
     memcpy(s->header, header, header_words * sizeof *header);
     while (((uint64_t)1 << s->domain_log2) < cs->constraints) s->domain_log2++;
     s->in_a = calloc(2, cs->wires);
-    if (!s->in_a || s->domain_log2 > MAX_DOMAIN_LOG2) {
-        status = s->in_a ? g16_fail(error, G16_UNSUPPORTED_KEY, 0, "more than 2^%d constraints", MAX_DOMAIN_LOG2)
+    if (!s->in_a || s->domain_log2 < 1 || s->domain_log2 > MAX_DOMAIN_LOG2) {
+        status = s->in_a ? g16_fail(error, G16_UNSUPPORTED_KEY, 0, "a setup takes 2 to 2^%d constraints", MAX_DOMAIN_LOG2)
                          : g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the wire maps of a setup");
         g16_setup_destroy(s);
         return status;

@@ -29,7 +29,7 @@ struct g16_engine {
 
 struct g16_vk {
     const g16_backend *backend;
-    g16_generation generation;
+    g16_format_version format_version;
     g1_affine alpha, beta, delta;
     g2_affine beta2, gamma2, delta2;
     uint32_t k_count; /* public wires, including the constant wire */

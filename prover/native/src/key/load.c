@@ -30,7 +30,7 @@ static g16_status read_wrapper(g16_key *key, byte_reader *reader, g16_error *err
         if (!key->backend->is_domain(reader->data + length)) continue;
         for (size_t word = 0; word < length / 4; word++) key->info.header[word] = load_u32(reader->data + 4 * word);
         key->info.header_words = (uint32_t)(length / 4);
-        key->info.generation = reader->data[length + DOMAIN_BYTES] <= 1 ? G16_GENERATION_0_14 : G16_GENERATION_0_8;
+        key->info.format_version = reader->data[length + DOMAIN_BYTES] <= 1 ? G16_FORMAT_0_14 : G16_FORMAT_0_8;
         key->info.proving_key_offset = length;
         reader->offset = length;
         return G16_OK;
@@ -196,14 +196,14 @@ static g16_status load_sections(g16_key *key, thread_pool *pool, const uint8_t *
 
     key->info.verifying_key_offset = reader.offset;
     key->vk.backend = key->backend;
-    key->vk.generation = (g16_generation)key->info.generation;
+    key->vk.format_version = (g16_format_version)key->info.format_version;
     status = key->backend->read_verifying_key(&key->vk, &reader);
     if (status == G16_OK) status = check_copies(key, error);
     if (status != G16_OK) return status;
 
     key->info.constraint_system_offset = reader.offset;
     status = constraint_system_read(&key->cs, data + reader.offset, size - reader.offset, reader.offset,
-                                    key->vk.generation, cancel, error);
+                                    key->vk.format_version, cancel, error);
     if (status == G16_OK) status = check_counts(key, error);
     if (status == G16_OK) status = check_infinity_maps(key, error);
     if (status == G16_OK) status = constraint_system_shorten(&key->cs, cancel, error);
@@ -293,7 +293,7 @@ uint32_t g16_vk_public_inputs(const g16_vk *vk) { return vk->k_count - 1; }
 /* Three points of G1, three of G2, a count and K; format version 0.14 adds two zero counts. */
 size_t g16_vk_bytes(const g16_vk *vk, g16_encoding encoding) {
     size_t g1_bytes = encoding == G16_RAW ? 64 : 32;
-    return 9 * g1_bytes + 4 + g1_bytes * vk->k_count + (vk->generation == G16_GENERATION_0_14 ? 8 : 0);
+    return 9 * g1_bytes + 4 + g1_bytes * vk->k_count + (vk->format_version == G16_FORMAT_0_14 ? 8 : 0);
 }
 
 g16_status g16_vk_write(const g16_vk *vk, uint8_t *out, size_t out_size, g16_encoding encoding, g16_error *error) {

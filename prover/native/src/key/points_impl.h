@@ -200,7 +200,7 @@ static int key_points_domain(struct g16_key *key, byte_reader *reader) {
         }
         reader->offset += 32;
     }
-    if (key->info.generation == G16_GENERATION_0_14) {
+    if (key->info.format_version == G16_FORMAT_0_14) {
         if (key_reader_left(reader) < 1) return key_points_truncated(reader, "domain");
         if (reader->data[reader->offset] > 1) {
             return KEY_POINTS_MALFORMED(reader, reader->offset, "domain: its flag byte is neither 0 nor 1");
@@ -269,7 +269,7 @@ static int key_points_same_scalar(const g1_affine *p, const g2_affine *q) {
 
 static int key_points_proving_key(struct g16_key *key, byte_reader *reader) {
     proving_key *pk = &key->pk;
-    int newer = key->info.generation == G16_GENERATION_0_14;
+    int newer = key->info.format_version == G16_FORMAT_0_14;
     uint32_t b2_count = 0, commitments = 0;
     if (!key_points_domain(key, reader)) return 0;
     uint64_t offset, alpha_offset = reader->offset;
@@ -325,13 +325,13 @@ static g16_status key_points_read_proving_key(struct g16_key *key, byte_reader *
 /* After K: nothing in format version 0.8, two zero counts in 0.14. */
 static int key_points_vk_tail(struct g16_vk *vk, byte_reader *reader) {
     size_t left = key_reader_left(reader);
-    if (vk->generation == 0) {
+    if (vk->format_version == 0) {
         if (left != 0 && left != 8) {
             return KEY_POINTS_MALFORMED(reader, reader->offset, "verifying key: bytes are left after its points");
         }
-        vk->generation = left == 0 ? G16_GENERATION_0_8 : G16_GENERATION_0_14;
+        vk->format_version = left == 0 ? G16_FORMAT_0_8 : G16_FORMAT_0_14;
     }
-    if (vk->generation == G16_GENERATION_0_8) return 1;
+    if (vk->format_version == G16_FORMAT_0_8) return 1;
     if (left < 8) return key_points_truncated(reader, "verifying key");
     if (!point_bytes_are_zero(reader->data + reader->offset, 8)) {
         return KEY_POINTS_FAIL(reader, G16_UNSUPPORTED_KEY, reader->offset, "verifying key: commitments are not supported");
@@ -393,7 +393,7 @@ static void key_points_write_verifying_key(const struct g16_vk *vk, uint8_t *out
     g2(out, &vk->delta2), out += g2_bytes;
     for (int i = 0; i < 4; i++) *out++ = (uint8_t)(vk->k_count >> (24 - 8 * i));
     for (uint32_t i = 0; i < vk->k_count; i++) g1(out, &vk->k[i]), out += g1_bytes;
-    if (vk->generation == G16_GENERATION_0_14) memset(out, 0, 8);
+    if (vk->format_version == G16_FORMAT_0_14) memset(out, 0, 8);
 }
 
 #endif

@@ -18,8 +18,8 @@ static g16_status malformed(g16_error *error, const char *what) {
 /* ---- numbers -------------------------------------------------------------------------------- */
 
 g16_status prepared_check_numbers(const prepared_info *info, g16_error *error) {
-    if (info->generation != G16_GENERATION_0_8 && info->generation != G16_GENERATION_0_14) {
-        return malformed(error, "the generation is unknown");
+    if (info->format_version != G16_FORMAT_0_8 && info->format_version != G16_FORMAT_0_14) {
+        return malformed(error, "the format version of the source is unknown");
     }
     if (info->header_words != 2 && info->header_words != 4) return malformed(error, "the wrapper has neither 2 nor 4 words");
     uint64_t wires = (uint64_t)info->public_wires + info->secret_wires + info->internal_wires;

@@ -90,7 +90,7 @@ typedef enum prepared_type {
 
 /* The scalar members of a key. */
 typedef struct prepared_info {
-    uint32_t generation, header_words, reserved0[2];
+    uint32_t format_version, header_words, reserved0[2];
     uint32_t header[4];
     uint32_t wires, public_wires, secret_wires, internal_wires;
     uint32_t constraints, coefficients, expressions, hints;
@@ -103,7 +103,7 @@ typedef struct prepared_info {
 
 /* Members of prepared_info that have a counterpart in a key: X(member of prepared_info, member of g16_key). */
 #define PREPARED_EACH_NUMBER(X)                                          \
-    X(generation, info.generation)                                       \
+    X(format_version, info.format_version)                               \
     X(header_words, info.header_words)                                   \
     X(wires, cs.wires)                                                   \
     X(public_wires, cs.public_wires)                                     \

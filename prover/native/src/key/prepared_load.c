@@ -130,7 +130,7 @@ static g16_status read_points(g16_key *key, const prepared_directory *directory,
     key->pk.beta2 = constants.beta2;
     key->pk.delta2 = constants.delta2;
     key->vk.backend = key->backend;
-    key->vk.generation = (g16_generation)key->info.generation;
+    key->vk.format_version = (g16_format_version)key->info.format_version;
     key->vk.alpha = vk.alpha;
     key->vk.beta = vk.beta;
     key->vk.delta = vk.delta;

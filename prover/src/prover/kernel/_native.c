@@ -835,7 +835,7 @@ static void *_cffi_types[] = {
 /* 247 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_engine
 /* 248 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_error
 /* 249 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_fold_checkpoint
-/* 250 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_generation
+/* 250 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_format_version
 /* 251 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key
 /* 252 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_key_info
 /* 253 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_point_format
@@ -994,17 +994,17 @@ static int _cffi_const_G16_RAW(unsigned long long *o)
   return n;
 }
 
-static int _cffi_const_G16_GENERATION_0_8(unsigned long long *o)
+static int _cffi_const_G16_FORMAT_0_8(unsigned long long *o)
 {
-  int n = (G16_GENERATION_0_8) <= 0;
-  *o = (unsigned long long)((G16_GENERATION_0_8) | 0);  /* check that G16_GENERATION_0_8 is an integer */
+  int n = (G16_FORMAT_0_8) <= 0;
+  *o = (unsigned long long)((G16_FORMAT_0_8) | 0);  /* check that G16_FORMAT_0_8 is an integer */
   return n;
 }
 
-static int _cffi_const_G16_GENERATION_0_14(unsigned long long *o)
+static int _cffi_const_G16_FORMAT_0_14(unsigned long long *o)
 {
-  int n = (G16_GENERATION_0_14) <= 0;
-  *o = (unsigned long long)((G16_GENERATION_0_14) | 0);  /* check that G16_GENERATION_0_14 is an integer */
+  int n = (G16_FORMAT_0_14) <= 0;
+  *o = (unsigned long long)((G16_FORMAT_0_14) | 0);  /* check that G16_FORMAT_0_14 is an integer */
   return n;
 }
 
@@ -3984,7 +3984,7 @@ static void _cffi_checkfld__g16_key_info(g16_key_info *p)
   (void)p;
   (void)((p->kind) | 0);  /* check that 'g16_key_info.kind' is an integer */
   (void)((p->version) | 0);  /* check that 'g16_key_info.version' is an integer */
-  (void)((p->generation) | 0);  /* check that 'g16_key_info.generation' is an integer */
+  (void)((p->format_version) | 0);  /* check that 'g16_key_info.format_version' is an integer */
   { uint32_t(*tmp)[4] = &p->header; (void)tmp; }
   (void)((p->header_words) | 0);  /* check that 'g16_key_info.header_words' is an integer */
   (void)((p->constraints) | 0);  /* check that 'g16_key_info.constraints' is an integer */
@@ -4046,8 +4046,8 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_DEVICE_LOST", (void *)_cffi_const_G16_DEVICE_LOST, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_DEVICE_OUT_OF_MEMORY", (void *)_cffi_const_G16_DEVICE_OUT_OF_MEMORY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_DEVICE_UNAVAILABLE", (void *)_cffi_const_G16_DEVICE_UNAVAILABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
-  { "G16_GENERATION_0_14", (void *)_cffi_const_G16_GENERATION_0_14, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
-  { "G16_GENERATION_0_8", (void *)_cffi_const_G16_GENERATION_0_8, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
+  { "G16_FORMAT_0_14", (void *)_cffi_const_G16_FORMAT_0_14, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
+  { "G16_FORMAT_0_8", (void *)_cffi_const_G16_FORMAT_0_8, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_INVALID_ARGUMENT", (void *)_cffi_const_G16_INVALID_ARGUMENT, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_MALFORMED_KEY", (void *)_cffi_const_G16_MALFORMED_KEY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_MALFORMED_PROOF", (void *)_cffi_const_G16_MALFORMED_PROOF, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
@@ -4213,9 +4213,9 @@ static const struct _cffi_field_s _cffi_fields[] = {
   { "version", offsetof(g16_key_info, version),
                sizeof(((g16_key_info *)0)->version),
                _CFFI_OP(_CFFI_OP_NOOP, 19) },
-  { "generation", offsetof(g16_key_info, generation),
-                  sizeof(((g16_key_info *)0)->generation),
-                  _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "format_version", offsetof(g16_key_info, format_version),
+                      sizeof(((g16_key_info *)0)->format_version),
+                      _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
               _CFFI_OP(_CFFI_OP_NOOP, 259) },
@@ -4346,8 +4346,8 @@ static const struct _cffi_enum_s _cffi_enums[] = {
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
   { "$g16_encoding", 156, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_generation", 250, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
-    "G16_GENERATION_0_8,G16_GENERATION_0_14" },
+  { "$g16_format_version", 250, _cffi_prim_int(sizeof(g16_format_version), ((g16_format_version)-1) <= 0),
+    "G16_FORMAT_0_8,G16_FORMAT_0_14" },
   { "$g16_point_format", 253, _cffi_prim_int(sizeof(g16_point_format), ((g16_point_format)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
   { "$g16_stage", 256, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
@@ -4372,7 +4372,7 @@ static const struct _cffi_typename_s _cffi_typenames[] = {
   { "g16_engine", 247 },
   { "g16_error", 248 },
   { "g16_fold_checkpoint", 249 },
-  { "g16_generation", 250 },
+  { "g16_format_version", 250 },
   { "g16_key", 251 },
   { "g16_key_info", 252 },
   { "g16_point_format", 253 },

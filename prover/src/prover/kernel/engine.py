@@ -60,7 +60,7 @@ class KeyInfo(Struct, frozen=True):
 
     kind: int
     version: int
-    generation: int
+    format_version: int
     header: tuple[int, ...]
     constraints: int
     wires: int

@@ -158,7 +158,7 @@ class Metrics:
         self.device_info = gauge(
             "prover_device_info",
             "Always 1; the labels are the requested policy (cpu, cuda, auto), the device (cpu, cuda) and the cause.",
-            ("asked", "chosen", "cause"),
+            ("requested", "selected", "cause"),
         )
         self.device_up = gauge("prover_device_up", "1 if a GPU is open, else 0.", device)
         self.device_keys = gauge("prover_device_keys", "Proving keys on a GPU.", device)

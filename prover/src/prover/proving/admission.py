@@ -120,6 +120,18 @@ class Admission:
             return len(self._queue)
 
     @property
+    def free_permits(self) -> int:
+        """Number of calls that may begin before another ends."""
+        with self._lock:
+            return self._free
+
+    @property
+    def used_bytes(self) -> int:
+        """Working memory of the calls in progress."""
+        with self._lock:
+            return self._used_bytes
+
+    @property
     def has_free_permit(self) -> bool:
         """True if a proof would get a permit now, if its memory and its device are free too."""
         with self._lock:

@@ -1,4 +1,4 @@
-"""Devices that make proofs, and the target that is chosen for each proof.
+"""Devices that make proofs, and the target that is selected for each proof.
 
 The CPU is here; GPUs are in ``prover.proving.gpu``, which only ``device_selection`` imports.
 """
@@ -33,7 +33,7 @@ class DeviceChoice(Struct, frozen=True):
     reason: str
 
 
-_CPU_CHOICE: Final = DeviceChoice(CPU, CPU, "asked", "proofs are made on the CPU (--device)")
+_CPU_CHOICE: Final = DeviceChoice(CPU, CPU, "requested", "proofs are made on the CPU (--device)")
 
 
 class DeviceReport(Struct, frozen=True):

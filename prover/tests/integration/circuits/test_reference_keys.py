@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from circuit_digests import constraint_digest
 from circuit_inputs import KEY_FILES, circuit_inputs
-from constraint_system_hooks import GENERATION_014, ConstraintSystem, Hooks, Refused
+from constraint_system_hooks import FORMAT_014, ConstraintSystem, Hooks, Refused
 from gnark_08_system import GNARK_08
 from gnark_conversion import decode_cbor, frame, key_sections, sections_014
 from golden_vectors import RequestVector, circuit_name, load, request_vectors
@@ -115,7 +115,7 @@ def test_constraint_system__converted_published_key__equals_ours_but_for_names(
     key = (reference_keys_dir / KEY_FILES[name]).read_bytes()
     system, _ = decode_cbor(key, key_sections(key).verifying_key_end)
     ours = compiled(name, CURRENT)
-    # Constraint systems of that generation call most inputs of these circuits "input_…".
+    # Constraint systems of that format version call most inputs of these circuits "input_…".
     system |= {"Public": list(ours.public_names), "Secret": list(ours.secret_names)}
     assert constraint_system_bytes(ours) == frame(*sections_014(system))
 
@@ -129,7 +129,7 @@ def written(name: str) -> bytes:
 
 
 def read_back(hooks: Hooks, name: str) -> ConstraintSystem:
-    return hooks.read(written(name), GENERATION_014)
+    return hooks.read(written(name), FORMAT_014)
 
 
 @pytest.mark.parametrize("name", ["v1_combined_26_26_2_1", "v2_combined_32_40_1_2", *SAMPLED])

@@ -37,7 +37,7 @@ def public_input_words(values: Sequence[int]) -> list[str]:
 
 
 def one_vector_per_circuit() -> list[RequestVector]:
-    """Return one example per circuit, of which the gate uses one of each kind and version."""
+    """Return one example per circuit, of which `make test` uses one of each kind and version."""
     chosen: dict[object, RequestVector] = {}
     for vector in request_vectors():
         if vector.circuit in PUBLISHED | (BATCH if FULL else frozenset()):
@@ -74,9 +74,9 @@ def test_prove__every_kind_of_circuit__writes_a_proof_that_holds(
 
 
 def test_prove__with_a_key_of_gnark_0_14__gives_a_proof_for_the_published_key(
-    later_generation_dir: Path, published_keys: KeyStore, verifying_key_of: VerifyingKeyOf
+    later_format_dir: Path, published_keys: KeyStore, verifying_key_of: VerifyingKeyOf
 ) -> None:
-    answer = run("prove", "--key", later_generation_dir / f"{CONVERTED}.key", stdin=HASHED.body)
+    answer = run("prove", "--key", later_format_dir / f"{CONVERTED}.key", stdin=HASHED.body)
     assert answer.returncode == 0, answer.stderr.decode()
     assert holds(verifying_key_of(published_keys, CONVERTED), json.loads(answer.stdout), HASHED.public_inputs)
 
@@ -192,7 +192,7 @@ def test_inspect__of_a_proving_key__reports_what_it_is(
     facts = json.loads(run("inspect", misnamed, "--output", "json").stdout)
     assert facts["file"] == "proving key"
     assert facts["circuit"] == "v2_combined_32_40_1_2"
-    assert (facts["kind"], facts["version"], facts["generation"]) == ("combined", 2, "0.8")
+    assert (facts["kind"], facts["version"], facts["format_version"]) == ("combined", 2, "0.8")
     assert (facts["heights"], facts["sizes"]) == ([32, 40], [1, 2])
     assert facts["constraints"] == 29680
     assert facts["public_inputs"] == 1
@@ -211,9 +211,9 @@ def test_inspect__of_a_proving_key__reports_what_it_is(
     assert re.search(r"^circuit +v2_combined_32_40_1_2$", text, re.MULTILINE)
 
 
-def test_inspect__of_a_converted_key__reports_its_generation(later_generation_dir: Path) -> None:
-    facts = json.loads(run("inspect", later_generation_dir / f"{CONVERTED}.key", "--output", "json").stdout)
-    assert (facts["generation"], facts["circuit"]) == ("0.14", CONVERTED)
+def test_inspect__of_a_converted_key__reports_its_format_version(later_format_dir: Path) -> None:
+    facts = json.loads(run("inspect", later_format_dir / f"{CONVERTED}.key", "--output", "json").stdout)
+    assert (facts["format_version"], facts["circuit"]) == ("0.14", CONVERTED)
 
 
 def test_version__first_number__is_the_interface_of_launchers() -> None:

@@ -191,5 +191,5 @@ async def test_clients__many_leaving_at_once__leave_nothing_behind(serve: Serve,
             break
         await asyncio.sleep(0.005)
     assert not state.proofs_in_progress.running
-    assert not state.admission._queue
+    assert state.admission.waiting == 0
     assert (await client.post("/prove", data=BODY)).status == 200

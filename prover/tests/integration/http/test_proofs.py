@@ -127,7 +127,7 @@ async def test_proof__with_another_public_input__is_rejected_by_both_independent
 
 async def test_proof__under_a_key_of_gnark_0_14__is_accepted_under_the_published_key(
     serve: Serve,
-    later_generation_keys: KeyStore,
+    later_format_keys: KeyStore,
     published_keys: KeyStore,
     verifying_key_of: VerifyingKeyOf,
     reference_prover: Path,
@@ -135,7 +135,7 @@ async def test_proof__under_a_key_of_gnark_0_14__is_accepted_under_the_published
     tmp_path: Path,
 ) -> None:
     vector = vector_named("gnark/inclusion_32_1")
-    client = await serve(later_generation_keys)
+    client = await serve(later_format_keys)
     response = await client.post("/prove", data=vector.body)
     body = await response.read()
     assert response.status == 200, body

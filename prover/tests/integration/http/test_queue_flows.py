@@ -50,8 +50,8 @@ async def test_flows__of_a_server_with_a_queue__are_answered_as_recorded(
         state, port = await listen(batch_keys, store, proving=DEADLINES)
         async with working(connection, store, state):
             rows = await asyncio.to_thread(run, f"http://127.0.0.1:{port}", None, steps())
-    assert {row.outcome for row in rows} <= {Outcome.SAME, Outcome.MEANT}, read(rows, tmp_path / "report")
-    assert {row.case for row in rows if row.outcome is Outcome.MEANT} == set(QUEUE_DIFFERENCES)
+    assert {row.outcome for row in rows} <= {Outcome.SAME, Outcome.INTENDED}, read(rows, tmp_path / "report")
+    assert {row.case for row in rows if row.outcome is Outcome.INTENDED} == set(QUEUE_DIFFERENCES)
     assert [row.case for row in rows] == [step.name for step in steps()]
 
 
@@ -80,7 +80,7 @@ async def test_requests__without_a_batch__are_answered_as_without_a_queue(
     alike_cases = [case for case in all_cases() if case.key in (None, "v2_inclusion_32_1") and answered_at_once(case)]
     assert len(alike_cases) > 40
     rows = await asyncio.to_thread(run, f"http://127.0.0.1:{port}", None, alike_cases)
-    assert {row.outcome for row in rows} <= {Outcome.SAME, Outcome.MEANT}, rows
+    assert {row.outcome for row in rows} <= {Outcome.SAME, Outcome.INTENDED}, rows
 
 
 def answered_at_once(case: Case) -> bool:

@@ -177,12 +177,12 @@ async def test_client__leaving_while_it_waits__frees_its_place(serve: Serve, pub
     state = state_of(client)
     with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
         task = asyncio.ensure_future(client.post("/prove", data=SMALL.body))
-        await until(lambda: bool(state.admission._queue))
+        await until(lambda: state.admission.waiting > 0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         await until_idle(client)
-        assert not state.admission._queue
+        assert state.admission.waiting == 0
     assert (await client.post("/prove", data=SMALL.body)).status == 200
     assert sample(state_of(client), "prover_proof_requests_total", circuit_type="inclusion", status="timeout") == 1
 
@@ -228,7 +228,7 @@ async def test_drain__past_its_deadline__cancels_what_runs(serve: Serve, publish
     state = state_of(client)
     with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
         task = asyncio.ensure_future(client.post("/prove", data=SMALL.body))
-        await until(lambda: bool(state.admission._queue))
+        await until(lambda: state.admission.waiting > 0)
         await state.drain()
         response = await task
     assert response.status == 503

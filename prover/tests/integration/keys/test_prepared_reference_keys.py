@@ -123,11 +123,9 @@ def assert_same_proofs(source: Path, inputs: bytes, folder: Path) -> None:
                 mapped.verifying_key.verify(first, inputs[: 32 * mapped.info.public_inputs])
 
 
-def test_prove__prepared_key_of_the_later_generation__equals_the_source(
-    later_generation_dir: Path, tmp_path: Path
-) -> None:
+def test_prove__prepared_key_of_the_later_format__equals_the_source(later_format_dir: Path, tmp_path: Path) -> None:
     inputs = scalars(circuit_inputs(load("gnark/inclusion_32_1.json")["request"]))
-    assert_same_proofs(later_generation_dir / circuit(CONVERTED).key_file, inputs, tmp_path)
+    assert_same_proofs(later_format_dir / circuit(CONVERTED).key_file, inputs, tmp_path)
 
 
 @pytest.mark.reference_batch_keys

@@ -1,4 +1,4 @@
-"""The reference prover loads keys that our setup made, in the generation that it reads, and proves with them."""
+"""The reference prover loads keys that our setup made, in the format version that it reads, and proves with them."""
 
 from __future__ import annotations
 

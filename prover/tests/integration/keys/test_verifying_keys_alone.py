@@ -32,10 +32,10 @@ def test_verifying_key__of_a_key_file__is_that_of_the_loaded_key(name: str, publ
     assert verifying_key_bytes(published_keys.find(circuit(name)), circuit(name)) == loaded
 
 
-def test_verifying_key__of_the_later_generation__is_that_of_the_loaded_key(later_generation_keys: KeyStore) -> None:
+def test_verifying_key__of_the_later_format__is_that_of_the_loaded_key(later_format_keys: KeyStore) -> None:
     wanted = circuit(CONVERTED)
-    loaded = later_generation_keys.get(wanted, CancelFlag()).verifying_key.write()
-    assert verifying_key_bytes(later_generation_keys.find(wanted), wanted) == loaded
+    loaded = later_format_keys.get(wanted, CancelFlag()).verifying_key.write()
+    assert verifying_key_bytes(later_format_keys.find(wanted), wanted) == loaded
 
 
 def test_verifying_key__of_a_changed_file__is_read_again(
@@ -58,12 +58,12 @@ def test_key_file__of_another_circuit__has_none(published_keys: KeyStore) -> Non
         verifying_key_bytes(published_keys.find(circuit("v2_inclusion_32_1")), circuit("v2_inclusion_32_2"))
 
 
-@pytest.mark.parametrize("generation", ["0.8", "0.14"])
+@pytest.mark.parametrize("format_version", ["0.8", "0.14"])
 def test_key_file__damaged_anywhere__has_none_or_one_that_the_kernel_checks(
-    published_keys: KeyStore, later_generation_keys: KeyStore, engine: Engine, tmp_path: Path, generation: str
+    published_keys: KeyStore, later_format_keys: KeyStore, engine: Engine, tmp_path: Path, format_version: str
 ) -> None:
     wanted, file = circuit(CONVERTED), tmp_path / "damaged.key"
-    keys = published_keys if generation == "0.8" else later_generation_keys
+    keys = published_keys if format_version == "0.8" else later_format_keys
     data = keys.find(wanted).read_bytes()
     seed = int(os.environ.get("ZKC_SEED", "0")) or random.SystemRandom().randrange(2**32)
     numbers = random.Random(seed)

@@ -104,7 +104,7 @@ async def test_version__of_a_prover_with_a_gpu__describes_it(
     assert (await prove(client))[0] == 200
     assert sample(state, "prover_device_keys", device="cuda:0") == 1
     device = (await (await client.get("/version")).json())["device"]
-    assert (device["asked"], device["chosen"]) == (policy, "cuda")
+    assert (device["requested"], device["selected"]) == (policy, "cuda")
     (gpu,) = device["gpus"]
     assert (gpu["device"], gpu["model"], gpu["driver"], gpu["keys"]) == ("cuda:0", "GPU in software", "12.0", 1)
     assert 0 < gpu["key_bytes"] < gpu["budget_bytes"] <= gpu["memory_bytes"]
@@ -282,9 +282,9 @@ def test_start__left_to_choose_without_a_gpu__says_what_it_chose(
     with running_service(tmp_path / "log", *words, "--json-logging", **variables) as service:
         _, metrics = service.ask("GET", "/metrics", port=service.metrics_port)
         device = json.loads(service.ask("GET", "/version")[1])["device"]
-    assert (device["asked"], device["chosen"], device["gpus"]) == ("auto", "cpu", [])
+    assert (device["requested"], device["selected"], device["gpus"]) == ("auto", "cpu", [])
     assert "lists no GPU" in device["reason"]
-    assert b'prover_device_info{asked="auto",cause="no_gpu",chosen="cpu"} 1.0' in metrics
+    assert b'prover_device_info{cause="no_gpu",requested="auto",selected="cpu"} 1.0' in metrics
     (line,) = [line for line in service.lines() if line["event"] == "device_selected"]
     assert (line["selected"], line["level"]) == ("cpu", "warning")
     assert "lists no GPU" in str(line["reason"])

@@ -24,7 +24,7 @@ class EarlierScripts(scripts.Scripts):
     """The scripts as they were: three queues, and the queue of the circuit for each record."""
 
     async def _load(self, name: str) -> str:
-        text = scripts.source(name)
+        text = scripts.read_source(name)
         earlier = {
             r"local QUEUES = \{\}\n(.+\n)+?end\n": (
                 "local QUEUES = {'zk_update_queue', 'zk_append_queue', 'zk_address_append_queue'}\n"
@@ -36,7 +36,7 @@ class EarlierScripts(scripts.Scripts):
             text, replaced = re.subn(now, then, text)
             assert replaced == 1, now
         text = re.sub(r"    -- Corrects sums(.+\n)+?    end\n", "", text)
-        digest: str = await scripts.command(self._redis, "SCRIPT LOAD", text)
+        digest: str = await scripts.run_command(self._redis, "SCRIPT LOAD", text)
         self._digests[name] = digest
         return digest
 

@@ -83,7 +83,7 @@ def test_product__with_constants__folds() -> None:
 
 
 @any_release
-def test_sum__of_300_terms__is_stored_in_a_wire_where_the_generation_does(release: GnarkRelease) -> None:
+def test_sum__of_300_terms__is_stored_in_a_wire_where_the_release_does(release: GnarkRelease) -> None:
     system, inputs = system_with(*(f"A{i}" for i in range(300)), release=release)
     total = system.constant(0)
     for item in inputs[:299]:
@@ -118,7 +118,7 @@ def test_boolean__asserted_again__emits_nothing() -> None:
 
 
 @any_release
-def test_is_zero__then_select__asserts_the_bit_where_the_generation_forgets_it(release: GnarkRelease) -> None:
+def test_is_zero__then_select__asserts_the_bit_where_the_release_forgets_it(release: GnarkRelease) -> None:
     system, (a, b) = system_with("A", "B", release=release)
     select(is_zero(a), b, a)
     assertion = [({4: 1}, {0: 1, 4: -1}, {0: 0})] if release is GNARK_08 else []

@@ -158,7 +158,7 @@ def test_gadget__without_any_one_constraint__accepts_what_the_circuit_rejects(ca
         assert is_rejected(program, wires), (number, dropped.kind)
 
 
-def test_boolean_of_is_zero__in_generation_08__is_redundant() -> None:
+def test_boolean_of_is_zero__in_gnark_08__is_redundant() -> None:
     system = ConstraintSystem(GNARK_08)
     given = [system.declare(system.secret_names, f"Given_{index}") for index in range(3)]
     bit = is_zero(given[0])

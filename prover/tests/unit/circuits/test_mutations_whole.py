@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from constraint_system_hooks import GENERATION_014, ConstraintSystem, Hooks, Refused
+from constraint_system_hooks import FORMAT_014, ConstraintSystem, Hooks, Refused
 from golden_vectors import SCALAR_MODULUS
 from mutant_solver import Constraint, Hint, Program, Terms
 from sampling import FULL
@@ -235,7 +235,7 @@ def is_rejected(solver: ConstraintSystem, wires: list[int], compiled: CompiledCi
 def solver_of(hooks: Hooks, circuit: CircuitId) -> ConstraintSystem:
     file = io.BytesIO()
     write_constraint_system(compile_circuit(circuit), file)
-    return hooks.read(file.getvalue(), GENERATION_014)
+    return hooks.read(file.getvalue(), FORMAT_014)
 
 
 @pytest.mark.unchecked

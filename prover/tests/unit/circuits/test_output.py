@@ -64,7 +64,7 @@ def tiny_circuit() -> CompiledCircuit:
 
 def test_constraint_system__tiny_circuit__equals_the_golden_bytes() -> None:
     key = bytes.fromhex(load("gnark/tiny.json")["key_v0_14_hex"])
-    golden = key[gnark_conversion.key_sections(key, generation_014=True).verifying_key_end :]
+    golden = key[gnark_conversion.key_sections(key, format_014=True).verifying_key_end :]
     assert constraint_system_bytes(tiny_circuit()) == golden
 
 
@@ -88,7 +88,7 @@ def test_constraint_system__batch_circuit__is_as_long_as_the_reference_writes_it
     assert len(file.getvalue()) == expected
 
 
-def test_constraint_system__of_another_generation__is_refused() -> None:
+def test_constraint_system__of_another_format_version__is_refused() -> None:
     system = ConstraintSystem(GNARK_08)
     with pytest.raises(ValueError, match=r"0\.8\.0 has another form"):
         constraint_system_bytes(CompiledCircuit.of(system))

@@ -42,7 +42,7 @@ def test_heads__of_several_kinds__follow_their_prefixes() -> None:
     ids=str,
 )
 @pytest.mark.sampled(1)
-def test_constraint_system__converted_to_0_14__equals_what_that_generation_compiles(circuit: CircuitId) -> None:
+def test_constraint_system__converted_to_0_14__equals_what_that_release_compiles(circuit: CircuitId) -> None:
     earlier = constraint_system_bytes(compile_circuit(circuit, GNARK_08))
     assert gnark_conversion.convert_constraint_system(earlier) == later_constraint_system_bytes(
         compile_circuit(circuit, GNARK_014)
@@ -80,6 +80,6 @@ def test_constraint_system__hint_that_is_not_used_at_once__is_refused() -> None:
         constraint_system_bytes(CompiledCircuit.of(system))
 
 
-def test_constraint_system__of_another_generation__is_refused() -> None:
+def test_constraint_system__of_another_format_version__is_refused() -> None:
     with pytest.raises(ValueError, match=r"0\.14\.0 has another form"):
         constraint_system_bytes(CompiledCircuit.of(ConstraintSystem(GNARK_014)))

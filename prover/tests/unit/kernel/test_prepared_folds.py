@@ -87,10 +87,10 @@ def proofs(key: LoadedKey, inputs: list[bytes]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("generation", list(KEYS))
+@pytest.mark.parametrize("format_version", list(KEYS))
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name.lower())
-def test_prove__folded_tiny_key__equals_the_proof_without(backend: Backend, generation: str, threads: int) -> None:
-    with engine_of(backend, threads) as own, own.load_key(KEYS[generation]) as plain:
+def test_prove__folded_tiny_key__equals_the_proof_without(backend: Backend, format_version: str, threads: int) -> None:
+    with engine_of(backend, threads) as own, own.load_key(KEYS[format_version]) as plain:
         expected = proofs(plain, TINY_INPUTS)
         for room in (0, PLENTY):
             with opened(own, prepared(own, plain, room)) as folded:

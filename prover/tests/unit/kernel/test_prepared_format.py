@@ -78,9 +78,9 @@ def prepared(engine: Engine, key: LoadedKey, digest: bytes) -> bytes:
 @pytest.fixture(scope="module")
 def files(engine: Engine) -> dict[str, bytes]:
     made = {}
-    for generation, data in KEYS.items():
+    for format_version, data in KEYS.items():
         with engine.load_key(data) as key:
-            made[generation] = prepared(engine, key, hashlib.sha256(data).digest())
+            made[format_version] = prepared(engine, key, hashlib.sha256(data).digest())
     return made
 
 
@@ -105,9 +105,9 @@ def test_xxh64__published_values__are_those_of_our_reading(data: bytes, value: i
     assert xxh64(data) == value
 
 
-@pytest.mark.parametrize("generation", list(KEYS))
-def test_file__header_and_directory__are_as_documented(files: dict[str, bytes], generation: str) -> None:
-    data, source = files[generation], KEYS[generation]
+@pytest.mark.parametrize("format_version", list(KEYS))
+def test_file__header_and_directory__are_as_documented(files: dict[str, bytes], format_version: str) -> None:
+    data, source = files[format_version], KEYS[format_version]
     header = PreparedFile.read(data).header
     assert header["magic"] == b"\x89G16KEY\n"
     assert (header["version"], header["byte_order"], header["header_bytes"]) == (1, 0x01020304, HEADER.size)
@@ -127,19 +127,21 @@ def test_file__header_and_directory__are_as_documented(files: dict[str, bytes], 
     assert info.source_sha256 == hashlib.sha256(source).digest()
 
 
-@pytest.mark.parametrize("generation", list(KEYS))
-def test_file__of_this_version__has_the_bytes_of_the_fuzzing_corpus(files: dict[str, bytes], generation: str) -> None:
+@pytest.mark.parametrize("format_version", list(KEYS))
+def test_file__of_this_version__has_the_bytes_of_the_fuzzing_corpus(
+    files: dict[str, bytes], format_version: str
+) -> None:
     """A change of these bytes is a new version of the format, or of a section: files of users must not be misread."""
-    name = generation.replace(".", "_")
-    assert files[generation] == (CORPUS / f"{name}_portable").read_bytes()[1:]
-    with Engine(threads=1) as fastest, fastest.load_key(KEYS[generation]) as key:
-        data = prepared(fastest, key, hashlib.sha256(KEYS[generation]).digest())
+    name = format_version.replace(".", "_")
+    assert files[format_version] == (CORPUS / f"{name}_portable").read_bytes()[1:]
+    with Engine(threads=1) as fastest, fastest.load_key(KEYS[format_version]) as key:
+        data = prepared(fastest, key, hashlib.sha256(KEYS[format_version]).digest())
         assert data == (CORPUS / f"{name}_{fastest.point_format.name.lower()}").read_bytes()[1:]
 
 
-@pytest.mark.parametrize("generation", list(KEYS))
-def test_file__taken_apart_and_written_again__is_the_same(files: dict[str, bytes], generation: str) -> None:
-    assert PreparedFile.read(files[generation]).write() == files[generation]
+@pytest.mark.parametrize("format_version", list(KEYS))
+def test_file__taken_apart_and_written_again__is_the_same(files: dict[str, bytes], format_version: str) -> None:
+    assert PreparedFile.read(files[format_version]).write() == files[format_version]
 
 
 def numbers(data: bytes, modulus: int) -> list[int]:
@@ -164,31 +166,31 @@ def test_file__points_and_scalars__are_the_keys_in_montgomery_form(engine: Engin
     assert twiddles == [pow(psi, int(f"{i:0{bits}b}"[::-1], 2), R) for i in range(len(twiddles))]
 
 
-@pytest.mark.parametrize("generation", list(KEYS))
+@pytest.mark.parametrize("format_version", list(KEYS))
 def test_key__opened_from_its_prepared_key__describes_itself_alike(
-    engine: Engine, files: dict[str, bytes], generation: str
+    engine: Engine, files: dict[str, bytes], format_version: str
 ) -> None:
-    with engine.load_key(KEYS[generation]) as plain, opened(engine, files[generation]) as mapped:
+    with engine.load_key(KEYS[format_version]) as plain, opened(engine, files[format_version]) as mapped:
         differing = {"resident_bytes", "mapped_bytes"}
         assert {k: v for k, v in asdict(mapped.info).items() if k not in differing} == {
             k: v for k, v in asdict(plain.info).items() if k not in differing
         }
-        assert (plain.info.mapped_bytes, mapped.info.mapped_bytes) == (0, len(files[generation]))
+        assert (plain.info.mapped_bytes, mapped.info.mapped_bytes) == (0, len(files[format_version]))
         assert mapped.info.resident_bytes < plain.info.resident_bytes
         assert mapped.scratch_bytes == plain.scratch_bytes
         for encoding in Encoding:
             assert mapped.verifying_key.write(encoding) == plain.verifying_key.write(encoding)
 
 
-@pytest.mark.parametrize("generation", list(KEYS))
+@pytest.mark.parametrize("format_version", list(KEYS))
 @pytest.mark.parametrize(
     "backend", [Backend.PORTABLE, Backend.ADX, Backend.AVX2, Backend.AVX512, Backend.IFMA], ids=lambda b: b.name.lower()
 )
-def test_prove__prepared__equals_the_proof_of_the_source(backend: Backend, generation: str) -> None:
+def test_prove__prepared__equals_the_proof_of_the_source(backend: Backend, format_version: str) -> None:
     blinding = (bytes(31) + b"\7", bytes(31) + b"\5")
     with (
         engine_of(backend) as own,
-        own.load_key(KEYS[generation]) as plain,
+        own.load_key(KEYS[format_version]) as plain,
         opened(own, prepared(own, plain, bytes(32))) as mapped,
     ):
         for case in CASES:
@@ -404,7 +406,7 @@ def test_info__number_changed__is_refused_or_harmless(
 ) -> None:
     section, index = file.section("info"), INFO_WORDS.index(word)
     section.word(index, value if section.word(index) != value else 2)
-    if word == "batch_kind" or (word == "generation" and value == 1):  # says what the key is for, places nothing
+    if word == "batch_kind" or (word == "format_version" and value == 1):  # says what the key is for, places nothing
         opened(engine, file.write()).close()
     else:
         refused(engine, file.write(), kind=MalformedKey)

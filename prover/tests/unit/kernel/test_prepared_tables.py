@@ -84,12 +84,12 @@ def proofs(key: LoadedKey) -> list[bytes]:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("generation", list(KEYS))
+@pytest.mark.parametrize("format_version", list(KEYS))
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name.lower())
-def test_prove__with_tables__equals_the_proof_without(backend: Backend, generation: str, threads: int) -> None:
+def test_prove__with_tables__equals_the_proof_without(backend: Backend, format_version: str, threads: int) -> None:
     with (
         engine_of(backend, threads) as own,
-        own.load_key(KEYS[generation]) as plain,
+        own.load_key(KEYS[format_version]) as plain,
         opened(own, prepared(own, plain)) as mapped,
     ):
         assert plain.info.table_bytes == 0 < mapped.info.table_bytes

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from circuit_inputs import KEY_FILES
-from constraint_system_hooks import GENERATION_014, GENERATION_08, IS_HINT, ConstraintSystem, Hooks, Refused, Row
+from constraint_system_hooks import FORMAT_014, FORMAT_08, IS_HINT, ConstraintSystem, Hooks, Refused, Row
 from gnark_conversion import key_sections
 from golden_vectors import load
 from sampling import FULL
@@ -23,7 +23,7 @@ BATCH_KEYS = {
     "batch_address-append_40_10": ("address-append_40_10.key", 6),
 }
 HINT_NAMES = {1: "github.com/consensys/gnark/std/math/bits.NBits", 2: "github.com/consensys/gnark/backend/hint.InvZero"}
-any_generation = pytest.mark.parametrize("generation", [GENERATION_08, GENERATION_014])
+any_format = pytest.mark.parametrize("format_version", [FORMAT_08, FORMAT_014])
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +31,11 @@ def hooks(testing_library: Path) -> Hooks:
     return Hooks(testing_library)
 
 
-def tiny(generation: int) -> bytes:
+def tiny(format_version: int) -> bytes:
     """Return the constraint system of the hand-made circuit in tiny.json."""
-    modern = generation == GENERATION_014
+    modern = format_version == FORMAT_014
     key = bytes.fromhex(load("gnark/tiny.json")["key_v0_14_hex" if modern else "key_v0_8_hex"])
-    return key[key_sections(key, generation_014=modern).verifying_key_end :]
+    return key[key_sections(key, format_014=modern).verifying_key_end :]
 
 
 def assert_plan_is_executable(cs: ConstraintSystem) -> None:
@@ -73,9 +73,9 @@ def assert_plan_is_executable(cs: ConstraintSystem) -> None:
     assert all(cs.row(number).solves == 0 for number in program[counts.checks_start :])
 
 
-@any_generation
-def test_read__tiny_system__has_its_rows_hints_and_levels(hooks: Hooks, generation: int) -> None:
-    cs = hooks.read(tiny(generation), generation)
+@any_format
+def test_read__tiny_system__has_its_rows_hints_and_levels(hooks: Hooks, format_version: int) -> None:
+    cs = hooks.read(tiny(format_version), format_version)
     counts = cs.counts
     assert (counts.public, counts.secret, counts.internal, counts.wires) == (2, 2, 9, 13)
     assert (counts.constraints, counts.hints, counts.instructions, counts.coefficients) == (11, 2, 13, 10)
@@ -96,8 +96,8 @@ def test_read__tiny_system__has_its_rows_hints_and_levels(hooks: Hooks, generati
     assert_plan_is_executable(cs)
 
 
-def test_read__tiny_system__is_the_same_in_both_generations(hooks: Hooks) -> None:
-    first, second = (hooks.read(tiny(generation), generation) for generation in (GENERATION_08, GENERATION_014))
+def test_read__tiny_system__is_the_same_in_both_formats(hooks: Hooks) -> None:
+    first, second = (hooks.read(tiny(format_version), format_version) for format_version in (FORMAT_08, FORMAT_014))
     assert first.digest() == second.digest()
     assert first.coefficients() == second.coefficients()
     for number in range(11):  # expressions are numbered in the order of the file, which differs
@@ -114,7 +114,7 @@ def test_read__equal_expressions_near_each_other__are_stored_once(hooks: Hooks) 
     system.row(base, base, [(1, square)])
     system.row([(1, square)], [(1, square)], [(1, fourth)])
     system.row([(1, fourth)], base, [(1, fifth)])
-    cs = hooks.read(system.encode(GENERATION_014), GENERATION_014)
+    cs = hooks.read(system.encode(FORMAT_014), FORMAT_014)
     rows = [cs.row(number) for number in range(3)]
     assert rows[0].left == rows[0].right == rows[2].right
     assert rows[0].out == rows[1].left == rows[1].right
@@ -122,8 +122,8 @@ def test_read__equal_expressions_near_each_other__are_stored_once(hooks: Hooks) 
     assert cs.counts.terms == 3 + 1 + 1 + 1
 
 
-@any_generation
-def test_read__independent_chains__become_components(hooks: Hooks, generation: int) -> None:
+@any_format
+def test_read__independent_chains__become_components(hooks: Hooks, format_version: int) -> None:
     system = System(secret=8)
     for chain in range(8):
         wire = 2 + chain
@@ -131,13 +131,13 @@ def test_read__independent_chains__become_components(hooks: Hooks, generation: i
             following = system.new_wire()
             system.row([(1, wire)], [(1, wire)], [(1, following)])
             wire = following
-    cs = hooks.read(system.encode(generation), generation)
+    cs = hooks.read(system.encode(format_version), format_version)
     assert (cs.counts.components, cs.counts.slices) == (8, 1)
     assert_plan_is_executable(cs)
 
 
-@any_generation
-def test_read__chains_that_one_sum_ties_together__run_in_slices(hooks: Hooks, generation: int) -> None:
+@any_format
+def test_read__chains_that_one_sum_ties_together__run_in_slices(hooks: Hooks, format_version: int) -> None:
     # As in batch update: each path starts with a value that a common chain reads as well.
     system = System(secret=16)
     starts = [system.new_wire() for _ in range(16)]
@@ -154,7 +154,7 @@ def test_read__chains_that_one_sum_ties_together__run_in_slices(hooks: Hooks, ge
         following = system.new_wire()
         system.row([(1, chain)], [(1, start)], [(1, following)])
         chain = following
-    cs = hooks.read(system.encode(generation), generation)
+    cs = hooks.read(system.encode(format_version), format_version)
     assert cs.counts.slices > 1
     _, components, slices = cs.program()
     sizes = [end - start for start, end in pairwise(components)]
@@ -170,7 +170,7 @@ def test_read__hint_that_needs_another_hint__runs_after_it(hooks: Hooks) -> None
     outer = system.hint(BITS, [(2, middle), (1, inner)], 3)
     system.row([(1, outer + 1)], ONE, [(1, outer)])
     system.row([(1, outer + 2)], ONE, ZERO)
-    cs = hooks.read(system.encode(GENERATION_08), GENERATION_08)
+    cs = hooks.read(system.encode(FORMAT_08), FORMAT_08)
     program, _, _ = cs.program()
     assert program == [IS_HINT | 0, IS_HINT | 1, IS_HINT | 2, 0, 1]
     assert_plan_is_executable(cs)
@@ -189,20 +189,20 @@ def test_read__hint_that_needs_another_hint__runs_after_it(hooks: Hooks) -> None
         ([], 0),
     ],
 )
-@any_generation
+@any_format
 def test_read__names_of_secret_inputs__report_the_batch_circuit(
-    hooks: Hooks, generation: int, names: list[str], kind: int, monkeypatch: pytest.MonkeyPatch
+    hooks: Hooks, format_version: int, names: list[str], kind: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system = System(secret=len(names))
     system.row([(1, 1)], ONE, [(1, system.new_wire())])
     decoded = system.decoded() | {"Secret": names}
     monkeypatch.setattr(system, "decoded", lambda: decoded)
-    assert hooks.read(system.encode(generation), generation).counts.batch_kind == kind
+    assert hooks.read(system.encode(format_version), format_version).counts.batch_kind == kind
 
 
 def test_read__cancelled__reports_it(hooks: Hooks) -> None:
     with pytest.raises(Refused) as refusal:
-        hooks.read(tiny(GENERATION_08), GENERATION_08, cancelled=True)
+        hooks.read(tiny(FORMAT_08), FORMAT_08, cancelled=True)
     assert (refusal.value.status, refusal.value.offset) == ("cancelled", 0)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from constraint_system_hooks import GENERATION_014, GENERATION_08, Hooks, Refused
+from constraint_system_hooks import FORMAT_014, FORMAT_08, Hooks, Refused
 from gnark_conversion import encode_cbor
 from golden_vectors import SCALAR_MODULUS
 from small_systems import montgomery_limbs
@@ -109,40 +109,40 @@ SYSTEM_CASES: list[tuple[Callable[[System], None], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("generation", [GENERATION_08, GENERATION_014])
+@pytest.mark.parametrize("format_version", [FORMAT_08, FORMAT_014])
 @pytest.mark.parametrize(("change", "status", "message"), SYSTEM_CASES, ids=[case[0].__name__ for case in SYSTEM_CASES])
 def test_read__broken_system__is_refused(
-    hooks: Hooks, generation: int, change: Callable[[System], None], status: str, message: str
+    hooks: Hooks, format_version: int, change: Callable[[System], None], status: str, message: str
 ) -> None:
     system = tiny_system()
     change(system)
-    data = encode_cbor(system) if generation == GENERATION_08 else modern(system).write()
-    refusal = refused(hooks, data, generation)
+    data = encode_cbor(system) if format_version == FORMAT_08 else modern(system).write()
+    refusal = refused(hooks, data, format_version)
     assert (refusal.status, refusal.message) == (status, message)
 
 
-@pytest.mark.parametrize("generation", [GENERATION_08, GENERATION_014])
-def test_read__every_truncation__is_refused(hooks: Hooks, generation: int) -> None:
-    data = encode_cbor(tiny_system()) if generation == GENERATION_08 else modern().write()
+@pytest.mark.parametrize("format_version", [FORMAT_08, FORMAT_014])
+def test_read__every_truncation__is_refused(hooks: Hooks, format_version: int) -> None:
+    data = encode_cbor(tiny_system()) if format_version == FORMAT_08 else modern().write()
     for size in range(len(data)):
-        assert refused(hooks, data[:size], generation).status in ("malformed_key", "unsupported_key")
+        assert refused(hooks, data[:size], format_version).status in ("malformed_key", "unsupported_key")
 
 
-def outcome_of(hooks: Hooks, data: bytes, generation: int) -> str:
+def outcome_of(hooks: Hooks, data: bytes, format_version: int) -> str:
     """Return status of reading and solving."""
     try:
-        cs = hooks.read(data, generation, BASE)
+        cs = hooks.read(data, format_version, BASE)
         cs.solve([0x81, 11, 0][: cs.counts.public + cs.counts.secret - 1])
     except Refused as refusal:
         return refusal.status
     return "ok"
 
 
-@pytest.mark.parametrize("generation", [GENERATION_08, GENERATION_014])
-def test_read__one_byte_changed__is_refused_or_still_solvable(hooks: Hooks, generation: int) -> None:
-    data = encode_cbor(tiny_system()) if generation == GENERATION_08 else modern().write()
+@pytest.mark.parametrize("format_version", [FORMAT_08, FORMAT_014])
+def test_read__one_byte_changed__is_refused_or_still_solvable(hooks: Hooks, format_version: int) -> None:
+    data = encode_cbor(tiny_system()) if format_version == FORMAT_08 else modern().write()
     outcomes = Counter(
-        outcome_of(hooks, data[:place] + bytes([data[place] ^ change]) + data[place + 1 :], generation)
+        outcome_of(hooks, data[:place] + bytes([data[place] ^ change]) + data[place + 1 :], format_version)
         for place in range(len(data))
         for change in (0x01, 0x80, 0xFF)
     )
@@ -151,6 +151,6 @@ def test_read__one_byte_changed__is_refused_or_still_solvable(hooks: Hooks, gene
     assert outcomes["ok"] + outcomes["unsatisfied_constraint"] < len(data)
 
 
-def test_read__other_generation__is_refused(hooks: Hooks) -> None:
-    assert refused(hooks, encode_cbor(tiny_system()), GENERATION_014).status == "malformed_key"
-    assert refused(hooks, modern().write(), GENERATION_08).status == "malformed_key"
+def test_read__other_format__is_refused(hooks: Hooks) -> None:
+    assert refused(hooks, encode_cbor(tiny_system()), FORMAT_014).status == "malformed_key"
+    assert refused(hooks, modern().write(), FORMAT_08).status == "malformed_key"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from constraint_system_hooks import GENERATION_014, Hooks
+from constraint_system_hooks import FORMAT_014, Hooks
 from gnark_conversion import Tagged, key_sections
 from golden_vectors import load
 from tiny_system import Modern, modern, refused
@@ -24,8 +24,8 @@ def hooks(testing_library: Path) -> Hooks:
 def test_modern_parts__unchanged__are_the_golden_file(hooks: Hooks) -> None:
     key = bytes.fromhex(load("gnark/tiny.json")["key_v0_14_hex"])
     data = modern().write()
-    assert data == key[key_sections(key, generation_014=True).verifying_key_end :]
-    assert hooks.read(data, GENERATION_014).counts.constraints == 11
+    assert data == key[key_sections(key, format_014=True).verifying_key_end :]
+    assert hooks.read(data, FORMAT_014).counts.constraints == 11
 
 
 def _words(first: int, values: list[int]) -> Callable[[Modern], None]:
@@ -150,7 +150,7 @@ def test_read_014__broken_part__is_refused(
 ) -> None:
     parts = modern()
     change(parts)
-    refusal = refused(hooks, parts.write(), GENERATION_014)
+    refusal = refused(hooks, parts.write(), FORMAT_014)
     assert (refusal.status, refusal.message) == (status, message)
 
 
@@ -159,7 +159,7 @@ def test_read_014__optional_key_missing__is_read(hooks: Hooks, name: str) -> Non
     parts = modern()
     del parts.body[name]
     parts.body["MHintsDependencies"] = {}
-    assert hooks.read(parts.write(), GENERATION_014).counts.constraints == 11
+    assert hooks.read(parts.write(), FORMAT_014).counts.constraints == 11
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_read_014__optional_key_missing__is_read(hooks: Hooks, name: str) -> Non
 def test_read_014__broken_framing__is_refused(hooks: Hooks, place: int, value: int, status: str, message: str) -> None:
     data = bytearray(modern().write())
     data[place : place + 8] = struct.pack("<Q", value)
-    refusal = refused(hooks, bytes(data), GENERATION_014)
+    refusal = refused(hooks, bytes(data), FORMAT_014)
     assert refusal.status == status
     assert message in refusal.message
 
@@ -193,4 +193,4 @@ def test_read_014__bytes_after_the_table__are_refused(hooks: Hooks) -> None:
     data = modern().write()
     longer = struct.pack("<Q", len(data) - 32 + 1) + data[8:] + b"\0"
     for changed in (data + b"\0", longer):
-        assert refused(hooks, changed, GENERATION_014).status == "malformed_key"
+        assert refused(hooks, changed, FORMAT_014).status == "malformed_key"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from constraint_system_hooks import GENERATION_08, Hooks
+from constraint_system_hooks import FORMAT_08, Hooks
 from gnark_conversion import encode_cbor
 from tiny_system import System, refused, tiny_system
 
@@ -146,7 +146,7 @@ def test_read_08__broken_map__is_refused(
 ) -> None:
     system = tiny_system()
     change(system)
-    refusal = refused(hooks, encode_cbor(system), GENERATION_08)
+    refusal = refused(hooks, encode_cbor(system), FORMAT_08)
     assert (refusal.status, refusal.message) == (status, message)
 
 
@@ -171,13 +171,13 @@ def test_read_08__broken_cbor__is_refused(hooks: Hooks, old: bytes, new: bytes, 
     start = data.index(b"\x6bConstraints") if message.startswith("Constraints") else 0
     place = data.index(old, start)
     changed = data[:place] + new + data[place + len(old) :]
-    refusal = refused(hooks, changed, GENERATION_08)
+    refusal = refused(hooks, changed, FORMAT_08)
     assert refusal.status == "malformed_key"
     assert message in refusal.message
 
 
 def test_read_08__bytes_after_the_map__are_refused(hooks: Hooks) -> None:
-    refusal = refused(hooks, encode_cbor(tiny_system()) + b"\0", GENERATION_08)
+    refusal = refused(hooks, encode_cbor(tiny_system()) + b"\0", FORMAT_08)
     assert (refusal.status, refusal.message) == ("malformed_key", "1 bytes follow the constraint system")
 
 
@@ -185,4 +185,4 @@ def test_read_08__unknown_key_and_debug_data__are_skipped(hooks: Hooks) -> None:
     system = tiny_system()
     system["SymbolTable"] = {"Functions": ["f", [1, 2, {"x": True}]], "Locations": []}
     system["Stranger"] = [1, -1 % 7, "text", None]
-    assert hooks.read(encode_cbor(system), GENERATION_08).counts.constraints == 11
+    assert hooks.read(encode_cbor(system), FORMAT_08).counts.constraints == 11

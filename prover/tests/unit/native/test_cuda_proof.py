@@ -15,7 +15,7 @@ from golden_vectors import UNBLINDED, load, proof_points
 from kernel_library import BACKENDS, Kernel, Key, R
 
 TINY = load("gnark/tiny.json")
-KEYS = {generation: bytes.fromhex(TINY[f"key_v{generation}_hex"]) for generation in ("0_8", "0_14")}
+KEYS = {format_version: bytes.fromhex(TINY[f"key_v{format_version}_hex"]) for format_version in ("0_8", "0_14")}
 CASES = list(TINY["cases"].values())
 PLENTY = 2**20
 BLINDINGS = [(1, 0), (R - 1, 5), (R - 2, R - 1)]
@@ -89,14 +89,14 @@ def refusal(call: Callable[[], object]) -> tuple[str, str]:
 # ---- proofs ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("generation", list(KEYS))
+@pytest.mark.parametrize("format_version", list(KEYS))
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.sampled(3, checked=2)
 def test_prove__without_blinding_on_every_point_form__equals_the_golden_proof(
-    testing_library: Path, library: Path, backend: str, generation: str
+    testing_library: Path, library: Path, backend: str, format_version: str
 ) -> None:
     kernel = Kernel(testing_library, backend)
-    key = loaded(kernel, KEYS[generation])
+    key = loaded(kernel, KEYS[format_version])
     with Device(kernel, library) as device, device.load(key) as on_device:
         for case in CASES:
             proof = on_device.prove_with_blinding(inputs_of(case), *UNBLINDED)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from circuit_inputs import KEY_FILES, circuit_inputs
-from constraint_system_hooks import GENERATION_014, GENERATION_08, Chains, ConstraintSystem, Difference, Hooks
+from constraint_system_hooks import FORMAT_014, FORMAT_08, Chains, ConstraintSystem, Difference, Hooks
 from golden_vectors import BATCH, PUBLISHED, SCALAR_MODULUS, RequestVector, provable_with
 from hypothesis import given, settings
 from kernel_library import BACKENDS
@@ -58,8 +58,8 @@ def samples(cs: ConstraintSystem) -> list[list[int]]:
 @given(case=solvable_systems())
 def test_chains__random_systems__are_solved_as_by_the_cpu(hooks: Hooks, case: tuple[System, list[int]]) -> None:
     system, inputs = case
-    for generation in (GENERATION_08, GENERATION_014):
-        chains = hooks.read(system.encode(generation), generation).chains()
+    for format_version in (FORMAT_08, FORMAT_014):
+        chains = hooks.read(system.encode(format_version), format_version).chains()
         if isinstance(chains, str):
             assert chains in ("no row can be solved on a GPU", "the CPU would have to solve too many rows")
             continue
@@ -96,7 +96,7 @@ def test_chains__many_of_one_kind_and_a_long_one__the_long_one_stays(hooks: Hook
         tie = powers(system, following, 4)
     for end in ends:
         system.row([(1, end)], ONE, [(1, end)])
-    cs = hooks.read(system.encode(GENERATION_014), GENERATION_014)
+    cs = hooks.read(system.encode(FORMAT_014), FORMAT_014)
     chains = cut(cs)
     assert (chains.counts.chains, chains.counts.shapes) == (count, 1)
     assert chains.counts.device_rows == count * 51
@@ -118,7 +118,7 @@ def test_chains__wires_in_no_order__get_shapes_of_their_own(hooks: Hooks) -> Non
             following = system.new_wire()
             system.row([(1, wire)], [(1, 2 + draw.randrange(200))], [(1, following)])
             wire = following
-    chains = cut(hooks.read(system.encode(GENERATION_014), GENERATION_014))
+    chains = cut(hooks.read(system.encode(FORMAT_014), FORMAT_014))
     assert chains.counts.chains == 20
     assert 1 < chains.counts.shapes <= 20
     assert chains.compare([draw.randrange(SCALAR_MODULUS) for _ in range(201)]) == SAME

@@ -44,8 +44,8 @@ def loaded(kernel: Kernel, data: bytes) -> Key:
     return key
 
 
-def tiny(kernel: Kernel, generation: str) -> Key:
-    return loaded(kernel, bytes.fromhex(TINY[f"key_v{generation}_hex"]))
+def tiny(kernel: Kernel, format_version: str) -> Key:
+    return loaded(kernel, bytes.fromhex(TINY[f"key_v{format_version}_hex"]))
 
 
 def assert_same_proofs(key: Key, on_device: DeviceKey, inputs: bytes) -> None:
@@ -57,14 +57,14 @@ def assert_same_proofs(key: Key, on_device: DeviceKey, inputs: bytes) -> None:
 
 
 @pytest.mark.usefixtures("on_device")
-@pytest.mark.parametrize("generation", ["0_8", "0_14"])
+@pytest.mark.parametrize("format_version", ["0_8", "0_14"])
 @pytest.mark.parametrize("order", ["", "lazy", "eager"])
 @pytest.mark.sampled(4, checked=2)
 def test_prove__witness_on_the_device__equals_the_cpu(
-    kernel: Kernel, library: Path, monkeypatch: pytest.MonkeyPatch, generation: str, order: str
+    kernel: Kernel, library: Path, monkeypatch: pytest.MonkeyPatch, format_version: str, order: str
 ) -> None:
     monkeypatch.setenv(ORDER, order)
-    key = tiny(kernel, generation)
+    key = tiny(kernel, format_version)
     with Device(kernel, library) as device, device.load(key) as on_device:
         assert on_device.witness().on_device
         for case in CASES * 2:  # the second proof is a graph

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from circuit_inputs import KEY_FILES, circuit_inputs
-from constraint_system_hooks import GENERATION_014, Hooks
+from constraint_system_hooks import FORMAT_014, Hooks
 from gnark_conversion import convert_key, decode_cbor, encode_cbor, instructions_of, key_sections, levels_of
 from golden_vectors import load, request_vectors
 
@@ -37,7 +37,7 @@ def test_encode_cbor__decoded_system__is_unchanged() -> None:
     "circuit", ["v1_inclusion_26_1", "v2_inclusion_32_1", "v2_non-inclusion_40_1", "v1_combined_26_26_1_1"]
 )
 @pytest.mark.sampled(2)
-def test_convert_key__published_key__has_the_instructions_of_generation_014(
+def test_convert_key__published_key__has_the_instructions_of_gnark_014(
     hooks: Hooks, reference_keys_dir: Path, circuit: str
 ) -> None:
     path = reference_keys_dir / KEY_FILES[circuit]
@@ -53,8 +53,8 @@ def test_convert_key__published_key__has_the_instructions_of_generation_014(
     known = {row["file"]: row["size"] for row in load("gnark/keys.json")["rows"] if row["gnark"] == "0.14.0"}
     if circuit in SAME_NAMES:
         assert len(converted) == known[f"{circuit}.key"]
-    offset = key_sections(converted, generation_014=True).verifying_key_end
-    cs = hooks.read(converted[offset:], GENERATION_014, offset)
+    offset = key_sections(converted, format_014=True).verifying_key_end
+    cs = hooks.read(converted[offset:], FORMAT_014, offset)
     original = hooks.read_key(path)
     assert cs.digest() == original.digest()
     assert cs.coefficients() == original.coefficients()

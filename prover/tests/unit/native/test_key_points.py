@@ -23,8 +23,8 @@ from reference_curve import (
 )
 from sampling import FULL
 
-GENERATIONS = ["0.8", "0.14"]
-any_generation = pytest.mark.parametrize("generation", GENERATIONS)
+FORMAT_VERSIONS = ["0.8", "0.14"]
+any_format = pytest.mark.parametrize("format_version", FORMAT_VERSIONS)
 OFF_SUBGROUP = next(point for x in range(1, 20) if (point := twist_at((x, 1))) is not None)
 KINDS = {"other": 7}
 
@@ -36,9 +36,9 @@ def kernel(request: pytest.FixtureRequest, testing_library: Path) -> Generator[K
     opened.close()
 
 
-def tiny(generation: str) -> tuple[bytes, dict[str, Field]]:
-    data = tiny_key(generation)
-    return data, layout(data, 16, generation == "0.14")
+def tiny(format_version: str) -> tuple[bytes, dict[str, Field]]:
+    data = tiny_key(format_version)
+    return data, layout(data, 16, format_version == "0.14")
 
 
 def replace(data: bytes, field: Field, value: bytes, at: int = 0) -> bytes:
@@ -62,14 +62,14 @@ def refused(kernel: Kernel, data: bytes) -> Outcome:
     return outcome
 
 
-@any_generation
-def test_tiny_key__as_it_is__loads_with_its_numbers(kernel: Kernel, generation: str) -> None:
-    data, fields = tiny(generation)
+@any_format
+def test_tiny_key__as_it_is__loads_with_its_numbers(kernel: Kernel, format_version: str) -> None:
+    data, fields = tiny(format_version)
     outcome, key = kernel.load_key(data)
     assert key is not None, outcome
     info = key.describe()
     assert info["kind"] == KINDS["other"]
-    assert info["generation"] == 1 + GENERATIONS.index(generation)
+    assert info["format_version"] == 1 + FORMAT_VERSIONS.index(format_version)
     assert (info["header"], info["header_words"]) == ([1, 1, 0, 0], 4)
     assert (info["constraints"], info["wires"], info["public_inputs"], info["secret_inputs"]) == (11, 13, 1, 2)
     assert (info["domain_size"], info["points_k"], info["points_z"]) == (16, 11, 15)
@@ -85,10 +85,10 @@ def test_tiny_key__as_it_is__loads_with_its_numbers(kernel: Kernel, generation: 
     key.destroy()
 
 
-@any_generation
+@any_format
 @pytest.mark.parametrize("case", ["z0", "z6"])
-def test_tiny_key__golden_proofs__verify_only_as_they_are(kernel: Kernel, generation: str, case: str) -> None:
-    _, key = kernel.load_key(tiny_key(generation))
+def test_tiny_key__golden_proofs__verify_only_as_they_are(kernel: Kernel, format_version: str, case: str) -> None:
+    _, key = kernel.load_key(tiny_key(format_version))
     assert key is not None
     row = vectors("tiny.json")["cases"][case]
     proof, inputs = proof_bytes(row["proof"]), [int(value, 16) for value in row["public"]]
@@ -109,10 +109,10 @@ def test_tiny_key__golden_proofs__verify_only_as_they_are(kernel: Kernel, genera
     key.destroy()
 
 
-@any_generation
-def test_verifying_key__from_toxic_waste__is_the_one_of_the_file(kernel: Kernel, generation: str) -> None:
+@any_format
+def test_verifying_key__from_toxic_waste__is_the_one_of_the_file(kernel: Kernel, format_version: str) -> None:
     waste = {name: int(value, 16) for name, value in vectors("tiny.json")["toxic_waste"].items()}
-    _, key = kernel.load_key(tiny_key(generation))
+    _, key = kernel.load_key(tiny_key(format_version))
     assert key is not None
     raw = key.verifying_key.encode(raw=True)
     expected = g1_bytes(multiply(G1, waste["alpha"])) + g1_bytes(multiply(G1, waste["beta"]))
@@ -194,9 +194,9 @@ def test_published_key__by_its_content__has_the_kind_of_its_name(
     key.destroy()
 
 
-@any_generation
-def test_key__with_raw_points_mixed_in__loads(kernel: Kernel, generation: str) -> None:
-    data, fields = tiny(generation)
+@any_format
+def test_key__with_raw_points_mixed_in__loads(kernel: Kernel, format_version: str) -> None:
+    data, fields = tiny(format_version)
     waste = {name: int(value, 16) for name, value in vectors("tiny.json")["toxic_waste"].items()}
     # From the end to the beginning, so that the offsets before stay right.
     data = splice(data, fields["vk.gamma2"], g2_raw(multiply(G2, waste["gamma"])))
@@ -212,9 +212,9 @@ def test_key__with_raw_points_mixed_in__loads(kernel: Kernel, generation: str) -
     key.destroy()
 
 
-@any_generation
-def test_key__with_a_raw_point_off_the_curve__is_malformed_at_its_position(kernel: Kernel, generation: str) -> None:
-    data, fields = tiny(generation)
+@any_format
+def test_key__with_a_raw_point_off_the_curve__is_malformed_at_its_position(kernel: Kernel, format_version: str) -> None:
+    data, fields = tiny(format_version)
     z = fields["Z"]
     outcome = refused(kernel, splice(data, z, word(1) + word(3), at=64, removed=32))
     assert (outcome.status, outcome.offset) == ("malformed_key", z.start + 64)
@@ -290,34 +290,34 @@ def offset_of(fields: dict[str, Field], name: str, at: int, text: str) -> int:
     return fields[name.replace("absent", "map")].start + at
 
 
-@any_generation
+@any_format
 @pytest.mark.parametrize(("name", "value", "at", "text"), CHANGES_OF_FIELDS, ids=lambda value: str(value)[:30])
 def test_key__with_a_bad_field__is_malformed_and_says_where(
-    kernel: Kernel, generation: str, name: str, value: bytes, at: int, text: str
+    kernel: Kernel, format_version: str, name: str, value: bytes, at: int, text: str
 ) -> None:
-    data, fields = tiny(generation)
+    data, fields = tiny(format_version)
     outcome = refused(kernel, replace(data, fields[name], value, at))
     assert outcome.status == "malformed_key"
     assert text in outcome.message
     assert outcome.offset == offset_of(fields, name, at, text)
 
 
-@any_generation
+@any_format
 @pytest.mark.parametrize("name", ["A", "B", "K"])
-def test_key__with_one_point_less_in_a_slice__is_malformed(kernel: Kernel, generation: str, name: str) -> None:
-    data, fields = tiny(generation)
+def test_key__with_one_point_less_in_a_slice__is_malformed(kernel: Kernel, format_version: str, name: str) -> None:
+    data, fields = tiny(format_version)
     count = (fields[name].end - fields[name].start) // 32
     shorter = splice(data, fields[name], b"", at=0, removed=32)
     outcome = refused(kernel, replace(shorter, fields[f"{name}.count"], u32(count - 1)))
     assert outcome.status == "malformed_key"
 
 
-@any_generation
+@any_format
 @pytest.mark.parametrize("change", [-1, 1])
 def test_key__with_a_wrong_number_of_quotient_points__is_malformed(
-    kernel: Kernel, generation: str, change: int
+    kernel: Kernel, format_version: str, change: int
 ) -> None:
-    data, fields = tiny(generation)
+    data, fields = tiny(format_version)
     count = (fields["Z"].end - fields["Z"].start) // 32
     first = data[fields["Z"].start : fields["Z"].start + 32]
     data = splice(data, fields["Z"], first * (1 + change), removed=32)
@@ -326,12 +326,12 @@ def test_key__with_a_wrong_number_of_quotient_points__is_malformed(
     assert "does not fit the domain" in outcome.message
 
 
-@any_generation
+@any_format
 @pytest.mark.parametrize("letter", ["A", "B"])
 def test_key__with_two_flags_of_a_map_exchanged__does_not_fit_the_constraints(
-    kernel: Kernel, generation: str, letter: str
+    kernel: Kernel, format_version: str, letter: str
 ) -> None:
-    data, fields = tiny(generation)
+    data, fields = tiny(format_version)
     field = fields[f"map {letter}"]
     flags = bytearray(data[field.start : field.end])
     present, absent = flags.index(0), flags.index(1)
@@ -341,7 +341,7 @@ def test_key__with_two_flags_of_a_map_exchanged__does_not_fit_the_constraints(
     assert f"infinity map {letter} does not fit the constraints" in outcome.message
 
 
-def test_key__of_the_newer_generation__accepts_both_values_of_the_flag(kernel: Kernel) -> None:
+def test_key__of_the_later_format__accepts_both_values_of_the_flag(kernel: Kernel) -> None:
     data, fields = tiny("0.14")
     assert data[fields["flag"].start] == 1
     _, key = kernel.load_key(replace(data, fields["flag"], b"\x00"))
@@ -357,47 +357,47 @@ def test_key__with_commitments__is_unsupported(kernel: Kernel, name: str, at: in
     assert (outcome.status, outcome.offset) == ("unsupported_key", fields[name].start)
 
 
-@any_generation
-def test_key__followed_by_more_bytes__is_malformed(kernel: Kernel, generation: str) -> None:
+@any_format
+def test_key__followed_by_more_bytes__is_malformed(kernel: Kernel, format_version: str) -> None:
     for tail in (b"\x00", bytes(64), b"\xff" * 5):
-        assert refused(kernel, tiny_key(generation) + tail).status == "malformed_key"
+        assert refused(kernel, tiny_key(format_version) + tail).status == "malformed_key"
 
 
-@any_generation
-def test_key__cut_anywhere__is_malformed(kernel: Kernel, generation: str) -> None:
-    data = tiny_key(generation)
+@any_format
+def test_key__cut_anywhere__is_malformed(kernel: Kernel, format_version: str) -> None:
+    data = tiny_key(format_version)
     for size in [*range(0, 300, 7), *range(300, len(data), 61), len(data) - 1]:
         assert refused(kernel, data[:size]).status == "malformed_key", size
 
 
-@any_generation
-def test_key__with_the_other_wrapper_length__is_still_recognised(kernel: Kernel, generation: str) -> None:
-    outcome, key = kernel.load_key(u32(32) + u32(10) + tiny_key(generation)[16:])
+@any_format
+def test_key__with_the_other_wrapper_length__is_still_recognised(kernel: Kernel, format_version: str) -> None:
+    outcome, key = kernel.load_key(u32(32) + u32(10) + tiny_key(format_version)[16:])
     assert key is not None, outcome
     info = key.describe()
     assert (info["kind"], info["header"][:2], info["header_words"]) == (KINDS["other"], [32, 10], 2)
     key.destroy()
 
 
-@any_generation
-def test_key__read_as_the_other_generation__is_malformed(kernel: Kernel, generation: str) -> None:
-    data, fields = tiny(generation)
+@any_format
+def test_key__read_as_the_other_format__is_malformed(kernel: Kernel, format_version: str) -> None:
+    data, fields = tiny(format_version)
     field = Field(fields["alpha"].start, fields["alpha"].start)
-    other = data[: field.start - 1] + data[field.start :] if generation == "0.14" else splice(data, field, b"\x01")
+    other = data[: field.start - 1] + data[field.start :] if format_version == "0.14" else splice(data, field, b"\x01")
     assert refused(kernel, other).status == "malformed_key"
 
 
-@any_generation
-def test_key__loaded_with_a_raised_cancel_flag__is_cancelled(kernel: Kernel, generation: str) -> None:
-    outcome, key = kernel.load_key(tiny_key(generation), cancelled=True)
+@any_format
+def test_key__loaded_with_a_raised_cancel_flag__is_cancelled(kernel: Kernel, format_version: str) -> None:
+    outcome, key = kernel.load_key(tiny_key(format_version), cancelled=True)
     assert (outcome.status, key) == ("cancelled", None)
 
 
-@any_generation
-def test_verifying_key_alone__cut_or_with_more_bytes__is_malformed(kernel: Kernel, generation: str) -> None:
-    data, fields = tiny(generation)
+@any_format
+def test_verifying_key_alone__cut_or_with_more_bytes__is_malformed(kernel: Kernel, format_version: str) -> None:
+    data, fields = tiny(format_version)
     alone = data[fields["vk.alpha"].start : fields["constraint system"].start]
-    whole = {len(alone)} | ({len(alone) - 8} if generation == "0.14" else set())
+    whole = {len(alone)} | ({len(alone) - 8} if format_version == "0.14" else set())
     for size in range(len(alone)):
         if size not in whole:
             outcome, vk = kernel.load_vk(alone[:size])

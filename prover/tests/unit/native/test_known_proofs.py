@@ -21,7 +21,7 @@ from prover.kernel.setup import SetupSecrets
 
 BACKENDS = ("portable", "adx", "avx2", "avx512", "ifma")
 HEADER = [1, 2]
-GENERATION_014 = 2
+FORMAT_014 = 2
 PLENTY = 2**22
 BLINDING = (0x1234567890ABCDEF1234567890ABCDEF, R - 0xFEDCBA0987654321)
 # Domains that are full, filled in part, and filled by a little more than half; more twins than a block of lanes.
@@ -46,7 +46,7 @@ def backend(request: pytest.FixtureRequest, testing_library: Path) -> str:
 @contextmanager
 def opened(kernel: Kernel, known: KnownKey) -> Iterator[dict[str, Key]]:
     """The key in all forms, each with what it is said to have."""
-    with Setup(kernel, known.system.encode(GENERATION_014), HEADER) as setup:
+    with Setup(kernel, known.system.encode(FORMAT_014), HEADER) as setup:
         outcome, source = kernel.load_key(setup.run(known.secrets.to_bytes()))
     assert source is not None, outcome.message
     keys = {}
@@ -153,7 +153,7 @@ def test_prove__witness_that_the_key_maps_to_infinity__is_refused(testing_librar
 
 @contextmanager
 def opened_source(kernel: Kernel, known: KnownKey) -> Iterator[Key]:
-    with Setup(kernel, known.system.encode(GENERATION_014), HEADER) as setup:
+    with Setup(kernel, known.system.encode(FORMAT_014), HEADER) as setup:
         outcome, key = kernel.load_key(setup.run(known.secrets.to_bytes()))
     assert key is not None, outcome.message
     yield key

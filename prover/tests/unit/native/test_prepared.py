@@ -31,17 +31,17 @@ def kernel(testing_library: Path, request: pytest.FixtureRequest) -> Iterator[Ke
     kernel.close()
 
 
-def prepared(kernel: Kernel, generation: str = "0.14", table_bytes: int = 0, *, fold: bool = False) -> bytes:
-    _, key = kernel.load_key(tiny_key(generation))
+def prepared(kernel: Kernel, format_version: str = "0.14", table_bytes: int = 0, *, fold: bool = False) -> bytes:
+    _, key = kernel.load_key(tiny_key(format_version))
     assert key is not None
     data = key.prepared(table_bytes=table_bytes, fold=fold)
     key.destroy()
     return data
 
 
-@pytest.mark.parametrize("generation", ["0.8", "0.14"])
-def test_prepared__whole_file__proves_like_its_source(kernel: Kernel, generation: str) -> None:
-    data = prepared(kernel, generation)
+@pytest.mark.parametrize("format_version", ["0.8", "0.14"])
+def test_prepared__whole_file__proves_like_its_source(kernel: Kernel, format_version: str) -> None:
+    data = prepared(kernel, format_version)
     assert kernel.verify_prepared(data).status == "ok"
     outcome, key = kernel.load_prepared(data)
     assert outcome.status == "ok"

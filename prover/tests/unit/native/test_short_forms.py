@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from circuit_inputs import KEY_FILES
-from constraint_system_hooks import GENERATION_014, GENERATION_08, ConstraintSystem, Hooks
+from constraint_system_hooks import FORMAT_014, FORMAT_08, ConstraintSystem, Hooks
 from gnark_conversion import Expression
 from golden_vectors import SCALAR_MODULUS
 from kernel_library import BACKENDS
@@ -109,7 +109,7 @@ class Rounds:
 def assert_solved_as_by_python(hooks: Hooks, system: System, inputs: list[int]) -> list[ConstraintSystem]:
     """Return the systems as both format versions state them."""
     expected = [b"".join(value.to_bytes(32, "big") for value in column) for column in system.solve(inputs)]
-    read = [hooks.read(system.encode(generation), generation) for generation in (GENERATION_08, GENERATION_014)]
+    read = [hooks.read(system.encode(format_version), format_version) for format_version in (FORMAT_08, FORMAT_014)]
     for cs in read:
         for backend in BACKENDS:
             solution = cs.solve(inputs, backend)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from circuit_inputs import KEY_FILES, circuit_inputs
-from constraint_system_hooks import GENERATION_014, GENERATION_08, ConstraintSystem, Hooks, Refused, Solution
+from constraint_system_hooks import FORMAT_014, FORMAT_08, ConstraintSystem, Hooks, Refused, Solution
 from gnark_conversion import Expression, key_sections
 from golden_vectors import BATCH, PUBLISHED, SCALAR_MODULUS, RequestVector, load, provable_with
 from hypothesis import given, settings
@@ -28,9 +28,9 @@ EDGE_KEYS = {
     "v1_noninclusion": "v1_non-inclusion_26_1",
     "v2_noninclusion": "v2_non-inclusion_40_1",
 }
-GENERATIONS = (GENERATION_08, GENERATION_014)
+FORMAT_VERSIONS = (FORMAT_08, FORMAT_014)
 any_backend = pytest.mark.parametrize("backend", BACKENDS)
-any_generation = pytest.mark.parametrize("generation", GENERATIONS)
+any_format = pytest.mark.parametrize("format_version", FORMAT_VERSIONS)
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +52,10 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def tiny(hooks: Hooks, generation: int) -> ConstraintSystem:
-    modern = generation == GENERATION_014
+def tiny(hooks: Hooks, format_version: int) -> ConstraintSystem:
+    modern = format_version == FORMAT_014
     key = bytes.fromhex(load("gnark/tiny.json")["key_v0_14_hex" if modern else "key_v0_8_hex"])
-    return hooks.read(key[key_sections(key, generation_014=modern).verifying_key_end :], generation)
+    return hooks.read(key[key_sections(key, format_014=modern).verifying_key_end :], format_version)
 
 
 def tiny_inputs(case: dict[str, Any]) -> list[int]:
@@ -63,33 +63,35 @@ def tiny_inputs(case: dict[str, Any]) -> list[int]:
 
 
 @any_backend
-@any_generation
+@any_format
 @pytest.mark.parametrize("case", ["z0", "z6"])
-def test_solve__tiny_system__gives_the_golden_values(hooks: Hooks, generation: int, backend: str, case: str) -> None:
+def test_solve__tiny_system__gives_the_golden_values(
+    hooks: Hooks, format_version: int, backend: str, case: str
+) -> None:
     expected = load("gnark/tiny.json")["cases"][case]
-    solution = tiny(hooks, generation).solve(tiny_inputs(expected), backend)
+    solution = tiny(hooks, format_version).solve(tiny_inputs(expected), backend)
     for name in ("wires", "a", "b", "c"):
         assert getattr(solution, name) == packed([int(text, 16) for text in expected[name]])
 
 
 @any_backend
-@any_generation
+@any_format
 def test_solve__tiny_system_with_wrong_public_input__names_the_constraint(
-    hooks: Hooks, generation: int, backend: str
+    hooks: Hooks, format_version: int, backend: str
 ) -> None:
     inputs = tiny_inputs(load("gnark/tiny.json")["cases"]["z6"])
     with pytest.raises(Refused) as refusal:
-        tiny(hooks, generation).solve([inputs[0] + 1, *inputs[1:]], backend)
+        tiny(hooks, format_version).solve([inputs[0] + 1, *inputs[1:]], backend)
     assert refusal.value.status == "unsatisfied_constraint"
     assert refusal.value.constraint == 8
     assert refusal.value.message == "constraint system error: constraint #8 is not satisfied"
 
 
-@any_generation
-def test_solve__two_rows_fail__names_the_one_of_the_lower_level(hooks: Hooks, generation: int) -> None:
+@any_format
+def test_solve__two_rows_fail__names_the_one_of_the_lower_level(hooks: Hooks, format_version: int) -> None:
     # X = 16 has five bits: row 5 (level 1) fails; Y is wrong as well: row 8 (level 2).
     with pytest.raises(Refused) as refusal:
-        tiny(hooks, generation).solve([1, 16, 0])
+        tiny(hooks, format_version).solve([1, 16, 0])
     assert refusal.value.constraint == 5
 
 
@@ -104,16 +106,16 @@ def test_solve__rows_fail_in_a_later_row_of_a_lower_level__names_that(hooks: Hoo
     with pytest.raises(Unsatisfied) as expected:
         system.solve([7, 5])
     assert expected.value.args == (3,)
-    for generation in GENERATIONS:
+    for format_version in FORMAT_VERSIONS:
         with pytest.raises(Refused) as refusal:
-            hooks.read(system.encode(generation), generation).solve([7, 5])
+            hooks.read(system.encode(format_version), format_version).solve([7, 5])
         assert refusal.value.constraint == 3
 
 
 @pytest.mark.parametrize("count", [0, 2, 4])
 def test_solve__wrong_number_of_inputs__is_refused(hooks: Hooks, count: int) -> None:
     with pytest.raises(Refused) as refusal:
-        tiny(hooks, GENERATION_014).solve([1] * count)
+        tiny(hooks, FORMAT_014).solve([1] * count)
     assert refusal.value.status == "invalid_argument"
     assert refusal.value.message == f"the circuit has 3 inputs, but {count} were given"
 
@@ -124,14 +126,14 @@ def test_solve__input_at_or_above_the_modulus__is_named_without_its_value(hooks:
     inputs = [1, 1, 1]
     inputs[index] = value
     with pytest.raises(Refused) as refusal:
-        tiny(hooks, GENERATION_08).solve(inputs)
+        tiny(hooks, FORMAT_08).solve(inputs)
     assert refusal.value.status == "invalid_argument"
     assert refusal.value.message == f"input {index} is not below the modulus of the scalar field"
 
 
 def test_solve__cancelled__reports_it(hooks: Hooks) -> None:
     with pytest.raises(Refused) as refusal:
-        tiny(hooks, GENERATION_014).solve([129, 11, 0], cancelled=True)
+        tiny(hooks, FORMAT_014).solve([129, 11, 0], cancelled=True)
     assert refusal.value.status == "cancelled"
 
 
@@ -147,7 +149,7 @@ def test_solve__unknown_in_a_factor__divides_or_finds_the_contradiction(
     unknown: Expression = [(1, 2), (system.coefficient(9), wire), (2, 0)]
     sides: list[Expression] = [unknown, [(1, 2)]] if unknown_side == 0 else [[(1, 2)], unknown]
     system.row(sides[0], sides[1], [(1, 3)])
-    cs = hooks.read(system.encode(GENERATION_014), GENERATION_014)
+    cs = hooks.read(system.encode(FORMAT_014), FORMAT_014)
     inputs = [1, factor, product]
     if factor == 0 and product != 0:
         with pytest.raises(Refused, match="constraint #0 is not satisfied"):
@@ -167,8 +169,8 @@ def test_solve__random_systems__agree_with_python_integers(hooks: Hooks, case: t
         expected = list(map(packed, system.solve(inputs)))
     except Unsatisfied as failure:
         expected = int(failure.args[0])
-    for generation in GENERATIONS:
-        cs = hooks.read(system.encode(generation), generation)
+    for format_version in FORMAT_VERSIONS:
+        cs = hooks.read(system.encode(format_version), format_version)
         for backend in BACKENDS:
             if isinstance(expected, int):
                 with pytest.raises(Refused) as refusal:
@@ -188,7 +190,7 @@ def test_solve__longest_carries__stay_exact(hooks: Hooks, backend: str, terms: i
     side: Expression = [(system.coefficient(largest), 1)] * terms
     out = system.new_wire()
     system.row(side, ONE, [(1, out)])
-    cs = hooks.read(system.encode(GENERATION_014), GENERATION_014)
+    cs = hooks.read(system.encode(FORMAT_014), FORMAT_014)
     assert cs.solve([largest], backend).wires == packed(system.solve([largest])[0])
 
 

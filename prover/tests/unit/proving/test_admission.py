@@ -22,7 +22,7 @@ def admission(permits: int, waiting_limit: int = 100, budget_bytes: int | None =
 
 def wait_for_queue(subject: Admission, length: int) -> None:
     deadline = time.monotonic() + 30
-    while len(subject._queue) != length:
+    while subject.waiting != length:
         assert time.monotonic() < deadline
         time.sleep(0.001)
 
@@ -49,7 +49,7 @@ def test_permit__with_more_threads_than_permits__is_held_by_no_more() -> None:
     for thread in threads:
         thread.join()
     assert most == 3
-    assert subject._free == 3
+    assert subject.free_permits == 3
 
 
 def test_permit__asked_by_several__goes_to_the_first() -> None:
@@ -78,7 +78,7 @@ def test_permit__with_too_many_waiting__is_refused_at_once() -> None:
         subject.permit(KIND, CancelFlag()),
     ):
         pass
-    assert subject._free == 1
+    assert subject.free_permits == 1
 
 
 def test_permit__cancelled_while_waiting__leaves_the_queue() -> None:
@@ -100,8 +100,8 @@ def test_permit__cancelled_while_waiting__leaves_the_queue() -> None:
         cancel.raise_flag()
         thread.join()
         assert len(failures) == 1
-        assert not subject._queue
-    assert subject._free == 1
+        assert subject.waiting == 0
+    assert subject.free_permits == 1
 
 
 def test_permit__asked_with_a_raised_flag__is_given_back() -> None:
@@ -110,14 +110,14 @@ def test_permit__asked_with_a_raised_flag__is_given_back() -> None:
     cancel.raise_flag()
     with pytest.raises(Cancelled), subject.permit(KIND, cancel):
         pass
-    assert subject._free == 1
+    assert subject.free_permits == 1
 
 
 def test_permit__after_a_failure_inside__is_free_again() -> None:
     subject = admission(permits=1)
     with pytest.raises(ValueError, match="boom"), subject.permit(KIND, CancelFlag()):
         raise ValueError("boom")
-    assert subject._free == 1
+    assert subject.free_permits == 1
 
 
 def test_permit__for_more_memory_than_there_is__is_refused_with_need_budget_and_remedies() -> None:
@@ -157,8 +157,8 @@ def test_permits__together_beyond_the_memory__wait_for_each_other() -> None:
     for thread in threads:
         thread.join()
     assert 7 <= most <= 10
-    assert subject._used_bytes == 0
-    assert subject._free == 8
+    assert subject.used_bytes == 0
+    assert subject.free_permits == 8
 
 
 def test_permit__for_a_large_proof__is_not_overtaken_by_small_ones() -> None:
@@ -179,7 +179,7 @@ def test_permit__for_a_large_proof__is_not_overtaken_by_small_ones() -> None:
     large.join()
     small.join()
     assert sorted(order) == ["large", "small"]
-    assert subject._used_bytes == 0
+    assert subject.used_bytes == 0
 
 
 def test_permit__of_a_large_proof_that_leaves__lets_small_ones_pass() -> None:
@@ -228,7 +228,7 @@ class Sharer:
         self._cancel = cancel or CancelFlag()
         self._may_leave = threading.Event()
         self._thread = threading.Thread(target=self._share)
-        ahead = len(subject._queue)
+        ahead = subject.waiting
         self._thread.start()
         wait_for_queue(subject, ahead + 1)
 
@@ -253,7 +253,7 @@ def test_permit__of_proofs_that_one_call_makes__is_one_up_to_maximum_and_memory(
         with pytest.raises(TryAgainLater, match="4 proofs are waiting already"), subject.permit(KIND, CancelFlag()):
             pass
         assert (subject.waiting, subject.retry_after_s(KIND)) == (4, 2)
-    assert (subject.waiting, metrics.active_jobs._value.get(), subject._used_bytes) == (second, first, 10 * first)
+    assert (subject.waiting, metrics.active_jobs._value.get(), subject.used_bytes) == (second, first, 10 * first)
     for sharer in sharers[:first]:
         assert subject.waiting == second
         sharer.leave()
@@ -261,7 +261,7 @@ def test_permit__of_proofs_that_one_call_makes__is_one_up_to_maximum_and_memory(
     for sharer in sharers[first:]:
         sharer.leave()
     assert [sharer.begins for sharer in sharers].count(True) == 2
-    assert (subject._free, subject._used_bytes, metrics.active_jobs._value.get()) == (1, 0, 0)
+    assert (subject.free_permits, subject.used_bytes, metrics.active_jobs._value.get()) == (1, 0, 0)
     assert metrics.admission_wait_seconds.labels(KIND.value)._sum.get() > 0
 
 
@@ -281,9 +281,9 @@ def test_call__ended_by_one_of_its_sharers__lets_the_next_begin() -> None:
         following = Sharer(subject)
         permit.end_call()
         wait_for_queue(subject, 0)
-    assert subject._free == 0
+    assert subject.free_permits == 0
     following.leave()
-    assert subject._free == 1
+    assert subject.free_permits == 1
 
 
 def test_permit__of_which_a_sharer_was_cancelled__stays_with_the_others() -> None:
@@ -295,7 +295,7 @@ def test_permit__of_which_a_sharer_was_cancelled__stays_with_the_others() -> Non
     wait_for_queue(subject, 0)
     stays.leave()
     gone.leave()
-    assert (gone.begins, stays.begins, subject._free) == (None, True, 1)
+    assert (gone.begins, stays.begins, subject.free_permits) == (None, True, 1)
 
 
 def test_permit__renewed__is_that_of_a_call_alone_and_not_refused_for_the_number_that_wait() -> None:
@@ -305,10 +305,10 @@ def test_permit__renewed__is_that_of_a_call_alone_and_not_refused_for_the_number
         released = threading.Timer(0.05, following.leave)
         released.start()
         permit.renew(Demand(30))
-        assert (subject._free, subject._used_bytes, permit.demand.memory_of(1)) == (0, 30, 30)
+        assert (subject.free_permits, subject.used_bytes, permit.demand.memory_of(1)) == (0, 30, 30)
         assert permit.wait_s >= 0.04
     released.join()
-    assert (subject._free, subject._used_bytes) == (1, 0)
+    assert (subject.free_permits, subject.used_bytes) == (1, 0)
 
 
 def test_permit__renewed_with_a_raised_flag__is_released() -> None:
@@ -319,7 +319,7 @@ def test_permit__renewed_with_a_raised_flag__is_released() -> None:
         with pytest.raises(Cancelled):
             permit.renew(Demand())
     following.leave()
-    assert (subject._free, subject.waiting) == (1, 0)
+    assert (subject.free_permits, subject.waiting) == (1, 0)
 
 
 def test_retry_after__of_a_kind__follows_what_was_measured() -> None:

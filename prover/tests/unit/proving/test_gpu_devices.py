@@ -58,7 +58,7 @@ def test_cpu__chosen__makes_the_proofs(key: LoadedKey) -> None:
     devices = Devices(metrics)
     assert prove(devices, key).device == "cpu"
     assert devices.problem() is None
-    assert count(metrics, "device_info", "cpu", "cpu", "asked") == 1
+    assert count(metrics, "device_info", "cpu", "cpu", "requested") == 1
 
 
 @pytest.mark.parametrize("policy", ["cuda", "auto"])

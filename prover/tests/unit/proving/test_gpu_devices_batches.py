@@ -81,7 +81,7 @@ def test_fault_of_a_launch__under_cuda__is_a_typed_refusal_of_every_proof_it_cos
     key: LoadedKey, pool: ThreadPoolExecutor, faults: list[Any], reason: str, failed: int
 ) -> None:
     held = faulty(pool, faults)
-    devices = GpuDevices(held.metrics, DeviceChoice("cuda", "cuda", "asked", ""), [held.gpu])
+    devices = GpuDevices(held.metrics, DeviceChoice("cuda", "cuda", "requested", ""), [held.gpu])
     errors = [one.exception(120) for one in ask(held, devices, key)]
     refusals = [error for error in errors if error is not None]
     assert len(refusals) == failed

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from constraint_system_hooks import GENERATION_014, ConstraintSystem, Hooks, Refused
+from constraint_system_hooks import FORMAT_014, ConstraintSystem, Hooks, Refused
 from golden_vectors import SCALAR_MODULUS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -65,7 +65,7 @@ def hooks(testing_library: Path) -> Hooks:
 @functools.cache
 def system(hooks: Hooks, circuit: CircuitId) -> ConstraintSystem:
     """Return the solver's form of a circuit."""
-    return hooks.read(constraint_system_bytes(compile_circuit(circuit)), GENERATION_014)
+    return hooks.read(constraint_system_bytes(compile_circuit(circuit)), FORMAT_014)
 
 
 @functools.cache

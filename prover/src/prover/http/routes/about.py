@@ -34,8 +34,8 @@ class GpuState(msgspec.Struct, frozen=True):
 class DeviceState(msgspec.Struct, frozen=True):
     """The requested device policy (cpu, cuda, auto), the device that makes proofs (cpu, cuda), and the reason."""
 
-    asked: str
-    chosen: str
+    requested: str
+    selected: str
     reason: str
     gpus: list[GpuState]
 

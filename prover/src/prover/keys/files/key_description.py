@@ -18,7 +18,7 @@ _KINDS = {
     5: CircuitKind.BATCH_UPDATE,
     6: CircuitKind.BATCH_ADDRESS_APPEND,
 }
-_GENERATIONS = {1: "0.8", 2: "0.14"}
+_FORMAT_VERSIONS = {1: "0.8", 2: "0.14"}
 _LARGEST_DOMAIN = 2**28
 # Wrapper lengths of batch and Merkle keys; the domain block follows the wrapper.
 _WRAPPER_BYTES = (8, 16)
@@ -33,12 +33,12 @@ class KeyDescription(Struct, frozen=True):
     """Circuit, format version and sizes of a loaded key file; ``circuit`` is None for an unknown circuit."""
 
     circuit: CircuitId | None
-    generation: str
+    format_version: str
     verifying_key_digest: str
     info: KeyInfo
 
     def as_json(self) -> dict[str, Any]:
-        """Return the documented JSON representation; sizes are counts unless the name says bytes."""
+        """Return the members that `prover inspect` prints as JSON; sizes are counts unless the name says bytes."""
         info = self.info
         return {
             "circuit": self.circuit.name if self.circuit else None,
@@ -46,7 +46,7 @@ class KeyDescription(Struct, frozen=True):
             "version": self.circuit.version if self.circuit else None,
             "heights": list(self.circuit.heights) if self.circuit else None,
             "sizes": list(self.circuit.sizes) if self.circuit else None,
-            "generation": self.generation,
+            "format_version": self.format_version,
             "verifying_key_sha256": self.verifying_key_digest,
             "constraints": info.constraints,
             "wires": info.wires,
@@ -90,7 +90,7 @@ def describe(key: LoadedKey) -> KeyDescription:
     """Describe a loaded key; the digest is SHA-256 of its compressed verifying key."""
     return KeyDescription(
         circuit=circuit_of(key.info),
-        generation=_GENERATIONS.get(key.info.generation, str(key.info.generation)),
+        format_version=_FORMAT_VERSIONS.get(key.info.format_version, str(key.info.format_version)),
         verifying_key_digest=hashlib.sha256(key.verifying_key.write()).hexdigest(),
         info=key.info,
     )

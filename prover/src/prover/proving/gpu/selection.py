@@ -52,7 +52,7 @@ def _select(settings: DeviceSettings, metrics: Metrics) -> Devices:
         if settings.policy == "cuda":
             raise _refusal(settings, error, cause) from error
         return Devices(metrics, DeviceChoice("auto", "cpu", cause, f"{_ON_CPU}: {error.detail}"))
-    cause = "found" if settings.policy == "auto" else "asked"
+    cause = "found" if settings.policy == "auto" else "requested"
     models = ", ".join(f"{gpu.name} {gpu.info.name}" for gpu in gpus)
     choice = DeviceChoice(settings.policy, "cuda", cause, f"proofs are made on {models}")
     return GpuDevices(metrics, choice, gpus)
