@@ -136,7 +136,6 @@ LANES_INLINE lanes_choice lanes_equal(lanes_u64 a, lanes_u64 b) {
     return (lanes_choice){{_mm256_cmpeq_epi64(a.half[0], b.half[0]), _mm256_cmpeq_epi64(a.half[1], b.half[1])}};
 }
 LANES_INLINE lanes_choice lanes_negative(lanes_u64 a) { return lanes_above(lanes_zero(), a); }
-LANES_INLINE uint8_t lanes_odd(lanes_u64 a) { return lanes_sign_bits(_mm256_slli_epi64(a.half[0], 63), _mm256_slli_epi64(a.half[1], 63)); }
 LANES_INLINE lanes_u64 lanes_choose(lanes_choice choice, lanes_u64 yes, lanes_u64 no) {
     return LANES_HALVES(_mm256_blendv_epi8(no.half[0], yes.half[0], choice.half[0]), _mm256_blendv_epi8(no.half[1], yes.half[1], choice.half[1]));
 }

@@ -83,7 +83,6 @@ LANES_INLINE uint8_t lanes_bits(lanes_choice choice) { return choice; }
 LANES_INLINE lanes_choice lanes_above(lanes_u64 a, lanes_u64 b) { return _mm512_cmpgt_epi64_mask(a, b); }
 LANES_INLINE lanes_choice lanes_equal(lanes_u64 a, lanes_u64 b) { return _mm512_cmpeq_epi64_mask(a, b); }
 LANES_INLINE lanes_choice lanes_negative(lanes_u64 a) { return _mm512_cmplt_epi64_mask(a, _mm512_setzero_si512()); }
-LANES_INLINE uint8_t lanes_odd(lanes_u64 a) { return _mm512_test_epi64_mask(a, _mm512_set1_epi64(1)); }
 LANES_INLINE lanes_u64 lanes_choose(lanes_choice choice, lanes_u64 yes, lanes_u64 no) { return _mm512_mask_mov_epi64(no, choice, yes); }
 LANES_INLINE lanes_u64 lanes_sub_where(lanes_choice choice, lanes_u64 a, lanes_u64 b) { return _mm512_mask_sub_epi64(a, choice, a, b); }
 LANES_INLINE lanes_u64 lanes_sub_from_where(lanes_choice choice, lanes_u64 a, lanes_u64 b) { return _mm512_mask_sub_epi64(a, choice, b, a); }

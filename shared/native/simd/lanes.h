@@ -18,7 +18,6 @@
  *   lanes_sub_where(c, a, b)               a - b in the lanes of c, a elsewhere
  *   lanes_sub_from_where(c, a, b)          b - a in the lanes of c, a elsewhere
  *   lanes_choose(c, yes, no)
- *   lanes_odd(a)                           bits: lowest bit of each word
  *   lanes_equal_u32(a, b)                  bits: which of 16 neighbouring 32-bit words are equal
  *   lanes_store_where(at, bits, a)         the words of these lanes, packed; writes 64 bytes
  *   lanes_store_where_u32(at, bits, from)  the same for eight 32-bit words in memory; writes 32 bytes

@@ -52,16 +52,8 @@ typedef struct wide_half {
 
 DEVICE void fp2_half_exchange(fp2_half *r, const fp2_half *a) { halves_exchange(r->c[0].v, a->c[0].v, LIMBS); }
 
-DEVICE void fp2_half_add(fp2_half *r, const fp2_half *a, const fp2_half *b) {
-    for (int i = 0; i < HALVES; i++) fp_add(&r->c[i], &a->c[i], &b->c[i]);
-}
-
 DEVICE void fp2_half_sub(fp2_half *r, const fp2_half *a, const fp2_half *b) {
     for (int i = 0; i < HALVES; i++) fp_sub(&r->c[i], &a->c[i], &b->c[i]);
-}
-
-DEVICE void fp2_half_neg(fp2_half *r, const fp2_half *a) {
-    for (int i = 0; i < HALVES; i++) fp_neg(&r->c[i], &a->c[i]);
 }
 
 /* As fp2_sqr(): (c0 + c1)(c0 - c1) in one thread, 2 c1 c0 in the other. */

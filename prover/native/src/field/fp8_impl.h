@@ -6,7 +6,7 @@
  * where p < 2^253.6 and R/p > 84:
  * fp8_mul takes normalised limbs; its result is below p + a * b / R, up to a fraction of 2^-51, where p * p / R < 0.0119p;
  * in memory ("packed") values are below 2p + 2^212, in four 64-bit limbs.
- * Time does not depend on values.
+ * Time does not depend on values, except that of fp8_inv and fp8_negate_packed.
  */
 #ifndef G16_FIELD_FP8_IMPL_H
 #define G16_FIELD_FP8_IMPL_H

@@ -64,7 +64,7 @@ static void fold_invert(fold_job *job, fr *values, size_t count) {
     }
 }
 
-/* values[i] = V(s omega^i) for i < count, where s is psi (odd) or 1 and count at most m. With d = n - m,
+/* values[i] = V(s omega^i) for i < count, where s is psi (odd), or 1 and count at most m. With d = n - m,
  * V(omega x) = omega^d V(x) (x - omega^(m-1)) / (x - omega^(n-1)). */
 static void fold_vanishing(fold_job *job, int odd, size_t count) {
     const size_t n = job->n, m = job->key->cs.constraints;

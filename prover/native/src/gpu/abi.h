@@ -77,6 +77,7 @@ typedef struct device_abi_witness {
 #define DEVICE_ABI_RING 32u
 #define DEVICE_ABI_SHIFTS 32u /* maximum per shape */
 #define DEVICE_ABI_SUM 1u
+#define DEVICE_ABI_SUM_TERMS (1u << 24) /* a sum has fewer terms */
 #define DEVICE_ABI_ROW 2u
 #define DEVICE_ABI_ROW_NEGATED 3u
 #define DEVICE_ABI_FROM_WIRE 64u

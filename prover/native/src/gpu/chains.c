@@ -51,15 +51,19 @@ static int refuse(const chains_builder *m, const char *reason) {
 
 /* ---- parts of the CPU ------------------------------------------------------------------------- */
 
-static void count_targets(const constraint_system *cs, const uint32_t *program, uint32_t count, device_abi_part *part) {
+/* Returns 0 when the wires do not fit 32 bits: a prepared key may solve a hint many times. */
+static int count_targets(const constraint_system *cs, const uint32_t *program, uint32_t count, device_abi_part *part) {
+    uint64_t wires = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (program[i] & CS_IS_HINT) {
-            part->wires += cs->hints[program[i] & ~CS_IS_HINT].outputs;
+            wires += cs->hints[program[i] & ~CS_IS_HINT].outputs;
         } else {
-            part->wires++;
+            wires++;
             part->rows++;
         }
     }
+    part->wires = (uint32_t)wires;
+    return wires <= UINT32_MAX;
 }
 
 static void write_targets(const constraint_system *cs, const uint32_t *program, uint32_t count, const device_abi_part *part,
@@ -84,7 +88,9 @@ static int build_parts(chains_builder *m) {
     device_abi_part *part = chains->device.parts;
     for (int i = 0; i < 2; i++) {
         const uint32_t start = parts->start[parts->first[i]];
-        count_targets(cs, parts->program + start, parts->start[parts->first[i + 1]] - start, &part[i]);
+        if (!count_targets(cs, parts->program + start, parts->start[parts->first[i + 1]] - start, &part[i])) {
+            return refuse(m, "the CPU would have to solve too many wires");
+        }
     }
     const size_t targets = (size_t)part[0].wires + part[0].rows + part[1].wires + part[1].rows;
     chains->program = malloc(((size_t)instructions + 1) * sizeof *chains->program);

@@ -127,7 +127,12 @@ static int put_row(cs_programs *p, uint32_t number) {
     const constraint_system *cs = p->cs;
     const cs_row *row = &cs->rows[number];
     const cs_span out = cs->short_forms.spans[row->out];
-    if (!reserve(p, most_words(p, row))) return 0;
+    const uint64_t words = most_words(p, row);
+    if (words >= DEVICE_ABI_SUM_TERMS) {
+        p->refused = "a row has too many terms";
+        return 0;
+    }
+    if (!reserve(p, words)) return 0;
     const source left = expression_source(p, row->left);
     const source right = row->right == row->left ? (source){DEVICE_ABI_FROM_LEFT, 0} : expression_source(p, row->right);
     const source rest = out.end - out.start > 1 ? put_sum(p, row->out, row->solved_wire) : (source){DEVICE_ABI_FROM_NONE, 0};

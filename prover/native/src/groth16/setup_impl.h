@@ -25,6 +25,7 @@ typedef struct setup_run {
     fr *columns[3];    /* A, B, C: one value per wire */
     fr *list;          /* scalars of the list that is multiplied next */
     fr factor;         /* of all scalars of the list */
+    fr inverse;        /* 1/delta, later 1/gamma */
     uint32_t *progress;
     const g16_cancel *cancel;
 } setup_run;
@@ -70,6 +71,8 @@ static void setup_lagrange_chunk(void *argument, uint32_t chunk, uint32_t worker
         fr_mul(&out[i], &out[i], &inverse);
     }
     os_random_wipe(prefixes, count * sizeof *prefixes);
+    os_random_wipe(&factor, sizeof factor);
+    os_random_wipe(&product, sizeof product);
 }
 
 /* Sums the columns of one side. Most coefficients are one. */
@@ -208,6 +211,7 @@ static void setup_z_chunk(void *argument, uint32_t chunk, uint32_t worker) {
         for (size_t i = 0; i < (size_t)1 << bit; i++) fr_mul(&list[((size_t)1 << bit) + i], &list[i], &powers[bit]);
     }
     os_random_wipe(powers, sizeof powers);
+    os_random_wipe(&step, sizeof step);
 }
 
 typedef struct setup_bases {
@@ -222,7 +226,6 @@ static g16_status setup_write_points(setup_run *run, const setup_bases *bases, t
     const struct g16_setup *s = run->setup;
     const uint32_t public_wires = s->cs.public_wires, private_wires = setup_private_wires(s);
     uint32_t zeros = 0, count;
-    fr inverse;
     g16_status status;
 #define WRITE(group, at, n)                                                                                                   \
     group##_fixed_base_write(&bases->group, file + (at), run->list, n, bases->worker_memory, bases->worker_bytes, pool, &zeros, \
@@ -235,20 +238,20 @@ static g16_status setup_write_points(setup_run *run, const setup_bases *bases, t
     setup_report(run, 450);
     if ((status = WRITE(g2, s->b2_at + 4, count)) != G16_OK) return status;
     setup_report(run, 700);
-    fr_inv(&inverse, &run->secrets[SETUP_DELTA]);
-    run->factor = inverse;
+    fr_inv(&run->inverse, &run->secrets[SETUP_DELTA]);
+    run->factor = run->inverse;
     if ((status = thread_pool_for(pool, setup_chunks(private_wires), setup_k_chunk, run, run->cancel)) != G16_OK) return status;
     if ((status = WRITE(g1, s->k_at + 4, private_wires)) != G16_OK) return status;
     setup_report(run, 850);
     run->factor = run->secrets[SETUP_TAU];
     for (uint32_t i = 0; i < s->domain_log2; i++) fr_sqr(&run->factor, &run->factor);
     fr_sub(&run->factor, &run->factor, &FR_ONE);
-    fr_mul(&run->factor, &run->factor, &inverse);
+    fr_mul(&run->factor, &run->factor, &run->inverse);
     const uint32_t z_chunks = setup_chunks((size_t)1 << s->domain_log2);
     if ((status = thread_pool_for(pool, z_chunks, setup_z_chunk, run, run->cancel)) != G16_OK) return status;
     if ((status = WRITE(g1, s->z_at + 4, setup_z_count(s))) != G16_OK) return status;
-    fr_inv(&inverse, &run->secrets[SETUP_GAMMA]);
-    for (uint32_t i = 0; i < public_wires; i++) setup_k_value(&run->list[i], run, i, &inverse);
+    fr_inv(&run->inverse, &run->secrets[SETUP_GAMMA]);
+    for (uint32_t i = 0; i < public_wires; i++) setup_k_value(&run->list[i], run, i, &run->inverse);
     const size_t k_at = s->vk_at + 3 * G1_COMPRESSED_BYTES + 3 * G2_COMPRESSED_BYTES + 4;
     status = WRITE(g1, k_at, public_wires);
 #undef WRITE
@@ -280,51 +283,60 @@ static g16_status setup_bases_create(setup_bases *bases, const struct g16_setup 
     return status;
 }
 
-static void setup_bases_release(setup_bases *bases) {
+/* The memory of workers has digits of secret scalars, as addresses in the tables. */
+static void setup_bases_release(setup_bases *bases, const thread_pool *pool) {
+    if (bases->worker_memory) os_random_wipe(bases->worker_memory, bases->worker_bytes * thread_pool_threads(pool));
     free(bases->worker_memory);
     free(bases->g1.table);
     free(bases->g2.table);
 }
 
-/* secrets: tau, alpha, beta, gamma, delta as canonical big-endian bytes, none zero. */
-static g16_status groth16_setup(const struct g16_setup *s, thread_pool *pool, uint8_t *file, const uint8_t *secrets,
-                                uint32_t *progress, const g16_cancel *cancel, g16_error *error) {
-    const size_t n = (size_t)1 << s->domain_log2, wires = s->cs.wires;
-    const size_t list = n > wires ? n : wires, values = n + 3 * wires + list;
-    setup_run run;
-    setup_bases bases;
-    memset(&run, 0, sizeof run);
-    memset(&bases, 0, sizeof bases);
-    run.setup = s;
-    run.progress = progress;
-    run.cancel = cancel;
+/* Reads tau, alpha, beta, gamma, delta: canonical big-endian bytes, none zero. */
+static g16_status setup_read_secrets(setup_run *run, const uint8_t *secrets, g16_error *error) {
     for (int i = 0; i < SETUP_SECRETS; i++) {
-        if (!fr_from_bytes(&run.secrets[i], secrets + 32 * i) || fr_is_zero(&run.secrets[i])) {
+        if (!fr_from_bytes(&run->secrets[i], secrets + 32 * i) || fr_is_zero(&run->secrets[i])) {
             return g16_fail(error, G16_INVALID_ARGUMENT, 0, "secret %d of the setup is zero or not below r", i);
         }
     }
-    fr on_domain = run.secrets[SETUP_TAU];
-    for (uint32_t i = 0; i < s->domain_log2; i++) fr_sqr(&on_domain, &on_domain);
-    if (fr_equal(&on_domain, &FR_ONE)) {
-        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "tau is in the domain");
-    }
+    fr on_domain = run->secrets[SETUP_TAU];
+    for (uint32_t i = 0; i < run->setup->domain_log2; i++) fr_sqr(&on_domain, &on_domain);
+    const int is_inside = fr_equal(&on_domain, &FR_ONE);
+    os_random_wipe(&on_domain, sizeof on_domain);
+    return is_inside ? g16_fail(error, G16_INVALID_ARGUMENT, 0, "tau is in the domain") : G16_OK;
+}
+
+static g16_status setup_write(setup_run *run, thread_pool *pool, uint8_t *file, g16_error *error) {
+    const struct g16_setup *s = run->setup;
+    const size_t n = (size_t)1 << s->domain_log2, wires = s->cs.wires;
+    const size_t list = n > wires ? n : wires, values = n + 3 * wires + list;
+    setup_bases bases;
+    memset(&bases, 0, sizeof bases);
     fr *memory = calloc(values, sizeof *memory);
     if (!memory) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "the setup needs %zu bytes", values * sizeof *memory);
-    run.lagrange = memory;
-    for (int i = 0; i < 3; i++) run.columns[i] = memory + n + (size_t)i * wires;
-    run.list = memory + n + 3 * wires;
+    run->lagrange = memory;
+    for (int i = 0; i < 3; i++) run->columns[i] = memory + n + (size_t)i * wires;
+    run->list = memory + n + 3 * wires;
 
-    setup_write_head(&run, file);
-    setup_write_singles(&run, file);
-    g16_status status = setup_scalars(&run, pool);
-    if (status == G16_OK) status = setup_bases_create(&bases, s, pool, cancel);
-    if (status == G16_OK) status = setup_write_points(&run, &bases, pool, file, error);
+    setup_write_head(run, file);
+    setup_write_singles(run, file);
+    g16_status status = setup_scalars(run, pool);
+    if (status == G16_OK) status = setup_bases_create(&bases, s, pool, run->cancel);
+    if (status == G16_OK) status = setup_write_points(run, &bases, pool, file, error);
     if (status == G16_CANCELLED) g16_fail(error, status, 0, "the setup was cancelled");
     if (status == G16_OUT_OF_MEMORY) g16_fail(error, status, 0, "no memory for the tables of the setup");
     os_random_wipe(memory, values * sizeof *memory);
-    os_random_wipe(&run, sizeof run);
     free(memory);
-    setup_bases_release(&bases);
+    setup_bases_release(&bases, pool);
+    return status;
+}
+
+/* Writes a key file. secrets: see setup_read_secrets. */
+static g16_status groth16_setup(const struct g16_setup *s, thread_pool *pool, uint8_t *file, const uint8_t *secrets,
+                                uint32_t *progress, const g16_cancel *cancel, g16_error *error) {
+    setup_run run = {.setup = s, .progress = progress, .cancel = cancel};
+    g16_status status = setup_read_secrets(&run, secrets, error);
+    if (status == G16_OK) status = setup_write(&run, pool, file, error);
+    os_random_wipe(&run, sizeof run);
     return status;
 }
 

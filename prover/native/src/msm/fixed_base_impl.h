@@ -91,6 +91,7 @@ static uint32_t C(fixed_base_operands)(const C(fixed_base) *base, C(msm_operand)
         operands[used++] = C(msm_operand_of)(base->table, w * base->multiples + magnitude - 1, digit < 0);
     }
     MONT256_INVARIANT(carry == 0);
+    os_random_wipe(limbs, sizeof limbs);
     return used;
 }
 

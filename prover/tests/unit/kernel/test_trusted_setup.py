@@ -11,12 +11,14 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from constraint_system_hooks import FORMAT_014
 from golden_vectors import load
+from small_systems import System
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.output.gnark_014 import write_constraint_system
 from prover.cli.random_requests import RandomRequests
-from prover.errors import Cancelled, KernelMisused, MalformedKey, ProofRejected
+from prover.errors import Cancelled, KernelMisused, MalformedKey, ProofRejected, UnsupportedKey
 from prover.kernel._native import ffi
 from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Backend, Engine
@@ -139,12 +141,30 @@ def test_setup__truncated_system__says_where(engine: Engine, system: bytes) -> N
         TrustedSetup(engine, system[:-1], HEADER_WORDS)
 
 
+def test_setup__of_a_single_constraint__is_refused_because_no_key_has_one(engine: Engine) -> None:
+    system = System()
+    system.row([(1, 2)], [(1, 2)], [(1, 1)])
+    with pytest.raises(UnsupportedKey, match="a setup takes 2 to "):
+        TrustedSetup(engine, system.encode(FORMAT_014), HEADER_WORDS)
+
+
 def test_setup__refused_system__may_be_released_at_once(engine: Engine, system: bytes) -> None:
     with mmap.mmap(-1, len(system) - 1) as data:
         data.write(system[:-1])
         with pytest.raises(MalformedKey):
             TrustedSetup(engine, data, HEADER_WORDS)
     assert data.closed
+
+
+def test_setup__closed_during_a_call__keeps_its_system_until_the_call_returns(engine: Engine, system: bytes) -> None:
+    data = bytearray(system)
+    setup = TrustedSetup(engine, data, HEADER_WORDS)
+    with setup._handle.use():
+        setup.close()
+        with pytest.raises(BufferError):
+            data.clear()
+    data.clear()
+    setup.close()
 
 
 def test_setup__cancelled__stops(engine: Engine, system: bytes) -> None:
