@@ -120,14 +120,15 @@ class Device(Owner):
     def load_key(self, key: LoadedKey, cancel: CancelFlag | None = None) -> "DeviceKey":
         """Copy a key to the device; device and key are released after the copy.
 
-        Raises DeviceOutOfMemory, DeviceLost, UnsupportedKey or Cancelled.
+        Raises DeviceOutOfMemory, DeviceLost, UnsupportedKey, Cancelled, or KernelMisused when the device is closed.
         """
         out = ffi.new("g16_device_key **")
         with ExitStack() as stack:
             device = stack.enter_context(self._handle.use())
             pointer = stack.enter_context(key.handle.use())
+            batch_limit = int(self._sizes(key).batch_limit)  # may raise, so before there is a copy to destroy
             call(lib.g16_device_key_load, device, out, pointer, cell_of(cancel))
-            return DeviceKey(key, out[0], stack.pop_all(), int(self._sizes(key).batch_limit))
+            return DeviceKey(key, out[0], stack.pop_all(), batch_limit)
 
     def close(self) -> None:
         """Close the device once its keys are gone and running calls have returned."""

@@ -42,16 +42,21 @@ class TrustedSetup(Owner):
         """
         out = ffi.new("g16_setup **")
         self._engine = engine
-        self._source = ffi.from_buffer("uint8_t[]", system)  # stays readable as long as the setup
+        source = ffi.from_buffer("uint8_t[]", system)  # stays readable as long as the setup
         words = ffi.new("uint32_t[]", list(header))
+
+        def destroy(pointer: Any) -> None:
+            lib.g16_setup_destroy(pointer)
+            ffi.release(source)
+
         with engine.handle.use() as pointer:
-            given = (self._source, len(self._source), words, len(words), cell_of(cancel))
+            given = (source, len(source), words, len(words), cell_of(cancel))
             try:
                 call(lib.g16_setup_create, pointer, out, *given)
             except BaseException:
-                ffi.release(self._source)  # a map cannot be closed before
+                ffi.release(source)  # a map cannot be closed before
                 raise
-        self._handle = Handle("setup", out[0], lib.g16_setup_destroy)
+        self._handle = Handle("setup", out[0], destroy)
 
     @property
     def key_bytes(self) -> int:
@@ -88,4 +93,3 @@ class TrustedSetup(Owner):
     def close(self) -> None:
         """Release the constraint system once running calls have returned."""
         self._handle.close()
-        ffi.release(self._source)

@@ -76,23 +76,45 @@ def known_files(folder: Path, manifest: Path | None) -> Expectations:
 def accepted_digests(folder: Path, manifest: Path | None) -> Callable[[Path], prepared_keys.Digests]:
     """Return a function that gives the accepted digests of a key file; none, if no list names the file, accept any.
 
-    A pinned manifest excludes all other lists. Otherwise each list of ``known_files`` may accept the file, as a list
-    may be older than the file. Unreadable lists are skipped with a warning.
+    A pinned manifest excludes all other lists; while it cannot be read, its last readable content is used, and without
+    one the function raises KeyUnavailable. Otherwise each list of ``known_files`` may accept the file, as a list may be
+    older than the file. Unreadable lists are skipped with a warning.
     """
+    return _listed_digests(folder) if manifest is None else _pinned_digests(manifest)
 
+
+def _listed_digests(folder: Path) -> Callable[[Path], prepared_keys.Digests]:
     def look_up(path: Path) -> prepared_keys.Digests:
         try:
-            lists = [known_files(folder, manifest)]
-            if manifest is None:
-                lists += [published_keys(), _checksum_list(folder)]
+            lists = (known_files(folder, None), published_keys(), _checksum_list(folder))
         except SettingsInvalid as error:
-            _warn_once(error.detail)
+            _warn_once(error.detail, "remove the list, or download it again")
             return frozenset()
-        listed = frozenset(bytes.fromhex(known[path.name].sha256) for known in lists if path.name in known)
-        own = recorded_digest(path) if listed and manifest is None else None
+        listed = frozenset(digest for known in lists for digest in _digests_in(known, path))
+        own = recorded_digest(path) if listed else None
         return listed if own is None else listed | {own}
 
     return look_up
+
+
+def _pinned_digests(manifest: Path) -> Callable[[Path], prepared_keys.Digests]:
+    known: Expectations | None = None
+
+    def look_up(path: Path) -> prepared_keys.Digests:
+        nonlocal known
+        try:
+            known = read_pinned_manifest(manifest)
+        except SettingsInvalid as error:
+            _warn_once(error.detail, "restore the manifest; until then its last readable content is used")
+            if known is None:
+                raise KeyUnavailable(f"the manifest of keys {manifest.name} cannot be read; restore it") from error
+        return _digests_in(known, path)
+
+    return look_up
+
+
+def _digests_in(known: Expectations, path: Path) -> prepared_keys.Digests:
+    return frozenset({bytes.fromhex(known[path.name].sha256)} if path.name in known else ())
 
 
 def verify_key(
@@ -178,5 +200,5 @@ def _try(trial_proof: TrialProof, key: LoadedKey, circuit: CircuitId, cancel: Ca
 
 
 @cache  # called for every load, and for every request for a key that failed
-def _warn_once(detail: str) -> None:
-    _log.warning("checksums_unreadable", error=detail, remedy="remove the list, or download it again")
+def _warn_once(detail: str, remedy: str) -> None:
+    _log.warning("checksums_unreadable", error=detail, remedy=remedy)

@@ -6,6 +6,7 @@ digest: an instance that gets the id from a client knows which statement the pro
 """
 
 import hashlib
+import re
 import secrets
 import uuid
 from typing import Final
@@ -15,11 +16,19 @@ from prover.proving.statement import Statement
 NONCE_BYTES: Final = 16
 
 _PURPOSE: Final = b"zkc-prover job id 1\0"
+_STATUS: Final = re.compile("50[023]")
 
 
-def new_nonce() -> bytes:
-    """Return the random part of an id, which makes the id unguessable."""
-    return secrets.token_bytes(NONCE_BYTES)
+def new_job_id(statement: Statement) -> tuple[bytes, str]:
+    """Return a random nonce, which makes an id unguessable, and the id of a job.
+
+    The Rust client quotes the id of a failed job, and submits again whatever has the text 500, 502 or 503.
+    """
+    while True:
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        job_id = job_id_of(nonce, statement)
+        if not _STATUS.search(job_id):
+            return nonce, job_id
 
 
 def job_id_of(nonce: bytes, statement: Statement) -> str:

@@ -13,7 +13,7 @@ from prover.errors import NetworkQueueFull, QueueFull, QueueUnavailable
 from prover.queue import records, wake_ups
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
-from prover.queue.job_ids import job_id_of, new_nonce
+from prover.queue.job_ids import new_job_id
 from prover.queue.jobs import (
     Claim,
     EventKind,
@@ -100,9 +100,9 @@ class JobStore:
         the memory of Redis are in use.
         """
         queue = submission.queue
-        nonce = new_nonce()
+        nonce, job_id = new_job_id(submission.statement)
         arguments = {
-            "id": job_id_of(nonce, submission.statement),
+            "id": job_id,
             "nonce": nonce.hex(),
             "inputs": submission.public_inputs.hex(),
             "jobs_per_queue": self._settings.depth_limit_of(queue.network),

@@ -219,12 +219,51 @@ async def test_key__loading_too_long__is_503_and_its_time_is_not_the_proofs(
 async def test_requests__more_than_there_are_threads__are_refused(
     serve: Serve, published_keys: KeyStore, loading: threading.Event
 ) -> None:
+    published_keys.get(circuit(VECTOR.circuit), CancelFlag())
     client = await serve(published_keys, proving={"max_concurrency": 1, "waiting_limit": 1, "merkle_deadline_s": 120})
     tasks = [asyncio.ensure_future(client.post("/prove", data=variant(number))) for number in range(2)]
     await until(lambda: len(state_of(client).proofs_in_progress.running) == 2)
     response = await client.post("/prove", data=variant(2))
     assert (response.status, (await response.json())["code"]) == (503, "overloaded")
     loading.set()
+    assert [response.status for response in await asyncio.gather(*tasks)] == [200, 200]
+
+
+async def test_requests__waiting_for_a_key__leave_threads_for_keys_that_are_loaded(
+    serve: Serve, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = vector_named("prover/v1_inclusion_26_1")
+    published_keys.get(circuit(loaded.circuit), CancelFlag())
+    may_load, lease, is_loaded = threading.Event(), KeyStore.lease, KeyStore.is_loaded
+
+    def is_absent(wanted: CircuitId) -> bool:
+        return wanted == circuit(VECTOR.circuit) and not may_load.is_set()
+
+    @contextmanager
+    def slow_lease(store: KeyStore, wanted: CircuitId, cancel: CancelFlag) -> Iterator[LoadedKey]:
+        if is_absent(wanted):
+            may_load.wait(120)
+        with lease(store, wanted, cancel) as key:
+            yield key
+
+    monkeypatch.setattr(KeyStore, "lease", slow_lease)
+    monkeypatch.setattr(KeyStore, "is_loaded", lambda store, asked: not is_absent(asked) and is_loaded(store, asked))
+    client = await serve(published_keys, proving={"max_concurrency": 1, "waiting_limit": 3, "merkle_deadline_s": 120})
+    running = state_of(client).proofs_in_progress.running
+    tasks = [asyncio.ensure_future(client.post("/prove", data=variant(number))) for number in range(2)]
+    try:
+        await until(lambda: len(running) == 2)
+        response = await client.post("/prove", data=variant(2))
+        problem = await response.json()
+        assert (response.status, problem["code"], problem["retryable"]) == (503, "key_loading", True)
+        assert "503" in problem["message"]
+        assert int(response.headers["Retry-After"]) >= 1
+        answers = await asyncio.gather(
+            *(client.post("/prove", data=json.dumps(loaded.request | {"unknown": n})) for n in range(2))
+        )
+        assert [answer.status for answer in answers] == [200, 200]
+    finally:
+        may_load.set()
     assert [response.status for response in await asyncio.gather(*tasks)] == [200, 200]
 
 

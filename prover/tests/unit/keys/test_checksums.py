@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prover.errors import SettingsInvalid
+from prover.errors import KeyUnavailable, SettingsInvalid
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.keys.catalogue.published_digests import (
     ExpectedFile,
@@ -18,6 +18,7 @@ from prover.keys.catalogue.published_digests import (
     read_checksum_list,
     read_pinned_manifest,
 )
+from prover.keys.verify import accepted_digests
 from shared.circuit_id import CircuitId
 
 DIGEST = "0123456789abcdef" * 4
@@ -94,6 +95,37 @@ def test_lists__that_cannot_be_read__are_named(tmp_path: Path) -> None:
     for path in (tmp_path / "CHECKSUM", tmp_path):
         with pytest.raises(SettingsInvalid, match="cannot be used as a CHECKSUM list"):
             read_checksum_list(path)
+
+
+@pytest.mark.parametrize("content", ["", '{"keys": [{}]}', None], ids=["empty", "wrong", "absent"])
+def test_digests__of_a_manifest_that_cannot_be_read_any_more__are_those_read_last(
+    tmp_path: Path, content: str | None
+) -> None:
+    manifest = tmp_path / "m.json"
+    manifest.write_text(json.dumps({"keys": [ENTRY]}))
+    digests = accepted_digests(tmp_path, manifest)
+    assert digests(tmp_path / "a.key") == {bytes.fromhex(DIGEST)}
+    manifest.unlink()
+    if content is not None:
+        manifest.write_text(content)
+    assert digests(tmp_path / "a.key") == {bytes.fromhex(DIGEST)}
+    manifest.write_text(json.dumps({"keys": [ENTRY | {"sha256": "0" * 64}]}))
+    assert digests(tmp_path / "a.key") == {bytes(32)}
+
+
+def test_digests__of_a_manifest_that_was_never_read__accept_no_file(tmp_path: Path) -> None:
+    manifest = tmp_path / "m.json"
+    digests = accepted_digests(tmp_path, manifest)
+    with pytest.raises(KeyUnavailable, match=r"m\.json cannot be read; restore it") as caught:
+        digests(tmp_path / "a.key")
+    assert str(tmp_path) not in caught.value.detail
+    manifest.write_text(json.dumps({"keys": [ENTRY]}))
+    assert digests(tmp_path / "a.key") == {bytes.fromhex(DIGEST)}
+
+
+def test_digests__of_a_checksum_list_that_cannot_be_read__accept_any_file(tmp_path: Path) -> None:
+    (tmp_path / "CHECKSUM").write_bytes(b"\xff\xfe")
+    assert accepted_digests(tmp_path, None)(tmp_path / "a.key") == frozenset()
 
 
 def test_published_keys__are_those_of_the_reference_package() -> None:

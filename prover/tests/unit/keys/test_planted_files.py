@@ -1,21 +1,26 @@
-"""Files that another user plants in a folder of keys: nothing is written outside, and no process waits."""
+"""Files that another user plants or changes: nothing is written outside, and no process waits or is killed."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from prover.cli.main import cli
+from prover.errors import KeyUnavailable, MalformedKey
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine, KeyInfo, Readable
 from prover.keys.catalogue.published_digests import ExpectedFile
 from prover.keys.download.partial_file import PartialFile
 from prover.keys.files.atomic_file import atomic_file
+from prover.keys.files.private_copy import private_copy
 from prover.keys.prepared import fold_checkpoint, preparation_lock
 from prover.keys.prepared.verified_source import is_verified
+from shared.circuit_id import CircuitId
 
 DATA = b"the key"
 EXPECTED = ExpectedFile("v2_inclusion_32_1.key", hashlib.sha256(DATA).hexdigest())
@@ -123,3 +128,47 @@ def test_remains_of_work__that_are_planted__are_not_waited_for(folder: Path, out
     plant(planted, outside)
     preparation_lock._remove_abandoned_files(folder / "key.prepared")
     assert outside.read_bytes() == SECRET
+
+
+def test_copy__of_a_file_that_changes_afterwards__stays_as_it_was(outside: Path) -> None:
+    with private_copy(outside) as data:
+        outside.write_bytes(b"")
+        assert bytes(data) == SECRET
+
+
+def test_copy__of_a_file_without_these_bytes__is_refused_with_its_name(
+    outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(CancelFlag, "check", lambda _: os.truncate(outside, 3))
+        reading = private_copy(outside, CancelFlag())
+        with pytest.raises(MalformedKey, match="outside: the file was truncated to"), reading:
+            pass
+    outside.write_bytes(b"")
+    with pytest.raises(MalformedKey, match="outside: the file is empty"), private_copy(outside):
+        pass
+    outside.unlink()
+    with pytest.raises(KeyUnavailable, match="outside cannot be read: No such file"), private_copy(outside):
+        pass
+
+
+def test_import_setup__of_parts_that_change_meanwhile__uses_what_it_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [folder / name for name in ("pk", "vk", "r1cs")]
+    for file in files:
+        file.write_bytes(SECRET)
+    read: list[bytes] = []
+
+    def assemble(_: Engine, __: CircuitId, parts: Sequence[Readable], *___: object) -> KeyInfo:
+        for file in files:
+            with file.open("r+b") as changed:
+                changed.write(DATA)
+        read.extend(bytes(part) for part in parts)
+        raise MalformedKey("read")
+
+    monkeypatch.setattr("prover.cli.commands.import_setup.assemble_key", assemble)
+    flags = [word for file in files for word in (f"--{file.name}", str(file))]
+    circuit = ["--circuit=inclusion", "--inclusion-tree-height=32", "--inclusion-compressed-accounts=1"]
+    CliRunner().invoke(cli, ["import-setup", *circuit, *flags, "--output", str(folder / "a.key")])
+    assert read == [SECRET] * 3

@@ -19,7 +19,7 @@ from prover.proving.request import read_envelope, read_public_inputs, read_task
 from prover.proving.statement import Statement
 from prover.queue import records, wake_ups
 from prover.queue.circuit_queues import CircuitQueue
-from prover.queue.job_ids import job_id_of
+from prover.queue.job_ids import job_id_of, new_job_id
 from prover.queue.jobs import CircuitQueueStats, JobState, Submission
 from prover.queue.scripts import (
     ClaimReply,
@@ -168,3 +168,10 @@ def test_public_inputs__of_a_request__are_those_that_are_proved(name: str) -> No
 def test_public_inputs__that_cannot_be_read__are_none(odd: dict[str, Any]) -> None:
     body = json.dumps({**vector_named("prover/batch_update_32_10").request, **odd}).encode()
     assert read_public_inputs(read_envelope(body)) is None
+
+
+def test_job_ids__of_many_jobs__have_no_word_on_which_the_rust_client_submits_again() -> None:
+    made = [new_job_id(STATEMENT) for _ in range(2000)]
+    assert len({job_id for _, job_id in made}) == len(made)
+    assert all(job_id_of(nonce, STATEMENT) == job_id for nonce, job_id in made)
+    assert not [job_id for _, job_id in made if any(word in job_id for word in ("500", "502", "503"))]

@@ -1,8 +1,6 @@
 """``prover import-setup``: a proving key from the parts that a ceremony leaves."""
 
-import mmap
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -11,10 +9,10 @@ from prover.cli.compiling import compiled_system
 from prover.cli.options.circuit import circuit_from, circuit_options
 from prover.cli.options.files import EXISTING_FILE, NEW_FILE, force_option, require_free_outputs, threads_option
 from prover.cli.work import progress, run_cancellable
-from prover.errors import KeyUnavailable, MalformedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, KeyInfo
 from prover.keys.files.key_description import is_gnark_08_proving_key
+from prover.keys.files.private_copy import private_copy
 from prover.keys.setup.trusted_setup import Outputs, assemble_key
 from shared.command_line import Command
 
@@ -64,9 +62,9 @@ def import_setup(
 
     def work(cancel: CancelFlag) -> KeyInfo:
         with ExitStack() as stack:
-            proving_key, verifying_key = (stack.enter_context(_mapped(path)) for path in (pk, vk))
+            proving_key, verifying_key = (stack.enter_context(private_copy(path, cancel)) for path in (pk, vk))
             if system_file is not None:
-                system = stack.enter_context(_mapped(system_file))
+                system = stack.enter_context(private_copy(system_file, cancel))
             else:
                 if is_gnark_08_proving_key(proving_key):
                     raise click.UsageError(f"{pk} was made by gnark 0.8; pass its constraint system with --r1cs")
@@ -77,18 +75,3 @@ def import_setup(
 
     info = run_cancellable(work)
     click.echo(f"{info.file_bytes} bytes written to {output}, {circuit.name}, {info.constraints} constraints")
-
-
-@contextmanager
-def _mapped(path: Path) -> Iterator[mmap.mmap]:
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise KeyUnavailable(f"{path} cannot be read: {error.strerror}") from error
-    with file:
-        try:
-            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except ValueError as error:
-            raise MalformedKey(f"{path} is empty") from error
-        with view:
-            yield view

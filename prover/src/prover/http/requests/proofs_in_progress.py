@@ -20,6 +20,8 @@ Work = Callable[[CancelFlag, OnPhase], Proof]
 """Function that makes a proof, in a thread."""
 
 _BUSY_PHASES = (Phase.WAITING, Phase.PROVING)
+_KEY_WAIT_DIVISOR = 2
+"""Half of the proofs in progress may wait for keys."""
 
 
 class ProofInProgress:
@@ -38,6 +40,11 @@ class ProofInProgress:
         """Run the work in a thread, with the log fields of the first request."""
         context = contextvars.copy_context()
         self.future = self._loop.run_in_executor(executor, partial(context.run, work, self.cancel, self._report))
+
+    @property
+    def has_key(self) -> bool:
+        """True once its key is loaded."""
+        return self._phase in _BUSY_PHASES
 
     @contextmanager
     def attached_client(self) -> Iterator[None]:
@@ -84,11 +91,15 @@ class ProofInProgress:
 
 
 class ProofsInProgress:
-    """All proofs in progress of one server, at most ``limit``."""
+    """All proofs in progress of one server, at most ``limit``.
+
+    Half of them may wait for keys: while a key is loaded, requests for it leave threads for those of other keys.
+    """
 
     def __init__(self, executor: ThreadPoolExecutor, limit: int) -> None:
         self._executor = executor
         self._limit = limit
+        self._without_key_limit = max(1, limit // _KEY_WAIT_DIVISOR)
         self._by_digest: dict[bytes, ProofInProgress] = {}
         self._idle = asyncio.Event()
         self.running: set[ProofInProgress] = set()
@@ -98,10 +109,17 @@ class ProofsInProgress:
         """Return the proof in progress of a body, None without one."""
         return self._by_digest.get(digest)
 
-    def begin(self, digest: bytes, work: Work) -> ProofInProgress:
-        """Begin the proof of a body. Raises TryAgainLater when too many are in progress."""
+    def begin(self, digest: bytes, work: Work, is_key_loaded: Callable[[], bool]) -> ProofInProgress:
+        """Begin the proof of a body.
+
+        Raises TryAgainLater when too many are in progress, and KeyLoading when its key is not loaded and too many have
+        no key yet.
+        """
         if len(self.running) >= self._limit:
             raise TryAgainLater(f"{len(self.running)} requests are in progress already; try again later")
+        without_key = sum(not proof.has_key for proof in self.running)
+        if without_key >= self._without_key_limit and not is_key_loaded():
+            raise KeyLoading(f"{without_key} requests wait for proving keys already; try again later")
         proof = ProofInProgress(partial(self._forget, digest))
         proof.start(self._executor, work)
         self.running.add(proof)

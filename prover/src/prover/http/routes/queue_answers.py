@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 from aiohttp import web
 
+from prover.http.server.retry_words import without_retry_words
 from prover.queue.jobs import JobState, JobStatus
 from shared.proof_wire import ProofJson, decode_proof
 
@@ -100,13 +101,14 @@ def respond(answer: Answer, status: int = web.HTTPOk.status_code) -> web.Respons
 
 def job_response(job: JobStatus) -> web.Response:
     """Return the state of a job: 200 if it is completed, else 202, even if it failed, as existing clients expect."""
+    error = without_retry_words(job.error or "")
     answer = Job(
         circuit_type=job.circuit_type,
         created_at=_rfc3339(_created_at(job)),
-        error=job.error or "",
+        error=error,
         failed_at=_rfc3339(job.failed_at) if job.failed_at is not None else "",
         job_id=job.job_id,
-        message=f"Job processing failed: {job.error}" if job.state is JobState.FAILED else _MESSAGES.get(job.state, ""),
+        message=f"Job processing failed: {error}" if job.state is JobState.FAILED else _MESSAGES.get(job.state, ""),
         result=None if job.proof is None else JobResult(decode_proof(job.proof), job.duration_ms or 0),
         status=job.state.value,
     )

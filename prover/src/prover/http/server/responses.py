@@ -2,7 +2,8 @@
 
 from aiohttp import web
 
-from prover.errors import BodyTooLarge, BodyTooSlow, ProverError, WitnessRejected
+from prover.errors import BodyTooLarge, BodyTooSlow, JobNotFound, ProverError, WitnessRejected
+from prover.http.server.retry_words import without_retry_words
 from shared.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
 
 SERVER_NAME = "zkc-prover"
@@ -14,9 +15,11 @@ def problem_response(error: ProverError, request_id: str, retry_after_s: int | N
     """Answer an error as RFC 9457 body with the reference's ``code`` and ``message``.
 
     Retryable answers of status 503 have Retry-After, and the text "503", which makes the reference's client retry.
-    Those of 429 have Retry-After only: that client must slow down.
+    Those of 429 have Retry-After only: that client must slow down. What is not retryable has no word on which it
+    retries, except a missing job, which it must submit again.
     """
-    detail = error.detail
+    is_final = not error.retryable and not isinstance(error, JobNotFound)
+    detail = without_retry_words(error.detail) if is_final else error.detail
     headers: dict[str, str] = {}
     if error.retryable and error.status in _RETRY_STATUSES:
         headers["Retry-After"] = str(retry_after_s or 1)

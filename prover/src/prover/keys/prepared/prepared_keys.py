@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from prover.errors import KeyUnavailable, MalformedKey, OutOfMemory, UnsupportedKey
+from prover.errors import KeyUnavailable, MalformedKey, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.prepared import (
@@ -33,6 +33,7 @@ from prover.kernel.prepared import (
 from prover.keys.files.atomic_file import atomic_file, explained, mapped
 from prover.keys.files.file_owner import untrusted_reason
 from prover.keys.files.memory_budget import require_memory_for_folding
+from prover.keys.files.private_copy import read_pieces, room_for
 from prover.keys.files.provenance import sha256_of_file
 from prover.keys.prepared import fold_checkpoint
 from prover.keys.prepared.preparation_lock import preparation_lock
@@ -55,7 +56,6 @@ _FULL_CHECK_BYTES = 2**30
 """Size up to which a load compares all checksums; of larger files it skips those of points. `verify` compares all."""
 _RESERVED_DISK_BYTES = 2**29
 """Disk space that preparation in the background leaves free."""
-_READ_BYTES = 8 * 2**20
 _READ_ONLY = 0o444
 _GROUP_MAY_WRITE = 0o020
 
@@ -213,7 +213,8 @@ def verify(path: Path, source: Path, source_sha256: bytes, cancel: CancelFlag) -
     """Verify all checksums of a prepared key of any user, and that it was made from its source.
 
     Raises MalformedKey, KeyUnavailable for a file of this user that others may write, or UnsupportedKey for one of
-    another version.
+    another version. The file is mapped, as a copy of a folded key would need its whole size in memory: its owner may
+    end this process by truncating it.
     """
     with _named(path), _mapped_file(path, None) as (data, stat):
         if stat.st_uid == os.geteuid() and (reason := untrusted_reason(stat)) is not None:
@@ -335,14 +336,12 @@ def _write(
 def _load_gnark(
     engine: Engine, source: Path, cancel: CancelFlag | None, accepted: Digests, *, with_digest: bool
 ) -> tuple[LoadedKey, Source]:
-    """Load from a private copy of the bytes: another process that truncates the file cannot crash this one."""
+    """Load from a private copy of the bytes."""
     with _opened(source) as file, _named(source):
         stat = os.fstat(file.fileno())
-        if stat.st_size == 0:
-            raise MalformedKey("the file is empty")
-        with _room(stat.st_size) as data:
+        with room_for(stat.st_size) as data:
             digest = hashlib.sha256()
-            for piece in _pieces(file.fileno(), data, cancel):
+            for piece in read_pieces(file.fileno(), data, cancel):
                 if with_digest:
                     digest.update(piece)
             if accepted and digest.digest() not in accepted:
@@ -351,39 +350,12 @@ def _load_gnark(
             return engine.load_key(data, cancel), Source(stat, digest.digest())
 
 
-def _room(size: int) -> mmap.mmap:
-    try:
-        return mmap.mmap(-1, size)
-    except (OSError, MemoryError, OverflowError) as error:
-        raise OutOfMemory(f"{size} bytes for reading a key file are not available: add memory") from error
-
-
 @contextlib.contextmanager
 def _opened(source: Path) -> Iterator[BinaryIO]:
     with _named(source):
         file = source.open("rb")
     with file:
         yield file
-
-
-def _pieces(descriptor: int, data: mmap.mmap, cancel: CancelFlag | None) -> Iterator[memoryview]:
-    """Read a file into ``data`` and yield each piece."""
-    done = 0
-    with memoryview(data) as whole:
-        while done < len(whole):
-            _check(cancel)
-            with whole[done : done + _READ_BYTES] as room:
-                count = os.preadv(descriptor, [room], done)
-                if count == 0:
-                    raise MalformedKey(f"the file was truncated to {done} bytes while it was read", offset=done)
-                with room[:count] as piece:
-                    yield piece
-            done += count
-
-
-def _check(cancel: CancelFlag | None) -> None:
-    if cancel is not None:
-        cancel.check()
 
 
 @contextlib.contextmanager
