@@ -211,8 +211,8 @@ class RpcPool:
             try:
                 return await self._ask_both(endpoint, ask)
             except EndpointError as error:
-                if sends and unsure is not None and isinstance(error, NodeRefused) and len(self._endpoints) > 1:
-                    raise unsure from None  # one node may have accepted it: a refusal would let it be signed again
+                if sends and unsure is not None and isinstance(error, RequestRefused):
+                    raise unsure from None  # an attempt may have been accepted: a refusal would let it be signed again
                 pause = self._retry.pause(attempt + 1, error)
                 if not error.retryable or attempt == self._retry.retries or self._clock() + pause >= ends:
                     raise

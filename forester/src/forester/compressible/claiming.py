@@ -37,7 +37,7 @@ _EVERY_S = 300.0
 """Pause after a search that found too little: each reads all rows of the journal."""
 
 _CANDIDATES = 400
-_LARGEST = 30
+_MAX_ACCOUNTS_PER_TRANSACTION = 30
 _BASE_UNITS, _UNITS = 30_000, 15_000
 
 _Owing = tuple[TokenAccount | MintAccount, int]
@@ -103,7 +103,9 @@ class RentClaims:
             groups[item[0].rent_sponsor, item[0].compression_authority].append(item)
         batches = []
         for group in groups.values():
-            for batch in split(group, _LARGEST, lambda part: self._sender.fits([self._instruction(part, epoch)])):
+            for batch in split(
+                group, _MAX_ACCOUNTS_PER_TRANSACTION, lambda part: self._sender.fits([self._instruction(part, epoch)])
+            ):
                 if sum(lamports for _, lamports in batch) < self._minimum:
                     break
                 batches.append(batch)

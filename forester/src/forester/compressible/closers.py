@@ -34,8 +34,8 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-LARGEST = 10
-"""Compressed accounts that one instruction may create."""
+MAX_ACCOUNTS_PER_TRANSACTION = 10
+"""Accounts that one transaction closes at most: no instruction may create more compressed accounts."""
 
 _PROOFS_AT_ONCE = 4
 _PROOF_UNITS = 150_000
@@ -72,8 +72,8 @@ class AccountCloser(ABC):
     base_units: ClassVar[int] = 60_000
     units: ClassVar[int]
     skips_silently: ClassVar[bool] = False
-    per_byte = 0
-    """The cluster's rate for rent exemption, which ``prepare`` reads for kinds whose accounts do not record it."""
+    exemption_lamports_per_byte = 0
+    """The balance per byte that exempts from the cluster's rent; ``prepare`` reads it if accounts do not record it."""
 
     def __init__(self, source: AccountSource) -> None:
         self.source = source
@@ -208,7 +208,7 @@ class ProgramAccountCloser(_LocatingCloser):
         program = self.source.program
         found = await self._rpc.existing_account(config_address(program), f"the configuration of {program}")
         self._config = decode_program_config(program, found)
-        self.per_byte = rate_of_empty_account(await self._rpc.minimum_balance(0))
+        self.exemption_lamports_per_byte = rate_of_empty_account(await self._rpc.minimum_balance(0))
 
     async def groups(self, accounts: Sequence[Any], within_s: float) -> tuple[list[list[Located]], list[Any]]:
         """Return a group of accounts that need no proof, and one for each that needs one."""

@@ -1,22 +1,26 @@
 """Compresses and closes accounts whose rent has run out, those that earn most first.
 
 The journal names candidates; each is read again right before its transaction, which decides what is sent. Programs
-refuse a transaction if one of its accounts is not due. So a refused batch is sent again one by one, and an account
-that is refused alone waits. If all accounts of a closer are refused, or none can be located, that closer pauses and
-tries only a few accounts at once until one is closed; the others continue.
+refuse a transaction if one of its accounts is not due. So the accounts of a refused batch that are still due are sent
+again one by one, and an account that is refused alone waits. A refusal for the forester's share or the phase affects
+all accounts alike and ends the round of its closer. If all accounts of a closer are refused, or none can be located,
+that closer pauses and tries only a few accounts at once until one is closed; the others continue.
 """
 
 import asyncio
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from solders.pubkey import Pubkey
 
+from forester.chain.programs.addresses import REGISTRY
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
-from forester.compressible.closers import LARGEST, AccountCloser, Located, answered
+from forester.compressible.closers import MAX_ACCOUNTS_PER_TRANSACTION, AccountCloser, Located, answered
 from forester.compressible.rounds import confirmed, split, totals
+from forester.epoch.machine import RegistryCode
 from forester.errors import (
     AccountMissing,
     EndpointError,
@@ -48,6 +52,12 @@ _PREPARING_S = 10.0
 
 _POSTPONED_SLOTS = 1500
 """Ten minutes for an account that the program refused, or that could not be located."""
+
+_UNKNOWN_SLOTS = 200
+"""Slots until a transaction of unknown outcome cannot land: a blockhash is valid for 150 blocks, some slots have none.
+
+Another transaction for its accounts would be refused after it, and so would each account alone, at a fee.
+"""
 
 _MAXIMUM_UNITS = 1_000_000
 
@@ -121,7 +131,7 @@ class ClosingRounds:
     def _chosen(self, closer: AccountCloser, addresses: Sequence[Pubkey]) -> Sequence[Pubkey]:
         """Return the accounts to try: all, or a few at random if the closer is slowed."""
         if closer in self._slowed:
-            return random.sample(addresses, min(LARGEST, len(addresses)))
+            return random.sample(addresses, min(MAX_ACCOUNTS_PER_TRANSACTION, len(addresses)))
         return addresses
 
     def _slow(self, closer: AccountCloser) -> None:
@@ -164,12 +174,7 @@ class ClosingRounds:
             # Half of the window is left for other rounds if a service does not answer.
             limit_s = min(_PREPARING_S, within_s / 2)
             await answered(closer.prepare(), limit_s)
-            due = await confirmed(
-                *(self._rpc, self._store, [(closer.source, address) for address in addresses]),
-                slot=slot,
-                wanted=lambda account: account.rent.is_compressible(slot),
-                per_byte=closer.per_byte,
-            )
+            due = await self._due(closer, addresses, slot)
             groups, failed = await closer.groups(due, limit_s) if due else ([], [])
         except (EndpointError, AccountMissing, MalformedAccount) as error:
             if closer.source.pays_forester:
@@ -184,6 +189,15 @@ class ClosingRounds:
             self._slow(closer)
         return [batch for group in groups for batch in self._batches(closer, group, eligibility.epoch)]
 
+    async def _due(self, closer: AccountCloser, addresses: Sequence[Pubkey], slot: int) -> list[Any]:
+        """Return the accounts that are due as the chain says now."""
+        return await confirmed(
+            *(self._rpc, self._store, [(closer.source, address) for address in addresses]),
+            slot=slot,
+            wanted=lambda account: account.rent.is_compressible(slot),
+            exemption_lamports_per_byte=closer.exemption_lamports_per_byte,
+        )
+
     def _batches(self, closer: AccountCloser, group: Sequence[Located], epoch: int) -> Iterator[Sequence[Located]]:
         """Split a group by the size and the compute units of a transaction."""
         queue = self._trees()[0].queue
@@ -192,7 +206,7 @@ class ClosingRounds:
             work = closer.instructions(batch, queue, epoch)
             return closer.compute_units(batch) <= _MAXIMUM_UNITS and self._sender.fits(work)
 
-        return split(group, LARGEST, fits)
+        return split(group, MAX_ACCOUNTS_PER_TRANSACTION, fits)
 
     async def _close(
         self,
@@ -203,21 +217,29 @@ class ClosingRounds:
     ) -> int:
         """Close accounts in one transaction, or one by one if it is refused; return the number of closed ones."""
         within_s = eligibility.sending_seconds()
-        if within_s is None:
+        if within_s is None or any(_is_for_forester(closer, error) for error in refusals):
             return 0
+        addresses = [item.account.address for item in batch]
         outcome = await self._send(closer, batch, eligibility.epoch, within_s)
         if outcome.fate is Fate.CONFIRMED:
             return await self._count_closed(closer, batch, eligibility.slot())
+        if outcome.fate is Fate.DEADLINE_PASSED:
+            await self._postpone(addresses, eligibility.slot(), _UNKNOWN_SLOTS)
         if isinstance(outcome.error, InsufficientFunds):
             raise outcome.error
         if outcome.fate is not Fate.REFUSED:
             return 0
+        error = outcome.error or TransactionRefused()
+        if _is_for_forester(closer, error):
+            refusals.append(error)
+            raise error
         if len(batch) > 1:
-            return sum([await self._close(closer, [item], eligibility, refusals) for item in batch])
-        refusals.append(outcome.error or TransactionRefused())
-        address = batch[0].account.address
-        _log.warning("compression_refused", account=str(address), error=str(outcome.error))
-        await self._postpone([address], eligibility.slot())
+            due = {account.address for account in await self._due(closer, addresses, eligibility.slot())}
+            left = [item for item in batch if item.account.address in due]
+            return sum([await self._close(closer, [item], eligibility, refusals) for item in left])
+        refusals.append(error)
+        _log.warning("compression_refused", account=str(addresses[0]), error=error.detail)
+        await self._postpone(addresses, eligibility.slot())
         return 0
 
     async def _send(self, closer: AccountCloser, batch: Sequence[Located], epoch: int, within_s: float) -> Outcome:
@@ -254,6 +276,17 @@ class ClosingRounds:
         await self._store.remove(bytes(account.address) for account in closed)
         return len(closed)
 
-    async def _postpone(self, addresses: Sequence[Pubkey] | set[Pubkey], slot: int) -> None:
+    async def _postpone(
+        self, addresses: Sequence[Pubkey] | set[Pubkey], slot: int, slots: int = _POSTPONED_SLOTS
+    ) -> None:
         for address in addresses:
-            await self._store.postpone(bytes(address), slot + _POSTPONED_SLOTS)
+            await self._store.postpone(bytes(address), slot + slots)
+
+
+def _is_for_forester(closer: AccountCloser, error: TransactionRefused) -> bool:
+    """Return whether the registry refused the forester's share or the phase rather than an account.
+
+    Other codes of the registry affect accounts: 6020 is one that it cannot decode. Without logs the program is unknown.
+    """
+    by_registry = closer.source.pays_forester and error.program in (None, str(REGISTRY))
+    return by_registry and error.code in set(RegistryCode)

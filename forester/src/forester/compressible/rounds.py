@@ -20,7 +20,7 @@ async def confirmed(
     *,
     slot: int,
     wanted: Callable[[RentedAccount], object],
-    per_byte: int = 0,
+    exemption_lamports_per_byte: int = 0,
 ) -> list[Any]:
     """Return candidates that are ``wanted`` as the chain says; rows that are wrong or out of date are corrected.
 
@@ -31,7 +31,7 @@ async def confirmed(
     gone: list[bytes] = []
     accounts = await rpc.accounts([address for _, address in candidates])
     for (source, address), account in zip(candidates, accounts, strict=True):
-        rented = source.rented(account, per_byte)
+        rented = source.rented(account, exemption_lamports_per_byte)
         if rented is None:
             gone.append(bytes(address))
         elif wanted(rented):

@@ -280,6 +280,7 @@ class V1Processor:
             self._finish(value)
         elif outcome.fate is Fate.EXPIRED:
             self._release(value)
+            self._queue.changed()  # an earlier process or another forester may have moved it meanwhile
         elif outcome.fate is Fate.REFUSED:
             self._refused(value, outcome, tally)
         elif isinstance(outcome.error, InsufficientFunds):

@@ -243,7 +243,8 @@ class V2Processor:
             return
         current.stopped = True
         if outcome.fate is Fate.DEADLINE_PASSED:
-            return  # it may still land
+            current.failure = outcome.error or current.failure  # there may be no funds, and it may still land
+            return
         self._ledger.unsent(group)
         self._record(group, BatchState.PROVED, detail=f"not landed: {outcome.fate.value}")
         current.failure = TransactionLost() if outcome.fate is Fate.EXPIRED else outcome.error

@@ -45,12 +45,14 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
+PURPOSE = "rollover"
 NOT_AGAIN_S = 60.0
 """Seconds for which a full tree that could not be replaced is skipped."""
 
 NOT_AGAIN_REFUSED_S = 600.0
 """The same after a refusal, which cost a fee."""
 
+_EARLIER_S = 10.0
 _FEES_LAMPORTS = 10_000_000
 _ALREADY_ROLLED_OVER = 14003
 
@@ -89,6 +91,9 @@ class Rollovers:
         Returns the failure that prevents a replacement; None otherwise. Raises only bugs.
         """
         try:
+            # A transaction of an earlier process may still replace a tree that we would read as full.
+            if not await self._sender.wait_for_earlier(PURPOSE, bytes(tree.address), _EARLIER_S):
+                raise RolloverUnsettled(f"a rollover of {tree.address} from before the restart may still land")
             head = await self._head(tree)
             if head.metadata.is_rolled_over:
                 await self._settle(tree, head)
@@ -171,7 +176,7 @@ class Rollovers:
         try:
             return await self._sender.send(
                 part,
-                purpose="rollover",
+                purpose=PURPOSE,
                 subject=bytes(tree.address),
                 within_s=within_s,
                 unit_limit=UNIT_LIMITS[tree.kind],

@@ -22,6 +22,7 @@ from forester.errors import AlreadyProcessed, EndpointError, ForesterError, Tran
 from forester.transactions.block_heights import BlockHeights
 from forester.transactions.builder import Built
 from forester.transactions.expiry import ExpiredTransaction, ExpiryConfirmation
+from forester.transactions.send_priorities import Priority, PrioritySemaphore
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -89,7 +90,7 @@ class Confirmations:
     ) -> None:
         self._rpc = rpc
         self.maximum = maximum
-        self._room = asyncio.Semaphore(maximum)
+        self._room = PrioritySemaphore(maximum)
         self._longest_s = longest_s
         self._pace = pace or ConfirmationTimes()
         self._clock = clock
@@ -109,14 +110,17 @@ class Confirmations:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._poller
 
-    async def send(self, built: Built, last_valid_block_height: int, *, within_s: float) -> Outcome:
+    async def send(
+        self, built: Built, last_valid_block_height: int, *, within_s: float, priority: Priority = Priority.OTHER
+    ) -> Outcome:
         """Send a transaction and return its outcome, after ``within_s`` seconds at most.
 
-        Raises the EndpointError or TransactionRefused of the first broadcast unless a retry may succeed; later ones are
-        only logged. A cancelled call abandons the transaction, which may still land.
+        ``priority`` orders transactions that wait while the maximum is in flight. Raises the EndpointError or
+        TransactionRefused of the first broadcast unless a retry may succeed; later ones are only logged. A cancelled
+        call abandons the transaction, which may still land.
         """
         deadline = self._clock() + within_s
-        async with self._room:
+        async with self._room.slot(priority):
             deadline = min(deadline, self._clock() + self._longest_s)
             if (within_s := deadline - self._clock()) <= 0:
                 return Outcome(Fate.DEADLINE_PASSED)

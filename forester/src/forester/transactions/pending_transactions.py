@@ -116,17 +116,20 @@ class PendingTransactions:
                 self._inherited = inherited
         return self._inherited
 
-    async def wait_for_inherited(self, purpose: str, subject: bytes) -> None:
-        """Wait until no transaction of an earlier process for the same purpose and subject may land any more."""
+    async def wait_for_inherited(self, purpose: str, subject: bytes) -> bool:
+        """Wait until no transaction of an earlier process for a purpose and subject may land; return if any could."""
+        waited = False
         while self._clock() - self._began < self._kept_s:
             waiting = [item for item in await self.inherited() if (item.purpose, item.subject) == (purpose, subject)]
             if not waiting:
-                return
+                break
+            waited = True
             with contextlib.suppress(EndpointError):
                 await self._query(waiting)
                 if not any(item in waiting for item in await self.inherited()):
-                    return
+                    break
             await asyncio.sleep(_POLL_S)
+        return waited
 
     async def settle_all(self) -> int:
         """Query the outcome of all transactions in the journal; return the number that stay unknown."""

@@ -12,12 +12,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from solders.address_lookup_table_account import AddressLookupTableAccount
 from solders.hash import Hash
 from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
+from forester.chain.lookup_tables import LookupTables
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError, InsufficientFunds, TransactionRefused
 from forester.journal.signatures import SignatureStore
@@ -30,6 +30,7 @@ from forester.transactions.expiry import PAUSES, ExpiryPauses
 from forester.transactions.own_signatures import OwnSignatures
 from forester.transactions.pending_transactions import PendingTransactions, Signed
 from forester.transactions.priority_fee import PriorityFee
+from forester.transactions.send_priorities import Priority, PrioritySemaphore, priority_of
 from forester.transactions.spending import BudgetExceeded, SpendingBudget, fee_lamports, given_lamports
 from forester.units import sol
 from shared.logs import get_logger
@@ -53,6 +54,11 @@ class _Order:
     signers: tuple[Keypair, ...]
     program_lamports: int
 
+    @property
+    def priority(self) -> Priority:
+        """Priority of the transaction while others wait as well."""
+        return priority_of(self.purpose)
+
 
 class Sender:
     """Sender for all parts; ``confirmations`` is an open context that belongs to the caller.
@@ -73,7 +79,7 @@ class Sender:
         budget: SpendingBudget,
         cu_limit: int,
         metrics: Metrics,
-        tables: Sequence[AddressLookupTableAccount] = (),
+        tables: LookupTables | None = None,
         unknown_kept_s: float = 180.0,
         pauses: Backoff = PAUSES,
         clock: Callable[[], float] = time.monotonic,
@@ -86,7 +92,7 @@ class Sender:
         """Budget of signed transactions."""
 
         self._cu_limit = cu_limit
-        self._tables = tuple(tables)
+        self._tables = tables or LookupTables(rpc, None)
         self._metrics = metrics
         self._clock = clock
         self._blockhashes = Blockhashes(rpc, clock=clock)
@@ -94,7 +100,7 @@ class Sender:
         self._unsettled = PendingTransactions(rpc, signatures, self._own, kept_s=unknown_kept_s, clock=clock)
         self._turns: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         self._expiries = ExpiryPauses(pauses, clock=clock)
-        self._signing = asyncio.Semaphore(confirmations.maximum)
+        self._signing = PrioritySemaphore(confirmations.maximum)
         self.short_of_funds = False
         """True if the payer could not pay a fee: nothing is sent until ``funds_restored``."""
 
@@ -110,14 +116,13 @@ class Sender:
     def fitting(self, work: Sequence[Instruction]) -> int:
         """Return the number of first instructions that fit one transaction; TransactionTooLarge if it is 0."""
         # Always with a price: a later estimate must not make a transaction too large.
-        return fitting(work, self._payer.pubkey, Budget(self._cu_limit, 1), self._tables)
+        return fitting(work, self._payer.pubkey, Budget(self._cu_limit, 1), self._tables.current)
 
     def fits(self, work: Sequence[Instruction]) -> bool:
         """Return whether instructions fit one transaction, however many they are."""
         try:
-            return fitting(work, self._payer.pubkey, Budget(self._cu_limit, 1), self._tables, maximum=len(work)) == len(
-                work
-            )
+            budget, tables = Budget(self._cu_limit, 1), self._tables.current
+            return fitting(work, self._payer.pubkey, budget, tables, maximum=len(work)) == len(work)
         except TransactionTooLarge:
             return False
 
@@ -156,20 +161,23 @@ class Sender:
         """Send ``work`` as one transaction and return its outcome, after ``within_s`` seconds at most.
 
         ``purpose`` names the work in the journal, the log and after a restart, ``subject`` the tree or account that it
-        changes: transactions of an earlier process for both are awaited first. ``program_lamports`` is the maximum that
-        programs themselves take from the payer, which counts for the budget. Refusals are an outcome with an
-        error. Raises EndpointError, TransactionTooLarge, BudgetExceeded and JournalError: then nothing was sent by this
-        call. A cancelled call leaves the outcome unknown.
+        changes: transactions of an earlier process for both are awaited first. If there was one, the work may be done:
+        nothing is signed, and the outcome is EXPIRED, so that the caller reads the chain again. ``program_lamports`` is
+        the maximum that programs themselves take from the payer, which counts for the budget. Refusals are an outcome
+        with an error. Raises EndpointError, TransactionTooLarge, BudgetExceeded and JournalError: then nothing was sent
+        by this call. A cancelled call leaves the outcome unknown.
         """
-        if self.short_of_funds:
-            payer = self._payer.pubkey
-            refused = InsufficientFunds(f"insufficient funds: {payer} cannot pay for transactions; send SOL to it")
-            return Outcome(Fate.REFUSED, error=refused)
-        ends = self._clock() + within_s
         order = _Order(
             *(tuple(work), _digest(work), purpose, subject),
             *(unit_limit or self._cu_limit, tuple(signers), program_lamports),
         )
+        if self.short_of_funds:
+            payer = self._payer.pubkey
+            error = InsufficientFunds(f"insufficient funds: {payer} cannot pay for transactions; send SOL to it")
+            # After a refusal the caller would forget a transaction that may land.
+            in_flight = self._unsettled.of_work(order.digest) is not None
+            return Outcome(Fate.DEADLINE_PASSED if in_flight else Fate.REFUSED, error=error)
+        ends = self._clock() + within_s
         eligibility = self._turns.setdefault(order.digest, asyncio.Lock())
         try:
             async with asyncio.timeout(max(0.0, within_s)):
@@ -186,10 +194,12 @@ class Sender:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(max(0.0, ends - self._clock())):
-                    await self._unsettled.wait_for_inherited(purpose, order.subject)
+                    if await self._unsettled.wait_for_inherited(purpose, order.subject):
+                        _log.info("work_outdated", purpose=purpose, subject=_shown(order.subject))
+                        return Outcome(Fate.EXPIRED)
                     if known is None:
                         # Signed only for a free slot in flight: a transaction that waits there could not be paused.
-                        await stack.enter_async_context(self._signing)
+                        await stack.enter_async_context(self._signing.slot(order.priority))
                         await self._expiries.wait()
                     signed = known or await self._signed(order)
                     if known is None:
@@ -200,14 +210,17 @@ class Sender:
                 self._metrics.failed.labels("budget_exceeded").inc()
                 raise
             self._metrics.work.carried(str(signed.built.signature), _shown(order.subject))
-            return await self._settled(signed, purpose, ends, repeated=known is not None)
+            return await self._settled(signed, order, ends, repeated=known is not None)
 
-    async def _settled(self, signed: Signed, purpose: str, ends: float, *, repeated: bool) -> Outcome:
+    async def _settled(self, signed: Signed, order: _Order, ends: float, *, repeated: bool) -> Outcome:
         """Send a signed transaction and return its outcome."""
+        purpose = order.purpose
         try:
             with self._metrics.in_flight.track_inprogress():
                 outcome = await self._confirmations.send(
-                    signed.built, signed.last_valid_block_height, within_s=max(0.0, ends - self._clock())
+                    *(signed.built, signed.last_valid_block_height),
+                    within_s=max(0.0, ends - self._clock()),
+                    priority=order.priority,
                 )
         except TransactionRefused as error:
             outcome = Outcome(Fate.REFUSED, error=error)
@@ -244,7 +257,7 @@ class Sender:
         """Build a transaction unlike all earlier ones: an equal one after a refusal would get the same outcome."""
         budget = Budget(order.unit_limit, price)
         while True:
-            built = build(order.work, self._payer, blockhash, budget, self._tables, signers=order.signers)
+            built = build(order.work, self._payer, blockhash, budget, self._tables.current, signers=order.signers)
             if built.signature not in self._own:
                 break
             budget = replace(budget, unit_limit=budget.unit_limit - 1)

@@ -14,7 +14,7 @@ from solders.signature import Signature
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import FailOver, RetryPolicy, RpcPool
 from forester.chain.rpc_transport import NodeRefused
-from forester.errors import EndpointTimedOut, RequestRefused, TransactionRefused
+from forester.errors import EndpointTimedOut, EndpointUnreachable, RequestRefused, TransactionRefused
 from shared.retries import Backoff
 
 NO_RETRY = RetryPolicy(retries=0)
@@ -169,3 +169,19 @@ async def test_send__refused_after_a_node_may_have_taken_it__is_no_refusal_that_
         second.script.append(silence)
         with pytest.raises(NodeRefused):
             await pool.call("getSlot", [], int, timeout_s=0.2)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [status(403), failure(-32603, "Internal error"), failure(-32002, "no", {"err": "BlockhashNotFound", "logs": []})],
+    ids=["forbidden", "internal error", "simulation"],
+)
+async def test_send__only_node_refuses_after_it_may_have_taken_it__is_no_refusal(refusal: Answer) -> None:
+    node = ScriptedNode([status(502)], usual=refusal)
+    async with serving(node), RpcPool([node.url], retry=FAST) as pool:
+        with pytest.raises(EndpointUnreachable, match="502") as raised:
+            await RpcClient(pool).send_transaction(b"signed")
+        assert raised.value.retryable
+        with pytest.raises((NodeRefused, TransactionRefused)):
+            await RpcClient(pool).send_transaction(b"signed")
+    assert len(node.asked) == 3

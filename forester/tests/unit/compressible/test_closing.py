@@ -57,7 +57,11 @@ class World:
         self.store = store
         self.sent: list[int] = []
         self.refuses: Callable[[int], bool] = lambda _: False
-        self.error: TransactionRefused = TransactionRefused("refused", program=str(REGISTRY), code=6004)
+        self.error: TransactionRefused = TransactionRefused("refused", program=str(COMPRESSED_TOKEN), code=6090)
+        self.first_errors: list[TransactionRefused] = []
+        """Errors of the first refusals."""
+        self.unknown: Outcome | None = None
+        """Outcome of all transactions, if it is one."""
         self.slot = DUE
         self.now = 1000.0
         self.chain: dict[Pubkey, Account] = {}
@@ -102,8 +106,10 @@ class World:
     async def send(self, work: Sequence[Instruction], **_: object) -> Outcome:
         named = {meta.pubkey for instruction in work for meta in instruction.accounts} & self.chain.keys()
         self.sent.append(len(named))
+        if self.unknown is not None:
+            return self.unknown
         if any(self.refuses(int.from_bytes(bytes(address))) for address in named):
-            return Outcome(Fate.REFUSED, error=self.error)
+            return Outcome(Fate.REFUSED, error=self.first_errors.pop(0) if self.first_errors else self.error)
         return Outcome(Fate.CONFIRMED, slot=self.slot)
 
     # An indexer.
@@ -128,8 +134,12 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield World(CompressibleStore(journal))
 
 
-async def test_round__that_is_all_refused__fails_and_the_next_ones_try_one_batch(world: World) -> None:
+@pytest.mark.parametrize(("program", "code"), [(COMPRESSED_TOKEN, 6090), (REGISTRY, 6020)])
+async def test_round__that_is_all_refused__fails_and_the_next_ones_try_one_batch(
+    world: World, program: Pubkey, code: int
+) -> None:
     await world.add(range(1, 301))
+    world.error = TransactionRefused("refused", program=str(program), code=code)
     world.refuses = lambda _: True
     transactions = []
     for later_s in (0, 10, 20):
@@ -218,6 +228,54 @@ async def test_round__without_money__fails_for_lack_of_money(world: World) -> No
     assert isinstance((await world.work()).failure, InsufficientFunds)
     world.refuses = lambda _: False
     assert (await world.work()).elements == 100
+
+
+@pytest.mark.parametrize("program", [str(REGISTRY), None], ids=["registry", "no logs"])
+@pytest.mark.parametrize("code", [6000, 6004, 6011, 6017])
+async def test_round__refused_for_the_share_or_the_phase__tries_no_account_alone_and_reports_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, program: str | None, code: int
+) -> None:
+    monkeypatch.setattr(World, "validity_proof", World.proof)
+    await world.add(range(1, 301))
+    await world.add(range(500, 501), MINT)
+    world.refuses = lambda number: number <= 300
+    world.error = TransactionRefused("refused", program=program, code=code)
+    done = await world.work()
+    assert (done.elements, done.failure) == (1, world.error), "also while mints are closed"
+    assert sorted(world.sent) == [1, BATCH]
+    assert len(await world.store.ready(TOKENS.kinds, world.slot, 400)) == 300, "no account is to blame"
+    assert await world.work(9.9) == ProcessingResult(), "each attempt costs fees"
+
+
+async def test_round__share_is_lost_while_accounts_are_tried_alone__ends(world: World) -> None:
+    await world.add(range(1, 11))
+    world.refuses = lambda _: True
+    world.first_errors = [world.error, world.error]
+    world.error = TransactionRefused("refused", program=str(REGISTRY), code=6004)
+    assert (await world.work()).failure is world.error
+    assert world.sent == [BATCH, 1, 1]
+
+
+async def test_round__accounts_of_a_refused_batch_are_closed_by_others__tries_only_the_rest(world: World) -> None:
+    await world.add(range(1, 11))
+    world.refuses = lambda number: number == 1 and world.chain.pop(key(2), None) is not None
+    done = await world.work()
+    assert (done.elements, done.failure, world.sent) == (9, None, [BATCH, *[1] * 9])
+    assert await world.store.ready(TOKENS.kinds, world.slot + 10_000, 10) == []
+
+
+@pytest.mark.parametrize("error", [None, InsufficientFunds()])
+async def test_round__transaction_may_still_land__its_accounts_wait_until_it_cannot(
+    world: World, error: InsufficientFunds | None
+) -> None:
+    await world.add(range(1, 11))
+    world.unknown = Outcome(Fate.DEADLINE_PASSED, error=error)
+    assert (await world.work()).failure is error
+    world.unknown = None
+    for later_slots, sent in ((0, []), (199, []), (1, [BATCH])):
+        world.slot += later_slots
+        await world.work()
+        assert world.sent == sent
 
 
 async def never(*_: object) -> Any:

@@ -162,6 +162,7 @@ async def test_element__of_unknown_fate__is_sent_again_as_it_is_until_its_fate_i
     done = await processor.work(world.window())
     assert (done.elements, done.more) == (0, True)
     assert (await processor.work(world.window())).elements == 1, "an expired one cannot land any more"
+    assert world.queue_reads == 2, "the expired one may have left the queue"
     last = await processor.work(world.window(first=60))
     assert (last.elements, last.more) == (1, False)
     assert world.values_sent.count(leaf(1)) == 3

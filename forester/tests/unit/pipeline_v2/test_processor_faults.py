@@ -97,6 +97,17 @@ async def test_refused__payer_has_no_money__is_reported(bench: Bench) -> None:
     assert (await processor.work(bench.world.window())).elements == ZKP
 
 
+async def test_funds_run_out__while_the_fate_is_unknown__is_reported_and_the_same_proof_is_sent_again(
+    bench: Bench,
+) -> None:
+    bench.world.fill(2)
+    bench.world.outcomes = [Outcome(Fate.DEADLINE_PASSED, error=InsufficientFunds())]
+    processor = await bench.start()
+    assert isinstance((await processor.work(bench.world.window())).failure, InsufficientFunds)
+    assert (await processor.work(bench.world.window())).elements == ZKP
+    assert bench.world.begun == [0]
+
+
 async def test_expired__is_reported_and_sent_again(bench: Bench) -> None:
     bench.world.fill(2)
     bench.world.outcomes = [Outcome(Fate.EXPIRED)]

@@ -68,6 +68,8 @@ class World:
     payer: Pubkey = PAYER
     maximum_lamports: int | None = None
     reads: int = 0
+    earlier: str = ""
+    """What the rollover of an earlier process does while it is awaited: it ``lands``, or still ``may land``."""
 
     def _step(self) -> None:
         if self.crash_in is not None:
@@ -116,6 +118,13 @@ class World:
         return self.lamports[address]
 
     # The sender.
+
+    async def wait_for_earlier(self, purpose: str, subject: bytes, within_s: float) -> bool:
+        assert (purpose, subject) == ("rollover", bytes(TREE))
+        assert within_s > 0
+        if self.earlier == "lands":
+            self.successor = OTHER
+        return self.earlier != "may land"
 
     def fitting(self, work: Sequence[Instruction]) -> int:
         return min(self.fits, len(work))
@@ -395,6 +404,16 @@ async def test_node__that_does_not_show_our_rollover_yet__keeps_the_keys_until_i
         assert await RolloverStore(journal).trees() == [bytes(TREE)]
         assert await run(world, journal) is None
         assert (await RolloverStore(journal).trees(), world.landed) == ([], 1)
+
+
+@pytest.mark.parametrize(("earlier", "failure"), [("lands", type(None)), ("may land", RolloverUnsettled)])
+async def test_rollover__of_an_earlier_process_may_land__is_awaited_before_the_tree_is_read(
+    tmp_path: Path, earlier: str, failure: type
+) -> None:
+    world = World(earlier=earlier)
+    async with await open_journal(tmp_path) as journal:
+        assert isinstance(await run(world, journal), failure)
+    assert world.sent == []
 
 
 async def test_another_forester__that_was_first__is_noticed_and_the_keys_are_forgotten(tmp_path: Path) -> None:

@@ -329,6 +329,18 @@ async def test_send__two_callers_with_the_same_work__wait_for_each_other(bench: 
     assert len(bench.chain.signatures) == 3
 
 
+async def test_send__backlog_of_v1_waits__epochs_and_batches_are_signed_before_it(bench: Bench) -> None:
+    bench.chain.drops = True
+    async with bench.sender() as sender, asyncio.TaskGroup() as tasks:
+        for number, purpose in enumerate([*["nullify"] * 30, "v2_batches", "report"]):
+            tasks.create_task(sender.send([work(number)], purpose=purpose, subject=bytes([number]), within_s=60))
+        await until(lambda: len(bench.chain.signatures) == 12)
+        bench.chain.drops = False
+    messages = [VersionedTransaction.from_bytes(data).message for data in bench.chain.sent]
+    numbers = list(dict.fromkeys(message.instructions[-1].data[0] for message in messages))
+    assert {30, 31} <= set(numbers[:24]), "before those of the backlog that waited longer"
+
+
 @pytest.mark.parametrize("dropped", [True, False], ids=["dropped by the nodes", "refused by the chain"])
 async def test_send__payer_without_money__nothing_more_is_sent_until_it_is_restored(
     bench: Bench, dropped: bool
@@ -377,6 +389,16 @@ async def test_send__payer_would_keep_too_little_for_its_rent__nothing_more_is_s
         assert len(bench.chain.signatures) == 1
 
 
+async def test_send__funds_run_out_while_the_fate_is_unknown__is_no_refusal(bench: Bench) -> None:
+    bench.chain.drops = True
+    async with bench.sender() as sender:
+        await send(sender, within_s=0.5)
+        sender.short_of_funds = True
+        outcomes = [await send(sender), await send(sender, work(2))]
+        assert [outcome.fate for outcome in outcomes] == [Fate.DEADLINE_PASSED, Fate.REFUSED]
+        assert all(isinstance(outcome.error, InsufficientFunds) for outcome in outcomes)
+
+
 @pytest.mark.parametrize("keeps_history", [True, False])
 async def test_settle_pending__after_a_restart__forgets_what_landed_or_expired(
     bench: Bench, keeps_history: bool
@@ -413,6 +435,17 @@ async def test_send__earlier_process_sent_for_the_same_tree__is_waited_for(bench
         bench.chain.landed[left] = None
         assert await sender.wait_for_earlier("test", TREE, 60.0)
         assert (await send(sender)).fate is Fate.CONFIRMED
+
+
+async def test_send__earlier_process_may_have_done_the_work__signs_nothing_before_the_caller_reads_again(
+    bench: Bench,
+) -> None:
+    left = Signature(bytes([1]) * 64)
+    await bench.signatures.add(SentTransaction(str(left), "test", TREE, LAST_VALID))
+    bench.chain.landed[left] = None
+    async with bench.sender() as sender:
+        assert [(await send(sender)).fate for _ in range(2)] == [Fate.EXPIRED, Fate.CONFIRMED]
+    assert len(bench.chain.signatures) == 1
 
 
 async def test_send__killed_between_journal_and_node__next_process_sends_the_same_transaction_again(

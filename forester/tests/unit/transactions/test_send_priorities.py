@@ -1,0 +1,162 @@
+"""Slots by priority: never too many holders, none lost to cancellations, the most urgent caller first."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+from solders.signature import Signature
+
+from forester.chain.rpc_client import BlockHeight, RpcClient, SignatureStatus, SignatureStatuses
+from forester.compressible import claiming
+from forester.epoch.machine import Action
+from forester.pipeline_v2 import batch_sender
+from forester.rollover import rollovers
+from forester.transactions.builder import Built
+from forester.transactions.confirm import Confirmations, ConfirmationTimes
+from forester.transactions.send_priorities import Priority, PrioritySemaphore, priority_of
+
+
+def test_priority_of__purposes_of_all_work__puts_epochs_first_and_backlogs_last() -> None:
+    assert {priority_of(action.value) for action in (Action.REGISTER, Action.FINALIZE, Action.REPORT)} == {
+        Priority.EPOCH
+    }
+    assert {priority_of(purpose) for purpose in (batch_sender.PURPOSE, rollovers.PURPOSE)} == {Priority.BATCHES}
+    purposes = ("nullify", "update_address", "compress_and_close", "compress_mint", claiming.PURPOSE)
+    assert {priority_of(purpose) for purpose in purposes} == {Priority.OTHER}
+    assert Priority.EPOCH < Priority.BATCHES < Priority.OTHER
+
+
+class Holders:
+    """Callers of a semaphore, and the order in which they held a slot."""
+
+    def __init__(self, maximum: int) -> None:
+        self.maximum = maximum
+        self.semaphore = PrioritySemaphore(maximum)
+        self.at_once = 0
+        self.order: list[tuple[int, int]] = []
+        self.ends: list[asyncio.Event] = []
+
+    async def hold(self, priority: int) -> None:
+        number, end = len(self.ends), asyncio.Event()
+        self.ends.append(end)
+        async with self.semaphore.slot(priority):
+            self.at_once += 1
+            assert self.at_once <= self.maximum
+            self.order.append((priority, number))
+            try:
+                await end.wait()
+            finally:
+                self.at_once -= 1
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("come"), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["end", "cancel", "end and cancel", "look"]), st.integers(0, 30)),
+)
+
+
+@given(st.integers(1, 3), st.lists(STEPS, max_size=60))
+def test_slots__callers_that_come_end_or_are_cancelled__are_never_too_many_and_none_is_lost(
+    maximum: int, steps: list[tuple[str, int]]
+) -> None:
+    asyncio.run(_kept(maximum, steps))
+
+
+async def _kept(maximum: int, steps: list[tuple[str, int]]) -> None:
+    holders = Holders(maximum)
+    tasks: list[asyncio.Task[None]] = []
+    for step, number in steps:
+        if step == "come":
+            tasks.append(asyncio.create_task(holders.hold(number)))
+            await asyncio.sleep(0)
+        elif step == "look":
+            await asyncio.sleep(0)
+        elif tasks:
+            # Without a pause between both, a caller is cancelled in the moment in which it gets the slot.
+            if "end" in step:
+                holders.ends[number % len(tasks)].set()
+                await asyncio.sleep(0)
+            if "cancel" in step:
+                tasks[-1 - number % len(tasks)].cancel()
+    for end in holders.ends:
+        end.set()
+    done = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
+    assert not [error for error in done if isinstance(error, Exception)]
+    full = [asyncio.create_task(holders.hold(0)) for _ in range(maximum)]
+    await asyncio.sleep(0)
+    assert holders.at_once == maximum, "no slot is lost"
+    for task in full:
+        task.cancel()
+    await asyncio.wait(full)
+
+
+@given(st.lists(st.integers(0, 2), max_size=30))
+def test_slots__waited_for_by_many__go_by_priority_and_then_in_order(priorities: list[int]) -> None:
+    async def run() -> list[tuple[int, int]]:
+        holders = Holders(1)
+        tasks = [asyncio.create_task(holders.hold(priority)) for priority in [0, *priorities]]
+        await asyncio.sleep(0)
+        for end in holders.ends:
+            end.set()
+        await asyncio.gather(*tasks)
+        return holders.order
+
+    waited = [(priority, number) for number, priority in enumerate(priorities, 1)]
+    assert asyncio.run(run()) == [(0, 0), *sorted(waited)]
+
+
+async def test_slot__caller_is_cancelled_in_the_moment_of_the_grant__passes_to_the_next() -> None:
+    holders = Holders(1)
+    first, second, third = (asyncio.create_task(holders.hold(priority)) for priority in (0, 1, 2))
+    await asyncio.sleep(0)
+    holders.ends[0].set()
+    while not first.done():
+        await asyncio.sleep(0)
+        if not holders.at_once:
+            second.cancel()
+    await asyncio.wait([second])
+    holders.ends[2].set()
+    await asyncio.wait_for(third, 10)
+    assert holders.order == [(0, 0), (2, 2)]
+
+
+class Chain:
+    """Lands what is sent once it ``lands``."""
+
+    second_source = None
+
+    def __init__(self) -> None:
+        self.lands = False
+        self.sent: list[int] = []
+
+    async def send_transaction(self, data: bytes, *, skip_preflight: bool) -> Signature:
+        assert skip_preflight
+        if data[0] not in self.sent:
+            self.sent.append(data[0])
+        return Signature(bytes([data[0]]) * 64)
+
+    async def block_height(self) -> BlockHeight:
+        return BlockHeight(10, 10)
+
+    async def signature_statuses(self, signatures: list[Signature]) -> SignatureStatuses:
+        return SignatureStatuses(
+            10, [SignatureStatus(7, None, "confirmed") if self.lands else None for _ in signatures]
+        )
+
+
+async def test_confirmations__maximum_in_flight__gives_the_next_slot_to_the_most_urgent() -> None:
+    chain = Chain()
+    priorities = [Priority.OTHER, Priority.OTHER, Priority.BATCHES, Priority.EPOCH]
+    async with Confirmations(cast("RpcClient", chain), maximum=1, pace=ConfirmationTimes(0.01)) as flight:
+        built = [Built(bytes([number]), Signature(bytes([number]) * 64)) for number in range(4)]
+        sends = [
+            asyncio.create_task(flight.send(item, 100, within_s=60, priority=priority))
+            for item, priority in zip(built, priorities, strict=True)
+        ]
+        await asyncio.sleep(0.05)
+        chain.lands = True
+        await asyncio.gather(*sends)
+    assert chain.sent == [0, 3, 2, 1]
