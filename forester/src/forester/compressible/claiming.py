@@ -17,7 +17,7 @@ from forester.chain.programs.registry import Forester
 from forester.chain.rpc_client import RpcClient
 from forester.compressible.mint_account import MintAccount
 from forester.compressible.rent import RENT_EPOCH_SLOTS
-from forester.compressible.rounds import confirmed, split, totals
+from forester.compressible.rounds import UNKNOWN_SLOTS, confirmed, is_for_forester, split, totals
 from forester.compressible.sources import AccountSource
 from forester.compressible.token_account import TokenAccount
 from forester.errors import ForesterError, InsufficientFunds
@@ -68,6 +68,8 @@ class RentClaims:
         self._minimum = minimum
         self._clock = clock
         self._next_at = 0.0
+        self._unknown: dict[Pubkey, int] = {}
+        """Accounts of claims that may still land, with the slot from which they cannot."""
 
     async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
         """Claim one round of rent; failures are part of the result. Raises only bugs."""
@@ -89,8 +91,14 @@ class RentClaims:
 
     async def _owing(self, slot: int) -> list[_Owing]:
         """Return accounts that owe rent, each with its lamports, most rent first."""
+        self._unknown = {address: until for address, until in self._unknown.items() if slot < until}
         rows = await self._store.claimable(slot, slot // RENT_EPOCH_SLOTS, _CANDIDATES)
-        known = [(self._sources[kind], Pubkey(address)) for address, kind in rows if kind in self._sources]
+        named = [(kind, Pubkey(address)) for address, kind in rows]
+        known = [
+            (self._sources[kind], address)
+            for kind, address in named
+            if kind in self._sources and address not in self._unknown
+        ]
         found = await confirmed(
             *(self._rpc, self._store, known), slot=slot, wanted=lambda account: account.rent.claimable(slot)
         )
@@ -129,8 +137,12 @@ class RentClaims:
             within_s=within_s,
             unit_limit=_BASE_UNITS + _UNITS * len(batch),
         )
-        if isinstance(outcome.error, InsufficientFunds):
-            raise outcome.error
+        error = outcome.error
+        if isinstance(error, InsufficientFunds) or (error is not None and is_for_forester(error)):
+            raise error
+        if outcome.fate is Fate.DEADLINE_PASSED:
+            until = eligibility.slot() + UNKNOWN_SLOTS
+            self._unknown |= {item.address: until for item, _ in batch}
         if outcome.fate not in (Fate.CONFIRMED, Fate.REFUSED):
             return 0
         # Refused ones wait for the next rent epoch, as if they had been claimed: others go first.

@@ -15,12 +15,10 @@ from typing import Any
 
 from solders.pubkey import Pubkey
 
-from forester.chain.programs.addresses import REGISTRY
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
 from forester.compressible.closers import MAX_ACCOUNTS_PER_TRANSACTION, AccountCloser, Located, answered
-from forester.compressible.rounds import confirmed, split, totals
-from forester.epoch.machine import RegistryCode
+from forester.compressible.rounds import UNKNOWN_SLOTS, confirmed, is_for_forester, split, totals
 from forester.errors import (
     AccountMissing,
     EndpointError,
@@ -52,12 +50,6 @@ _PREPARING_S = 10.0
 
 _POSTPONED_SLOTS = 1500
 """Ten minutes for an account that the program refused, or that could not be located."""
-
-_UNKNOWN_SLOTS = 200
-"""Slots until a transaction of unknown outcome cannot land: a blockhash is valid for 150 blocks, some slots have none.
-
-Another transaction for its accounts would be refused after it, and so would each account alone, at a fee.
-"""
 
 _MAXIMUM_UNITS = 1_000_000
 
@@ -224,7 +216,7 @@ class ClosingRounds:
         if outcome.fate is Fate.CONFIRMED:
             return await self._count_closed(closer, batch, eligibility.slot())
         if outcome.fate is Fate.DEADLINE_PASSED:
-            await self._postpone(addresses, eligibility.slot(), _UNKNOWN_SLOTS)
+            await self._postpone(addresses, eligibility.slot(), UNKNOWN_SLOTS)
         if isinstance(outcome.error, InsufficientFunds):
             raise outcome.error
         if outcome.fate is not Fate.REFUSED:
@@ -279,14 +271,8 @@ class ClosingRounds:
     async def _postpone(
         self, addresses: Sequence[Pubkey] | set[Pubkey], slot: int, slots: int = _POSTPONED_SLOTS
     ) -> None:
-        for address in addresses:
-            await self._store.postpone(bytes(address), slot + slots)
+        await self._store.postpone([bytes(address) for address in addresses], slot + slots)
 
 
 def _is_for_forester(closer: AccountCloser, error: TransactionRefused) -> bool:
-    """Return whether the registry refused the forester's share or the phase rather than an account.
-
-    Other codes of the registry affect accounts: 6020 is one that it cannot decode. Without logs the program is unknown.
-    """
-    by_registry = closer.source.pays_forester and error.program in (None, str(REGISTRY))
-    return by_registry and error.code in set(RegistryCode)
+    return closer.source.pays_forester and is_for_forester(error)

@@ -5,12 +5,27 @@ from typing import Any, TypeVar
 
 from solders.pubkey import Pubkey
 
+from forester.chain.programs.addresses import REGISTRY
 from forester.chain.rpc_client import RpcClient
 from forester.compressible.sources import AccountSource, RentedAccount
-from forester.errors import ForesterError
+from forester.epoch.machine import RegistryCode
+from forester.errors import ForesterError, TransactionRefused
 from forester.journal.compressible import CompressibleStore, TrackedAccount
 
 _T = TypeVar("_T")
+
+UNKNOWN_SLOTS = 200
+"""Slots until a transaction of unknown outcome cannot land: a blockhash is valid for 150 blocks, some slots have none.
+
+Another transaction for its accounts would be refused after it, and so would each account alone, at a fee.
+"""
+
+_OF_FORESTERS = {
+    RegistryCode.FORESTER_NOT_ELIGIBLE,
+    RegistryCode.NOT_IN_ACTIVE_PHASE,
+    RegistryCode.REGISTRATION_NOT_FINALIZED,
+}
+"""Codes of the registry's check of each piece of work."""
 
 
 async def confirmed(
@@ -61,3 +76,14 @@ def totals(done: Sequence[int | BaseException]) -> tuple[int, ForesterError | No
             raise result
     failures = [result for result in done if isinstance(result, ForesterError)]
     return sum(result for result in done if isinstance(result, int)), failures[0] if failures else None
+
+
+def is_for_forester(error: TransactionRefused) -> bool:
+    """Return whether the registry refused the forester's share or the phase rather than an account.
+
+    Other codes of the registry affect accounts: 6020 is one that it cannot decode. Without logs the program is unknown,
+    and other programs count from 6000 as well.
+    """
+    if error.program is None:
+        return error.code in _OF_FORESTERS
+    return error.program == str(REGISTRY) and error.code in set(RegistryCode)

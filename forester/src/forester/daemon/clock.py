@@ -186,8 +186,9 @@ class SlotClock:
             self._waiting.pop(number, None)
 
     def _near_witness(self, now: float, slot: int) -> bool:
-        witness = self._witness
-        return witness is not None and slot <= _highest_plausible(witness, now, SUBSCRIPTION_AHEAD_SLOTS)
+        if self._witness is None or slot < self._witness[1] - IMPLAUSIBLE_SLOTS:
+            return False
+        return slot <= _highest_plausible(self._witness, now, SUBSCRIPTION_AHEAD_SLOTS)
 
     def _confirm(self, now: float, slot: int) -> bool:
         """Accept a witness that is not behind; return False if it needs another one."""
@@ -297,5 +298,5 @@ async def follow_slots(clock: SlotClock, session: aiohttp.ClientSession, url: st
         if not isinstance(event, SlotSeen) or clock.read(event.slot, witness=False):
             continue
         if clock.is_set and rejected.due():
-            hint = "is it a node of the cluster of --rpc-url?"
+            hint = "it is of a different cluster than --rpc-url, or one of the two nodes lags by minutes"
             _log.warning("subscribed_slot_rejected", slot=event.slot, estimate=clock.slot(), hint=hint)

@@ -120,10 +120,10 @@ class CompressibleStore(JournalStore):
             (),
         )
 
-    async def postpone(self, address: bytes, slot: int) -> None:
-        """Let an account wait until a slot, or until a change of it is seen."""
+    async def postpone(self, addresses: Iterable[bytes], slot: int) -> None:
+        """Let accounts wait until a slot, or until a change of them is seen."""
         statement = "UPDATE compressible_accounts SET ready_slot = ? WHERE address = ?"
-        await self._journal.change(statement, (slot, address))
+        await self._journal.change(statement, *((slot, address) for address in addresses))
 
     async def claimed(self, addresses: Iterable[bytes], epoch: int) -> None:
         """Record that the rent of accounts has been claimed up to a rent epoch, exclusive."""

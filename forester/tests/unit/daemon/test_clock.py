@@ -168,16 +168,6 @@ async def test_read__node_catches_up__is_waited_for(per_second: float) -> None:
     assert clock.slot() == pytest.approx(slot, abs=50)
 
 
-async def test_read__subscription_of_a_node_far_behind__is_no_witness() -> None:
-    time = Time()
-    clock = clock_at(time, 10**7)
-    for slot in range(500, 1000):
-        time.now += 0.4
-        assert clock.read(slot, witness=False)
-    assert clock.behind == 10**7 - 999
-    assert not clock.went_back.is_set()
-
-
 @pytest.mark.parametrize("ahead", [IMPLAUSIBLE_SLOTS, 10**8])
 async def test_read__subscription_is_far_ahead__changes_nothing(ahead: int) -> None:
     time = Time()
@@ -224,6 +214,18 @@ async def test_read__subscription_is_first__waits_for_a_witness() -> None:
     clock.read(500)
     clock.read(501, witness=False)
     assert clock.slot() == 501
+
+
+async def test_read__subscription_of_a_cluster_with_lower_slots__is_rejected() -> None:
+    time = Time()
+    clock = clock_at(time, 10**6)
+    for number in range(1, 100):
+        time.now += 0.4
+        assert not clock.read(500_000 + number, witness=False)
+        assert clock.read(10**6 + number)
+    assert clock.behind == 0
+    assert clock.slot() == 10**6 + 99
+    assert not clock.went_back.is_set()
 
 
 async def test_read__node_lags_behind_the_subscription__the_subscription_is_followed() -> None:

@@ -79,17 +79,18 @@ class TreeFilter:
 
 async def find_trees(rpc: RpcClient, wanted: TreeFilter) -> dict[Pubkey, TreeMetadata]:
     """Return the chosen trees, including those that were rolled over; EndpointError if a kind could not be read."""
-    return (await _read_trees(rpc, wanted))[0]
+    return (await _read_trees(rpc, wanted, await _group(rpc, wanted)))[0]
 
 
-async def _read_trees(rpc: RpcClient, wanted: TreeFilter) -> tuple[dict[Pubkey, TreeMetadata], frozenset[Pubkey]]:
+async def _read_trees(
+    rpc: RpcClient, wanted: TreeFilter, group: Pubkey | None
+) -> tuple[dict[Pubkey, TreeMetadata], frozenset[Pubkey]]:
     """Return the chosen trees, and the addresses of all accounts that the node returned."""
     reads = [
         rpc.program_accounts(ACCOUNT_COMPRESSION, memcmp=[(0, discriminator)], length=METADATA_BYTES)
         for discriminator in TREE_DISCRIMINATORS
     ]
-    group, parts = await asyncio.gather(_group(rpc, wanted), asyncio.gather(*reads))
-    found = [account for part in parts for account in part]
+    found = [account for part in await asyncio.gather(*reads) for account in part]
     trees: dict[Pubkey, TreeMetadata] = {}
     for account in found:
         try:
@@ -119,7 +120,9 @@ async def has_work(rpc: RpcClient, tree: TreeMetadata) -> bool:
         return next(pending_cells(queue.data), None) is not None
     addresses = [tree.address, tree.queue] if tree.kind is TreeKind.STATE_V2 else [tree.address]
     head, *output = await rpc.accounts(addresses, length=max(TREE_HEAD_BYTES, QUEUE_HEAD_BYTES))
-    queues = [decode_batched_tree(head.data).queue] if head is not None else []
+    if head is None:
+        return True  # the node has just listed it
+    queues = [decode_batched_tree(head.data).queue]
     queues += [decode_output_queue(item.data).queue for item in output if item is not None]
     return any(queue.ready_zkp_batches for queue in queues)
 
@@ -141,6 +144,9 @@ class Discovery:
         self._interval_s = interval_s
         self._changed = changed
         self._spacing_s = min(spacing_s, interval_s or spacing_s)
+        self._group: Pubkey | None = None
+        """The group of the registry as last read: a node without it must not add the trees of all groups."""
+
         self._known: frozenset[Pubkey] = frozenset()
         self._absences: dict[Pubkey, int] = {}
         self._again = asyncio.Event()
@@ -148,7 +154,8 @@ class Discovery:
 
     async def refresh(self) -> None:
         """Read the trees once. Raises EndpointError and MalformedAccount, and then changes nothing."""
-        found, known = await _read_trees(self._rpc, self._wanted)
+        self._group = await _group(self._rpc, self._wanted) or self._group
+        found, known = await _read_trees(self._rpc, self._wanted, self._group)
         retired = [tree for tree in found.values() if tree.metadata.is_rolled_over]
         working = await asyncio.gather(*(has_work(self._rpc, tree) for tree in retired))
         drained = {tree.address for tree, more in zip(retired, working, strict=True) if not more}

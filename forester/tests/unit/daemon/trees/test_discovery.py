@@ -37,6 +37,7 @@ class Node(RpcClient):
     broken: bool = False
     lengths: list[int | None] = field(default_factory=list)
     looked: int = 0
+    unread: set[Pubkey] = field(default_factory=set)
 
     async def program_accounts(
         self,
@@ -64,6 +65,7 @@ class Node(RpcClient):
         if self.group is not None:
             data = REGISTERED_PROGRAM_DISCRIMINATOR + bytes(32) + bytes(self.group) + bytes(32)
             every[REGISTERED_PROGRAM] = Account(REGISTERED_PROGRAM, ACCOUNT_COMPRESSION, 1, data)
+        every = {key: account for key, account in every.items() if key not in self.unread}
         end = None if length is None else start + length
         return [replace(every[key], data=every[key].data[start:end]) if key in every else None for key in addresses]
 
@@ -148,6 +150,25 @@ async def test_discovery__tree_is_missing__stays_until_several_answers_in_a_row_
     for _ in range(ABSENT_DISCOVERIES):
         await discovery.refresh()
     assert reported == [[1, 2, 3, 4], [1, 2], [1], []]
+
+
+async def test_discovery__registry_is_missing_once__keeps_to_its_group() -> None:
+    node = Node()
+    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=lambda _: None)
+    for group in (GROUP, None, address(9)):
+        node.group = group
+        await discovery.refresh()
+        assert numbers(discovery.trees) == [1, 2, 3, 4] + [5] * (group == address(9))
+
+
+async def test_discovery__tree_that_was_rolled_over_is_listed_and_cannot_be_read__stays() -> None:
+    retired = replace(STATE, rolledover_slot=700, ready=1)
+    node = Node(trees=(retired,))
+    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=lambda _: None)
+    await discovery.refresh()
+    node.unread = {retired.accounts()[0].address}
+    await discovery.refresh()
+    assert numbers(discovery.trees) == [STATE.number]
 
 
 async def test_discovery__notified__reads_new_and_replaced_trees_only() -> None:
