@@ -27,11 +27,15 @@ _REQUIRE_PASSWORD = "requirepass "  # noqa: S105 - a directive of redis.conf
 
 
 def secrets_of(profile: str, variables: Mapping[str, str | None], folder: Path) -> dict[str, str]:
-    """Return the contents of a profile's secrets by file name; ``folder`` has the password of earlier calls."""
+    """Return the contents of a profile's secrets by file name; ``folder`` has those of earlier calls."""
     names: tuple[str, ...] = ("PROVER_API_KEY",) if profile in WITH_PROVERS else ()
     if profile == "forester":
         names += OF_FORESTERS
-    found = {name.lower(): variables.get(name) or DEFAULTS.get(name, "") for name in names}
+    found = {name.lower(): variables.get(name) or "" for name in names}
+    for name, default in DEFAULTS.items():
+        path = folder / name.lower()
+        if found.get(path.name) == "" and (not _is_written(path) or path.read_text() == default):
+            found[path.name] = default
     if profile == "queue":
         kept = folder / "redis_conf"
         text = kept.read_text() if kept.exists() else f"{_REQUIRE_PASSWORD}{secrets.token_hex(24)}\n"
@@ -43,7 +47,11 @@ def secrets_of(profile: str, variables: Mapping[str, str | None], folder: Path) 
 def kept_secrets(contents: Mapping[str, str], folder: Path) -> list[Path]:
     """Return the files with a secret whose variable is not set now: without it, running services would lose it."""
     files = [folder / name for name, content in contents.items() if not content]
-    return [path for path in files if path.exists() and path.stat().st_size > 0]
+    return [path for path in files if _is_written(path)]
+
+
+def _is_written(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 def write_secrets(contents: Mapping[str, str], folder: Path) -> bool:

@@ -174,6 +174,8 @@ def test_message__without_retry_word__is_unchanged(message: str) -> None:
         ("5002500 bytes", "5 million 2 thousand five hundred bytes"),
         ("503000 bytes", "five hundred three thousand bytes"),
         ("502.5 MiB", "5_02.5 MiB"),
+        ("$.leaves[500] of batch_append_32_500.key", "$.leaves[5_00] of batch_append_32_5_00.key"),
+        ("job expired after 1h0m0.503s", "job expired after 1h0m0.5_03s"),
         ("invalid number: f15000", "invalid number: f15_000"),
         ("unknown circuit type: timeout", "unknown circuit type: time-out"),
     ],
@@ -183,7 +185,7 @@ def test_message__with_a_retry_word__is_still_understood(message: str, said: str
 
 
 def test_message__of_an_error__is_reworded_only_where_a_retry_cannot_help() -> None:
-    assert answered(CircuitDisabled("batch_append_32_500 is off")) == "batch_append_32_five hundred is off"
+    assert answered(CircuitDisabled("batch_append_32_500 is off")) == "batch_append_32_5_00 is off"
     assert answered(MemoryBudgetExceeded("502 MiB")) == "five hundred two MiB"
     assert "batch_append_32_500.key" in answered(KeyMissing("batch_append_32_500.key", "download it"))
     assert "a500" in answered(JobNotFound("Job with ID a500 not found."))

@@ -96,21 +96,24 @@ def test_secrets__one_that_changed__recreates_the_containers(tmp_path: Path) -> 
 def test_secrets__variable_that_is_not_set_now__keeps_the_secret_of_an_earlier_call(
     profile: str, tmp_path: Path
 ) -> None:
-    write(tmp_path, "forester", PROVER_API_KEY="k" * 20, PAYER="[1]")
+    write(tmp_path, "forester", PROVER_API_KEY="k" * 20, PAYER="[1]", PROVER_URL="https://key@mine:3001")
     later = answer(tmp_path, profile)
     assert later.stdout == "", "nothing changed"
     found = contents(tmp_path)
     assert (found["prover_api_key"], found["payer"]) == ("k" * 20, "[1]")
+    assert found["prover_url"] == "https://key@mine:3001"
     with_provers = profile not in ("monitoring", "localnet")
-    expected = ["prover_api_key"] * with_provers + ["payer"] * (profile == "forester")
+    expected = ["prover_api_key"] * with_provers + ["prover_url", "payer"] * (profile == "forester")
     lines = later.stderr.splitlines()
     assert len(lines) == len(expected)
     for line, name in zip(lines, expected, strict=True):
         assert line.startswith(f"{tmp_path / name} is kept, because {name.upper()} is not set; ")
         assert f"rm -f {tmp_path / name}, make up PROFILE={profile}" in line
         (tmp_path / name).unlink()
-    write(tmp_path, profile)
-    assert [name for name in expected if contents(tmp_path)[name]] == [], "as the line says"
+    assert answer(tmp_path, profile).stderr == ""
+    found = contents(tmp_path)
+    assert [name for name in expected if found[name] not in ("", "http://prover:3001")] == [], "as the line says"
+    assert answer(tmp_path, profile).stderr == "", "a default is no secret of an earlier call"
 
 
 @pytest.mark.parametrize("profile", ["monitoring", "localnet"])

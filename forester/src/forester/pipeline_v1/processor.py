@@ -285,6 +285,8 @@ class V1Processor:
             self._refused(value, outcome, tally)
         elif isinstance(outcome.error, InsufficientFunds):
             tally.fail(outcome.error, stop=True)
+        elif not outcome.signed:
+            self._release(value)
 
     def _refused(self, value: bytes, outcome: Outcome, tally: _RoundResult) -> None:
         reaction = response_to(outcome.error)

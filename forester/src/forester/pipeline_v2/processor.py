@@ -27,6 +27,7 @@ from forester.pipeline_v2.staging.stager import Stager
 from forester.pipeline_v2.staging.tree_head import TreeHead
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.proof_assignment import ProofAssignment, needed_slots
+from forester.transactions.builder import TransactionTooLarge
 from forester.transactions.confirm import Fate
 from forester.units import SLOT_SECONDS
 from shared.circuit_id import CircuitKind
@@ -226,7 +227,12 @@ class V2Processor:
         group = tuple(tracked.proof for tracked in chain[: step.batches])
         self._ledger.sent(group)
         self._record(group, BatchState.SENT)
-        outcome = await self._batches.send(group, current.eligibility.epoch, step.seconds)
+        try:
+            outcome = await self._batches.send(group, current.eligibility.epoch, step.seconds)
+        except TransactionTooLarge:
+            # The lookup table is gone; nothing was signed, and the next round sends as many as fit without it.
+            self._not_landed(group, "too large")
+            raise
         _log.info(
             "v2_sent",
             tree=self._name,
@@ -242,14 +248,17 @@ class V2Processor:
             current.provable = max(0, current.provable - len(group))
             return
         current.stopped = True
-        if outcome.fate is Fate.DEADLINE_PASSED:
+        if outcome.fate is Fate.DEADLINE_PASSED and outcome.signed:
             current.failure = outcome.error or current.failure  # there may be no funds, and it may still land
             return
-        self._ledger.unsent(group)
-        self._record(group, BatchState.PROVED, detail=f"not landed: {outcome.fate.value}")
+        self._not_landed(group, outcome.fate.value)
         current.failure = TransactionLost() if outcome.fate is Fate.EXPIRED else outcome.error
         if (proof := unfitting(group, outcome)) is not None:
             await self._check_refused(current, proof, outcome.slot)
+
+    def _not_landed(self, group: Sequence[StoredProof], reason: str) -> None:
+        self._ledger.unsent(group)
+        self._record(group, BatchState.PROVED, detail=f"not landed: {reason}")
 
     def _count(self, current: _Round, group: Sequence[TrackedProof], slot: int | None = None) -> None:
         self._record([tracked.proof for tracked in group], BatchState.CONFIRMED, slot=slot)

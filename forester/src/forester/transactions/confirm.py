@@ -22,7 +22,6 @@ from forester.errors import AlreadyProcessed, EndpointError, ForesterError, Tran
 from forester.transactions.block_heights import BlockHeights
 from forester.transactions.builder import Built
 from forester.transactions.expiry import ExpiredTransaction, ExpiryConfirmation
-from forester.transactions.send_priorities import Priority, PrioritySemaphore
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -42,13 +41,15 @@ class Fate(enum.Enum):
 class Outcome:
     """Outcome of a transaction: its fate, the slot it landed in, the error it failed with.
 
-    ``position`` is the position of the refused instruction in the sent work, if that is known.
+    ``position`` is the position of the refused instruction in the sent work, if that is known. ``signed`` is false if
+    the call signed nothing and no earlier transaction for the work may land.
     """
 
     fate: Fate
     slot: int | None = None
     error: TransactionRefused | None = None
     position: int | None = None
+    signed: bool = True
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,9 @@ class _Pending:
 
 
 class Confirmations:
-    """Transactions in flight, used as an asynchronous context; ``maximum`` bounds their number.
+    """Transactions in flight, used as an asynchronous context.
 
-    ``longest_s`` bounds the time for one of them, whatever its sender allows.
+    Their sender keeps ``maximum`` at once. ``longest_s`` bounds the time for one of them, whatever its sender allows.
     """
 
     def __init__(
@@ -90,7 +91,6 @@ class Confirmations:
     ) -> None:
         self._rpc = rpc
         self.maximum = maximum
-        self._room = PrioritySemaphore(maximum)
         self._longest_s = longest_s
         self._pace = pace or ConfirmationTimes()
         self._clock = clock
@@ -110,31 +110,24 @@ class Confirmations:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._poller
 
-    async def send(
-        self, built: Built, last_valid_block_height: int, *, within_s: float, priority: Priority = Priority.OTHER
-    ) -> Outcome:
-        """Send a transaction and return its outcome, after ``within_s`` seconds at most.
+    async def send(self, built: Built, last_valid_block_height: int, *, within_s: float) -> Outcome:
+        """Send a transaction and return its outcome, after ``within_s`` seconds and one read of it at most.
 
-        ``priority`` orders transactions that wait while the maximum is in flight. Raises the EndpointError or
-        TransactionRefused of the first broadcast unless a retry may succeed; later ones are only logged. A cancelled
-        call abandons the transaction, which may still land.
+        Raises the EndpointError or TransactionRefused of the first broadcast unless a retry may succeed; later ones are
+        only logged. A cancelled call abandons the transaction, which may still land.
         """
-        deadline = self._clock() + within_s
-        async with self._room.slot(priority):
-            deadline = min(deadline, self._clock() + self._longest_s)
-            if (within_s := deadline - self._clock()) <= 0:
-                return Outcome(Fate.DEADLINE_PASSED)
-            pending = _Pending(
-                *(built, last_valid_block_height, deadline, self._clock()),
-                outcome=asyncio.get_running_loop().create_future(),
-            )
-            self._pending[built.signature] = pending
-            self._work.set()
-            try:
-                await self._broadcast(pending, min(self._pace.call_s, within_s))
-                return await pending.outcome
-            finally:
-                self._pending.pop(built.signature, None)
+        within_s = min(within_s, self._longest_s)
+        pending = _Pending(
+            *(built, last_valid_block_height, self._clock() + within_s, self._clock()),
+            outcome=asyncio.get_running_loop().create_future(),
+        )
+        self._pending[built.signature] = pending
+        self._work.set()
+        try:
+            await self._broadcast(pending, min(self._pace.call_s, within_s))
+            return await pending.outcome
+        finally:
+            self._pending.pop(built.signature, None)
 
     async def _broadcast(self, pending: _Pending, within_s: float) -> None:
         pending.sent_at = self._clock()

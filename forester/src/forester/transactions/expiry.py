@@ -16,7 +16,6 @@ from solders.transaction import VersionedTransaction
 
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError
-from forester.waiting import occurs_within
 from shared.logs import get_logger
 from shared.retries import Backoff, jittered
 
@@ -89,16 +88,24 @@ def _blockhash(data: bytes) -> Hash:
 
 
 class ExpiryPauses:
-    """The pauses of one payer. ``clock`` returns seconds."""
+    """The pauses of one payer; no I/O. ``clock`` returns seconds."""
 
     def __init__(self, pauses: Backoff = PAUSES, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._pauses = pauses
         self._clock = clock
-        self._order = asyncio.Lock()
-        self._ended = asyncio.Event()
         self._failures = 0
         self._counted_at = 0.0
         self._next = 0.0
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds until another transaction may be signed."""
+        return max(0.0, self._next - self._clock()) if self._failures else 0.0
+
+    def signing(self) -> None:
+        """Record that a transaction is signed: while all expire, the next one is signed a pause later."""
+        if self._failures:
+            self._next = self._clock() + jittered(self._pauses, self._failures)
 
     def expired(self, signed_at: float) -> None:
         """Record an expired transaction; those signed before the last pause began count once."""
@@ -107,19 +114,7 @@ class ExpiryPauses:
         self._failures += 1
         self._counted_at = self._clock()
         self._next = self._counted_at + jittered(self._pauses, self._failures)
-        self._ended.clear()
 
     def landed(self) -> None:
         """Record a landed transaction."""
         self._failures = 0
-        self._ended.set()
-
-    async def wait(self) -> None:
-        """Return when another transaction may be signed; callers in a pause follow each other, a pause apart."""
-        if not self._failures:
-            return
-        async with self._order:
-            while self._failures and (remaining_s := self._next - self._clock()) > 0:
-                await occurs_within(self._ended, remaining_s)
-            if self._failures:
-                self._next = self._clock() + jittered(self._pauses, self._failures)

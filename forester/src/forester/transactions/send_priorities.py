@@ -11,6 +11,8 @@ import heapq
 import itertools
 from collections.abc import AsyncIterator
 
+from forester.transactions.expiry import ExpiryPauses
+
 
 class Priority(enum.IntEnum):
     """Priority of a transaction; the lowest number comes first."""
@@ -34,19 +36,26 @@ def priority_of(purpose: str) -> Priority:
     return _PRIORITIES.get(purpose, Priority.OTHER)
 
 
-class PrioritySemaphore:
-    """Slots for ``maximum`` holders; those who wait get them by priority, and in their order within a priority."""
+class SendingSlots:
+    """Slots for ``maximum`` transactions in flight; callers get them by priority, and in their order within a priority.
 
-    def __init__(self, maximum: int) -> None:
+    A new transaction also waits until ``pauses`` allow a signature. Its caller holds no slot meanwhile, so the first
+    one after a pause is the most urgent one of all that wait by then.
+    """
+
+    def __init__(self, maximum: int, pauses: ExpiryPauses) -> None:
         self._free = maximum
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._pauses = pauses
+        self._new: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._repeated: list[tuple[int, int, asyncio.Future[None]]] = []
         self._arrivals = itertools.count()
+        self._after_pause: asyncio.TimerHandle | None = None
 
     @contextlib.asynccontextmanager
-    async def slot(self, priority: int) -> AsyncIterator[None]:
-        """Wait for a slot and hold it."""
+    async def slot(self, priority: int, *, repeated: bool) -> AsyncIterator[None]:
+        """Wait for a slot and hold it; ``repeated`` is true for a transaction that is already signed."""
         granted = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (priority, next(self._arrivals), granted))
+        heapq.heappush(self._repeated if repeated else self._new, (priority, next(self._arrivals), granted))
         self._grant()
         try:
             await granted
@@ -58,8 +67,22 @@ class PrioritySemaphore:
                 self._grant()
 
     def _grant(self) -> None:
-        while self._free and self._waiting:
-            _, _, granted = heapq.heappop(self._waiting)
-            if not granted.done():
-                self._free -= 1
-                granted.set_result(None)
+        """Give the free slots to the first callers. One that ends the pauses holds a slot, whose return comes here."""
+        while self._free and (queue := self._first_queue()):
+            _, _, granted = heapq.heappop(queue)
+            if granted.done():
+                continue
+            if queue is self._new:
+                self._pauses.signing()
+            self._free -= 1
+            granted.set_result(None)
+        if self._after_pause is not None:
+            self._after_pause.cancel()
+            self._after_pause = None
+        if self._new and (remaining_s := self._pauses.remaining_s):
+            self._after_pause = asyncio.get_running_loop().call_later(remaining_s, self._grant)
+
+    def _first_queue(self) -> list[tuple[int, int, asyncio.Future[None]]]:
+        """Return the queue of the most urgent caller that may have a slot now, empty if there is none."""
+        queues = [self._repeated] if self._pauses.remaining_s else [self._repeated, self._new]
+        return min(filter(None, queues), default=[])

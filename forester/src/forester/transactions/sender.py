@@ -30,7 +30,7 @@ from forester.transactions.expiry import PAUSES, ExpiryPauses
 from forester.transactions.own_signatures import OwnSignatures
 from forester.transactions.pending_transactions import PendingTransactions, Signed
 from forester.transactions.priority_fee import PriorityFee
-from forester.transactions.send_priorities import Priority, PrioritySemaphore, priority_of
+from forester.transactions.send_priorities import Priority, SendingSlots, priority_of
 from forester.transactions.spending import BudgetExceeded, SpendingBudget, fee_lamports, given_lamports
 from forester.units import sol
 from shared.logs import get_logger
@@ -100,7 +100,7 @@ class Sender:
         self._unsettled = PendingTransactions(rpc, signatures, self._own, kept_s=unknown_kept_s, clock=clock)
         self._turns: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         self._expiries = ExpiryPauses(pauses, clock=clock)
-        self._signing = PrioritySemaphore(confirmations.maximum)
+        self._slots = SendingSlots(confirmations.maximum, self._expiries)
         self.short_of_funds = False
         """True if the payer could not pay a fee: nothing is sent until ``funds_restored``."""
 
@@ -176,7 +176,7 @@ class Sender:
             error = InsufficientFunds(f"insufficient funds: {payer} cannot pay for transactions; send SOL to it")
             # After a refusal the caller would forget a transaction that may land.
             in_flight = self._unsettled.of_work(order.digest) is not None
-            return Outcome(Fate.DEADLINE_PASSED if in_flight else Fate.REFUSED, error=error)
+            return Outcome(Fate.DEADLINE_PASSED if in_flight else Fate.REFUSED, error=error, signed=in_flight)
         ends = self._clock() + within_s
         eligibility = self._turns.setdefault(order.digest, asyncio.Lock())
         try:
@@ -190,22 +190,21 @@ class Sender:
             eligibility.release()
 
     async def _send_alone(self, order: _Order, ends: float) -> Outcome:
-        known, purpose = self._unsettled.of_work(order.digest), order.purpose
+        purpose = order.purpose
+        signed = known = self._unsettled.of_work(order.digest)
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(max(0.0, ends - self._clock())):
                     if await self._unsettled.wait_for_inherited(purpose, order.subject):
                         _log.info("work_outdated", purpose=purpose, subject=_shown(order.subject))
-                        return Outcome(Fate.EXPIRED)
-                    if known is None:
-                        # Signed only for a free slot in flight: a transaction that waits there could not be paused.
-                        await stack.enter_async_context(self._signing.slot(order.priority))
-                        await self._expiries.wait()
-                    signed = known or await self._signed(order)
-                    if known is None:
+                        return Outcome(Fate.EXPIRED, signed=known is not None)
+                    # Signed only with a slot: the blockhash of a transaction that waits for one would expire.
+                    await stack.enter_async_context(self._slots.slot(order.priority, repeated=known is not None))
+                    if signed is None:
+                        signed = await self._signed(order)
                         await self._unsettled.add(signed, purpose, order.subject)
             except TimeoutError:
-                return self._reported(Outcome(Fate.DEADLINE_PASSED), purpose, None)
+                return self._reported(Outcome(Fate.DEADLINE_PASSED, signed=signed is not None), purpose, None)
             except BudgetExceeded:
                 self._metrics.failed.labels("budget_exceeded").inc()
                 raise
@@ -218,9 +217,7 @@ class Sender:
         try:
             with self._metrics.in_flight.track_inprogress():
                 outcome = await self._confirmations.send(
-                    *(signed.built, signed.last_valid_block_height),
-                    within_s=max(0.0, ends - self._clock()),
-                    priority=order.priority,
+                    signed.built, signed.last_valid_block_height, within_s=max(0.0, ends - self._clock())
                 )
         except TransactionRefused as error:
             outcome = Outcome(Fate.REFUSED, error=error)
@@ -247,8 +244,10 @@ class Sender:
         fee = fee_lamports(1 + len(order.signers), order.unit_limit, price)
         given = given_lamports(order.work, self._payer.pubkey)
         cost = fee + given + order.program_lamports
-        await self.budget.reserve(cost, order.purpose)
+        # Built first: one that is too large must not count for the budget.
         built = self._built_again(order, blockhash.hash, price)
+        await self.budget.reserve(cost, order.purpose)
+        self._own.add(built.signature)
         preamble = len(Budget(order.unit_limit, price).instructions())
         self._metrics.work.signed(str(built.signature), order.purpose, _shown(order.subject), cost)
         return Signed(built, order.digest, preamble, blockhash.last_valid_block_height, fee, self._clock())
@@ -259,10 +258,8 @@ class Sender:
         while True:
             built = build(order.work, self._payer, blockhash, budget, self._tables.current, signers=order.signers)
             if built.signature not in self._own:
-                break
+                return built
             budget = replace(budget, unit_limit=budget.unit_limit - 1)
-        self._own.add(built.signature)
-        return built
 
     async def _with_funds_seen(self, outcome: Outcome, signed: Signed) -> Outcome:
         """Detect a payer without money: nodes drop unpaid transactions without a status."""

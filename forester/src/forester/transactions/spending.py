@@ -1,4 +1,4 @@
-"""Spending budget: no transaction is signed beyond it, whatever a node reports.
+"""Spending budget: no transaction is sent beyond it, whatever a node reports.
 
 A transaction counts when it is signed, for all that it may spend, and is never refunded: only a node reports that it
 did not land.
@@ -73,7 +73,7 @@ class SpendingBudget:
         return None if self._refused is None else self._refusal_text(self._refused[0])
 
     async def reserve(self, lamports: int, purpose: str = UNKNOWN_PURPOSE) -> None:
-        """Count the cost of a transaction before it is signed. Raises BudgetExceeded and JournalError."""
+        """Count the cost of a transaction before it is sent. Raises BudgetExceeded and JournalError."""
         fits, self.spent = await self._store.reserve(lamports, maximum=self.maximum, now=self._clock(), purpose=purpose)
         if fits:
             return

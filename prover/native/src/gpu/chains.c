@@ -80,18 +80,23 @@ static void write_targets(const constraint_system *cs, const uint32_t *program, 
     }
 }
 
+static int count_parts(const chains_builder *m) {
+    const cs_parts *parts = &m->parts;
+    for (int i = 0; i < 2; i++) {
+        const uint32_t start = parts->start[parts->first[i]], count = parts->start[parts->first[i + 1]] - start;
+        if (!count_targets(m->cs, parts->program + start, count, &m->chains->device.parts[i])) {
+            return refuse(m, "the CPU would have to solve too many wires");
+        }
+    }
+    return 1;
+}
+
 static int build_parts(chains_builder *m) {
     const constraint_system *cs = m->cs;
     cs_chains *chains = m->chains;
     const cs_parts *parts = &m->parts;
     const uint32_t tasks = parts->first[CS_DEVICE_PART], instructions = parts->start[tasks];
     device_abi_part *part = chains->device.parts;
-    for (int i = 0; i < 2; i++) {
-        const uint32_t start = parts->start[parts->first[i]];
-        if (!count_targets(cs, parts->program + start, parts->start[parts->first[i + 1]] - start, &part[i])) {
-            return refuse(m, "the CPU would have to solve too many wires");
-        }
-    }
     const size_t targets = (size_t)part[0].wires + part[0].rows + part[1].wires + part[1].rows;
     chains->program = malloc(((size_t)instructions + 1) * sizeof *chains->program);
     chains->task_start = malloc(((size_t)tasks + 1) * sizeof *chains->task_start);
@@ -268,7 +273,7 @@ static int build(chains_builder *m, uint32_t domain_log2, const g16_cancel *canc
     device->inputs = cs->public_wires + cs->secret_wires;
     device->coefficients_count = cs->short_forms.coefficients_count;
     m->chains->device_rows = m->parts.start[m->parts.first[CS_PARTS]] - m->parts.start[m->parts.first[CS_DEVICE_PART]];
-    if (!may_pay_off(m) || !build_parts(m) || !fits_memory(m, domain_log2) || !write_chains(m) || !build_shapes(m)) return 0;
+    if (!may_pay_off(m) || !count_parts(m) || !fits_memory(m, domain_log2) || !build_parts(m) || !write_chains(m) || !build_shapes(m)) return 0;
     if (!pays_off(m, m->chains->products, m->chains->longest_products, m->chains->chains)) return 0;
     fr *coefficients = malloc(device->coefficients_count * sizeof *coefficients);
     device->coefficients = coefficients;

@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -99,15 +100,17 @@ def _listed_digests(folder: Path) -> Callable[[Path], prepared_keys.Digests]:
 
 def _pinned_digests(manifest: Path) -> Callable[[Path], prepared_keys.Digests]:
     known: Expectations | None = None
+    with suppress(SettingsInvalid):  # the start of a server reports it
+        known = read_pinned_manifest(manifest)
 
     def look_up(path: Path) -> prepared_keys.Digests:
         nonlocal known
         try:
             known = read_pinned_manifest(manifest)
         except SettingsInvalid as error:
-            _warn_once(error.detail, "restore the manifest; until then its last readable content is used")
             if known is None:
                 raise KeyUnavailable(f"the manifest of keys {manifest.name} cannot be read; restore it") from error
+            _warn_once(error.detail, "restore the manifest; until then its last readable content is used")
         return _digests_in(known, path)
 
     return look_up

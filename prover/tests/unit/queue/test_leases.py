@@ -92,6 +92,17 @@ async def test_lease__of_a_clock_that_was_set_back__ends_after_its_usual_length(
     assert (await queue.state(claim.job_id))[0] is JobState.PROCESSING
 
 
+async def test_lease__of_a_worker_with_a_longer_setting__is_left_by_other_instances(queue: Queue) -> None:
+    await queue.submit(REQUEST)
+    claim = await queue.claimed()
+    leases = queue.look.queue_key(CircuitQueue.UPDATE, "leases")
+    longer = queue.client.time()[0] * 1000 + 900_000
+    queue.client.hset(queue.look.key(f"job:{claim.job_id}"), "lease", 1_000_000)
+    queue.client.zadd(leases, {claim.job_id: longer})
+    await queue.heartbeat([])
+    assert queue.client.zscore(leases, claim.job_id) == longer
+
+
 async def test_job__that_loses_its_worker_each_time__is_quarantined(queue: Queue) -> None:
     submitted = await queue.submit(REQUEST)
     for attempt in (1, 2, 3):

@@ -20,8 +20,8 @@ Work = Callable[[CancelFlag, OnPhase], Proof]
 """Function that makes a proof, in a thread."""
 
 _BUSY_PHASES = (Phase.WAITING, Phase.PROVING)
-_KEY_WAIT_DIVISOR = 2
-"""Half of the proofs in progress may wait for keys."""
+_RESERVED_SHARE = 8
+"""One in so many threads is left to requests whose key is loaded."""
 
 
 class ProofInProgress:
@@ -93,13 +93,13 @@ class ProofInProgress:
 class ProofsInProgress:
     """All proofs in progress of one server, at most ``limit``.
 
-    Half of them may wait for keys: while a key is loaded, requests for it leave threads for those of other keys.
+    Not all of them may wait for keys: while a key is loaded, requests for it leave threads for those of other keys.
     """
 
     def __init__(self, executor: ThreadPoolExecutor, limit: int) -> None:
         self._executor = executor
         self._limit = limit
-        self._without_key_limit = max(1, limit // _KEY_WAIT_DIVISOR)
+        self._without_key_limit = max(1, limit - max(1, limit // _RESERVED_SHARE))
         self._by_digest: dict[bytes, ProofInProgress] = {}
         self._idle = asyncio.Event()
         self.running: set[ProofInProgress] = set()

@@ -15,14 +15,14 @@ RETRY_WORDS: Final = (*_SPELT, *_HYPHENATED)
 """Words on which the Rust client submits a request again."""
 
 _WORD: Final = re.compile("|".join(_HYPHENATED))
-_INTEGER: Final = re.compile(r"(?<![0-9A-Za-z.])[1-9][0-9]{2,11}(?![0-9A-Za-z]|\.[0-9])")
+_INTEGER: Final = re.compile(r"(?<![0-9A-Za-z._/\[#-])[1-9][0-9]{2,11}(?![0-9A-Za-z]|\.[0-9])")
 _STATUS_IN_DIGITS: Final = re.compile("5(?=0[023])")
 
 
 def without_retry_words(message: str) -> str:
     """Return a message without retry words: of 500 items it says "five hundred", of 1502 "1 thousand five hundred two".
 
-    Other digits, such as those of hexadecimal numbers, are separated: 0x5_00.
+    Other digits, as in names, paths and hexadecimal numbers, are separated: 0x5_00, $.leaves[5_00].
     """
     message = _INTEGER.sub(_spell, message)
     message = _STATUS_IN_DIGITS.sub("5_", message)

@@ -179,7 +179,7 @@ end
 local function settle(id, job, state, keep, remember, ...)
     local key = job_key(id)
     announce(id)
-    call('HDEL', key, 'label', 'circuit', 'tree', 'index', 'group', 'rank', 'size', 'queued', 'owner')
+    call('HDEL', key, 'label', 'circuit', 'tree', 'index', 'group', 'rank', 'size', 'queued', 'owner', 'lease')
     call('HSET', key, 'state', state, 'ended', now, ...)
     call('PEXPIRE', key, keep)
     call('DEL', body_key(id))
@@ -296,13 +296,20 @@ local function note_sign_of_life()
     end
 end
 
--- Requeues jobs whose lease ended; a higher fencing token refuses later reports of their workers. If the clock was set
--- back, as by a failover, leases are shortened to their usual length.
-local function reap(queue)
-    local latest = now + args.lease_ms
-    for _, id in ipairs(call('ZRANGEBYSCORE', queue_key(queue, 'leases'), '(' .. latest, '+inf', 'LIMIT', 0, 100)) do
-        call('ZADD', queue_key(queue, 'leases'), latest, id)
+-- If the clock was set back, as by a failover, no lease may be longer than that of its worker, who may have another
+-- setting. Releases that do not record the length leave it.
+local function shorten_leases(queue)
+    local leases = queue_key(queue, 'leases')
+    for _, id in ipairs(call('ZRANGEBYSCORE', leases, '(' .. now + args.lease_ms, '+inf')) do
+        local length = tonumber(call('HGET', job_key(id), 'lease') or nil)
+        local ends = tonumber(call('ZSCORE', leases, id))
+        if length and ends > now + length then call('ZADD', leases, now + length, id) end
     end
+end
+
+-- Requeues jobs whose lease ended; a higher fencing token refuses later reports of their workers.
+local function reap(queue)
+    shorten_leases(queue)
     local ended = call('ZRANGEBYSCORE', queue_key(queue, 'leases'), '-inf', now, 'LIMIT', 0, 100)
     for _, id in ipairs(ended) do
         local job = read(id)
