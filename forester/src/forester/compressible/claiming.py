@@ -140,7 +140,7 @@ class RentClaims:
         error = outcome.error
         if isinstance(error, InsufficientFunds) or (error is not None and is_for_forester(error)):
             raise error
-        if outcome.fate is Fate.DEADLINE_PASSED:
+        if outcome.fate is Fate.DEADLINE_PASSED and outcome.signed:
             until = eligibility.slot() + UNKNOWN_SLOTS
             self._unknown |= {item.address: until for item, _ in batch}
         if outcome.fate not in (Fate.CONFIRMED, Fate.REFUSED):

@@ -215,7 +215,7 @@ class ClosingRounds:
         outcome = await self._send(closer, batch, eligibility.epoch, within_s)
         if outcome.fate is Fate.CONFIRMED:
             return await self._count_closed(closer, batch, eligibility.slot())
-        if outcome.fate is Fate.DEADLINE_PASSED:
+        if outcome.fate is Fate.DEADLINE_PASSED and outcome.signed:
             await self._postpone(addresses, eligibility.slot(), UNKNOWN_SLOTS)
         if isinstance(outcome.error, InsufficientFunds):
             raise outcome.error

@@ -252,7 +252,7 @@ class V2Processor:
             current.failure = outcome.error or current.failure  # there may be no funds, and it may still land
             return
         self._not_landed(group, outcome.fate.value)
-        current.failure = TransactionLost() if outcome.fate is Fate.EXPIRED else outcome.error
+        current.failure = TransactionLost() if outcome.fate is Fate.EXPIRED else outcome.error or current.failure
         if (proof := unfitting(group, outcome)) is not None:
             await self._check_refused(current, proof, outcome.slot)
 

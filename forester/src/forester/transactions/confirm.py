@@ -111,7 +111,7 @@ class Confirmations:
                 await self._poller
 
     async def send(self, built: Built, last_valid_block_height: int, *, within_s: float) -> Outcome:
-        """Send a transaction and return its outcome, after ``within_s`` seconds and one read of it at most.
+        """Send a transaction and return its outcome, after ``within_s`` seconds and a last read at most.
 
         Raises the EndpointError or TransactionRefused of the first broadcast unless a retry may succeed; later ones are
         only logged. A cancelled call abandons the transaction, which may still land.

@@ -67,7 +67,10 @@ class SendingSlots:
                 self._grant()
 
     def _grant(self) -> None:
-        """Give the free slots to the first callers. One that ends the pauses holds a slot, whose return comes here."""
+        """Give free slots to those that may have them.
+
+        Called after each arrival, return and pause. A landed transaction ends the pauses, then returns its slot.
+        """
         while self._free and (queue := self._first_queue()):
             _, _, granted = heapq.heappop(queue)
             if granted.done():

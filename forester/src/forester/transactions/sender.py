@@ -158,7 +158,7 @@ class Sender:
         signers: Sequence[Keypair] = (),
         program_lamports: int = 0,
     ) -> Outcome:
-        """Send ``work`` as one transaction and return its outcome, after ``within_s`` seconds at most.
+        """Send ``work`` as one transaction and return its outcome, after ``within_s`` seconds and a last read at most.
 
         ``purpose`` names the work in the journal, the log and after a restart, ``subject`` the tree or account that it
         changes: transactions of an earlier process for both are awaited first. If there was one, the work may be done:
@@ -182,7 +182,7 @@ class Sender:
         try:
             async with asyncio.timeout(max(0.0, within_s)):
                 await eligibility.acquire()
-        except TimeoutError:
+        except TimeoutError:  # the other call for the same work may have signed
             return self._reported(Outcome(Fate.DEADLINE_PASSED), purpose, None)
         try:
             return await self._send_alone(order, ends)

@@ -280,6 +280,14 @@ async def test_round__transaction_may_still_land__its_accounts_wait_until_it_can
         assert world.sent == sent
 
 
+async def test_round__no_place_to_send_before_the_window_ends__leaves_the_accounts_ready(world: World) -> None:
+    await world.add(range(1, 11))
+    world.unknown = Outcome(Fate.DEADLINE_PASSED, signed=False)
+    assert (await world.work()).elements == 0
+    world.unknown = None
+    assert (await world.work()).elements == 10
+
+
 async def never(*_: object) -> Any:
     await asyncio.Event().wait()
 

@@ -197,6 +197,13 @@ async def test_round__that_is_cancelled__leaves_open_what_was_sent() -> None:
     assert [world.works_of(value) for value in begun] == [1] * len(begun), "sent work is repeated, not replaced"
 
 
+async def test_element__that_was_not_signed_in_time__is_proved_again() -> None:
+    world = World(fates={leaf(1): [Outcome(Fate.DEADLINE_PASSED, signed=False)]}).queue(1, 2)
+    processor = world.processor()
+    done = [await processor.work(world.window()) for _ in range(2)]
+    assert (done[1].elements, world.works_of(leaf(1))) == (1, 2)
+
+
 async def test_transaction__that_could_not_be_sent__is_the_failure_and_may_be_sent_again() -> None:
     world = World().queue(1, 2)
     world.fates[leaf(1)] = [EndpointUnreachable("no node")]

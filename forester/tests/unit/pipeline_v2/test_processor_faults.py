@@ -27,6 +27,7 @@ from forester.pipeline_v2.failures import (
 )
 from forester.pipeline_v2.services import V2Limits
 from forester.scheduling.eligibility_window import ProcessingResult
+from forester.transactions.builder import TransactionTooLarge
 from forester.transactions.confirm import Fate, Outcome
 from shared.circuit_id import CircuitKind
 
@@ -115,6 +116,34 @@ async def test_expired__is_reported_and_sent_again(bench: Bench) -> None:
     assert isinstance((await processor.work(bench.world.window())).failure, TransactionLost)
     assert (await processor.work(bench.world.window())).elements == ZKP
     assert bench.world.begun == [0]
+
+
+async def test_lookup_table_gone__while_a_group_waits_for_its_signature__as_many_as_fit_are_sent(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_large() -> None:
+        monkeypatch.setattr(bench.world, "fitting", lambda work: min(2, len(work)))
+        raise TransactionTooLarge("a transaction of 4 instructions has 1500 bytes, over 1232")
+
+    bench.world.fill(8)
+    bench.world.outcomes = [too_large]
+    processor = await bench.start()
+    assert isinstance((await processor.work(bench.world.window())).failure, TransactionTooLarge)
+    assert (await processor.work(bench.world.window())).elements == 4 * ZKP
+    assert bench.world.sent == [4, 2, 2]
+    assert bench.world.begun == [0, 1, 2, 3]
+
+
+async def test_not_signed_in_time__proofs_share_a_transaction_with_those_made_meanwhile(bench: Bench) -> None:
+    bench.world.fill(4)
+    bench.world.gates[1] = asyncio.Event()
+    bench.world.outcomes = [Outcome(Fate.DEADLINE_PASSED, signed=False)]
+    processor = await bench.start(V2Limits(gather_s=0.0))
+    assert (await processor.work(bench.world.window())).elements == 0
+    bench.world.gates[1].set()
+    await until(lambda: bench.world.proved.total() == 2)
+    assert (await processor.work(bench.world.window())).elements == 2 * ZKP
+    assert bench.world.sent == [1, 2]
 
 
 async def test_second_transaction_fails__the_first_one_is_counted(bench: Bench) -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+import time
 
 from hypothesis import given
 from hypothesis import strategies as st
-from solders.signature import Signature
 
-from forester.chain.rpc_client import BlockHeight, RpcClient, SignatureStatus, SignatureStatuses
 from forester.compressible import claiming
 from forester.epoch.machine import Action
 from forester.pipeline_v2 import batch_sender
 from forester.rollover import rollovers
-from forester.transactions.builder import Built
-from forester.transactions.confirm import Confirmations, ConfirmationTimes
-from forester.transactions.send_priorities import Priority, PrioritySemaphore, priority_of
+from forester.transactions.expiry import ExpiryPauses
+from forester.transactions.send_priorities import Priority, SendingSlots, priority_of
+from shared.retries import Backoff
 
 
 def test_priority_of__purposes_of_all_work__puts_epochs_first_and_backlogs_last() -> None:
@@ -30,19 +28,20 @@ def test_priority_of__purposes_of_all_work__puts_epochs_first_and_backlogs_last(
 
 
 class Holders:
-    """Callers of a semaphore, and the order in which they held a slot."""
+    """Callers that send transactions, and the order in which they held a slot."""
 
-    def __init__(self, maximum: int) -> None:
+    def __init__(self, maximum: int, pause_s: float = 0.002) -> None:
         self.maximum = maximum
-        self.semaphore = PrioritySemaphore(maximum)
+        self.pauses = ExpiryPauses(Backoff(pause_s, pause_s))
+        self.slots = SendingSlots(maximum, self.pauses)
         self.at_once = 0
         self.order: list[tuple[int, int]] = []
         self.ends: list[asyncio.Event] = []
 
-    async def hold(self, priority: int) -> None:
+    async def hold(self, priority: int, *, repeated: bool = False) -> None:
         number, end = len(self.ends), asyncio.Event()
         self.ends.append(end)
-        async with self.semaphore.slot(priority):
+        async with self.slots.slot(priority, repeated=repeated):
             self.at_once += 1
             assert self.at_once <= self.maximum
             self.order.append((priority, number))
@@ -53,8 +52,8 @@ class Holders:
 
 
 STEPS = st.one_of(
-    st.tuples(st.just("come"), st.integers(0, 2)),
-    st.tuples(st.sampled_from(["end", "cancel", "end and cancel", "look"]), st.integers(0, 30)),
+    st.tuples(st.sampled_from(["come", "come again"]), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["end", "cancel", "end and cancel", "look", "expire", "land"]), st.integers(0, 30)),
 )
 
 
@@ -69,11 +68,15 @@ async def _kept(maximum: int, steps: list[tuple[str, int]]) -> None:
     holders = Holders(maximum)
     tasks: list[asyncio.Task[None]] = []
     for step, number in steps:
-        if step == "come":
-            tasks.append(asyncio.create_task(holders.hold(number)))
+        if step in ("come", "come again"):
+            tasks.append(asyncio.create_task(holders.hold(number, repeated=step == "come again")))
             await asyncio.sleep(0)
         elif step == "look":
             await asyncio.sleep(0)
+        elif step == "expire":
+            holders.pauses.expired(time.monotonic())
+        elif step == "land":
+            holders.pauses.landed()
         elif tasks:
             # Without a pause between both, a caller is cancelled in the moment in which it gets the slot.
             if "end" in step:
@@ -85,6 +88,7 @@ async def _kept(maximum: int, steps: list[tuple[str, int]]) -> None:
         end.set()
     done = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
     assert not [error for error in done if isinstance(error, Exception)]
+    holders.pauses.landed()
     full = [asyncio.create_task(holders.hold(0)) for _ in range(maximum)]
     await asyncio.sleep(0)
     assert holders.at_once == maximum, "no slot is lost"
@@ -123,40 +127,19 @@ async def test_slot__caller_is_cancelled_in_the_moment_of_the_grant__passes_to_t
     assert holders.order == [(0, 0), (2, 2)]
 
 
-class Chain:
-    """Lands what is sent once it ``lands``."""
-
-    second_source = None
-
-    def __init__(self) -> None:
-        self.lands = False
-        self.sent: list[int] = []
-
-    async def send_transaction(self, data: bytes, *, skip_preflight: bool) -> Signature:
-        assert skip_preflight
-        if data[0] not in self.sent:
-            self.sent.append(data[0])
-        return Signature(bytes([data[0]]) * 64)
-
-    async def block_height(self) -> BlockHeight:
-        return BlockHeight(10, 10)
-
-    async def signature_statuses(self, signatures: list[Signature]) -> SignatureStatuses:
-        return SignatureStatuses(
-            10, [SignatureStatus(7, None, "confirmed") if self.lands else None for _ in signatures]
-        )
-
-
-async def test_confirmations__maximum_in_flight__gives_the_next_slot_to_the_most_urgent() -> None:
-    chain = Chain()
-    priorities = [Priority.OTHER, Priority.OTHER, Priority.BATCHES, Priority.EPOCH]
-    async with Confirmations(cast("RpcClient", chain), maximum=1, pace=ConfirmationTimes(0.01)) as flight:
-        built = [Built(bytes([number]), Signature(bytes([number]) * 64)) for number in range(4)]
-        sends = [
-            asyncio.create_task(flight.send(item, 100, within_s=60, priority=priority))
-            for item, priority in zip(built, priorities, strict=True)
-        ]
-        await asyncio.sleep(0.05)
-        chain.lands = True
-        await asyncio.gather(*sends)
-    assert chain.sent == [0, 3, 2, 1]
+async def test_slots__pause_after_expiries__the_most_urgent_at_its_end_is_next_and_repeats_do_not_wait() -> None:
+    holders = Holders(3, pause_s=0.2)
+    holders.pauses.expired(time.monotonic())
+    early = [asyncio.create_task(holders.hold(2)) for _ in range(3)]
+    await asyncio.sleep(0.05)
+    later = [asyncio.create_task(holders.hold(0)), asyncio.create_task(holders.hold(2, repeated=True))]
+    await asyncio.sleep(0)
+    assert holders.order == [(2, 4)], "a repeated transaction"
+    async with asyncio.timeout(60):
+        while len(holders.order) < 3:  # noqa: ASYNC110 - the order has no events
+            await asyncio.sleep(0.01)
+    assert holders.order[1:] == [(0, 3), (2, 0)]
+    for end in holders.ends:
+        end.set()
+    holders.pauses.landed()
+    await asyncio.wait_for(asyncio.gather(*early, *later), 60)

@@ -1,155 +1,33 @@
-"""The sender on a chain that is played, with a journal on disk: what is signed, repeated, settled and counted."""
+"""The sender on a simulated chain, with a journal on disk: what is signed, repeated, settled and counted."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 import pytest_asyncio
-from solders.hash import Hash
-from solders.instruction import AccountMeta, Instruction
+from sender_bench import LAST_VALID, PAYER, TREE, Bench, send, until, work
 from solders.keypair import Keypair
-from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.system_program import CreateAccountParams, create_account
-from solders.transaction import VersionedTransaction
 
-from forester.chain.rpc_client import Blockhash, BlockHeight, RpcClient, SignatureStatus, SignatureStatuses
+from forester.chain.rpc_client import Blockhash
 from forester.errors import EndpointUnreachable, InsufficientFunds, RequestRefused
 from forester.journal.database import Journal
-from forester.journal.signatures import SentTransaction, SignatureStore
-from forester.journal.spending import SpendingStore
-from forester.observability.metrics import Metrics
-from forester.settings import Settings, SigningKey
-from forester.transactions.confirm import Confirmations, ConfirmationTimes, Fate, Outcome
-from forester.transactions.expiry import PAUSES
-from forester.transactions.priority_fee import PriorityFee
-from forester.transactions.sender import Sender
-from forester.transactions.spending import BudgetExceeded, SpendingBudget
-from shared.retries import Backoff
-
-PAYER = SigningKey(Keypair.from_seed(bytes([7]) * 32))
-TREE = b"\x05" * 32
-LAST_VALID = 100
-
-
-def work(number: int = 1) -> Instruction:
-    metas = [AccountMeta(PAYER.pubkey, True, False), AccountMeta(Pubkey(TREE), False, True)]
-    return Instruction(Pubkey(bytes([9]) * 32), bytes([number]), metas)
-
-
-@dataclass
-class Chain:
-    """Lands what is sent, with ``fails`` as its error, unless it ``drops`` everything."""
-
-    journal: SignatureStore
-    drops: bool = False
-    fails: Any = None
-    refuses: Exception | None = None
-    height: int = 10
-    last_valid: int = LAST_VALID
-    balance_lamports: int = 10**9
-    keeps_history: bool = True
-    second_source: RpcClient | None = None
-    behind: int = 0
-    sent: list[bytes] = field(default_factory=list)
-    landed: dict[Signature, Any] = field(default_factory=dict)
-    journaled_before: list[bool] = field(default_factory=list)
-    blockhash_calls: int = 0
-
-    async def latest_blockhash(self) -> Blockhash:
-        self.blockhash_calls += 1
-        return Blockhash(Hash(bytes([3]) * 32), self.last_valid)
-
-    async def send_transaction(self, data: bytes, *, skip_preflight: bool) -> Signature:
-        signature = VersionedTransaction.from_bytes(data).signatures[0]
-        self.journaled_before.append(str(signature) in [item.signature for item in await self.journal.pending()])
-        if self.refuses is not None:
-            raise self.refuses
-        self.sent.append(data)
-        if not self.drops:
-            self.landed.setdefault(signature, self.fails)
-        return signature
-
-    async def block_height(self) -> BlockHeight:
-        return BlockHeight(self.height, self.height)
-
-    async def signature_statuses(
-        self, signatures: list[Signature], *, search_history: bool = False
-    ) -> SignatureStatuses:
-        if search_history and not self.keeps_history:
-            raise RequestRefused("Transaction history is not available from this node", code=-32011)
-        if self.behind:
-            return SignatureStatuses(self.height - self.behind, [None] * len(signatures))
-        found = [
-            SignatureStatus(7, self.landed[signature], "confirmed") if signature in self.landed else None
-            for signature in signatures
-        ]
-        return SignatureStatuses(self.height, found)
-
-    async def transaction(self, _: Signature) -> None:
-        return None
-
-    async def balance(self, _: Pubkey) -> int:
-        return self.balance_lamports
-
-    @property
-    def signatures(self) -> list[Signature]:
-        """Signatures of sent transactions, each once."""
-        return list(dict.fromkeys(VersionedTransaction.from_bytes(data).signatures[0] for data in self.sent))
-
-
-class Bench:
-    """A sender with its chain, its journal and a clock that is moved by hand."""
-
-    def __init__(self, journal: Journal) -> None:
-        self.signatures = SignatureStore(journal)
-        self.chain = Chain(self.signatures)
-        self.metrics = Metrics()
-        self.spending = SpendingStore(journal)
-        self.maximum = 10**9
-        self.pauses = Backoff(0.0, 0.0)
-        self.now = 0.0
-        self.clock: Callable[[], float] = lambda: self.now
-
-    @contextlib.asynccontextmanager
-    async def sender(self, **options: Any) -> AsyncIterator[Sender]:
-        rpc = cast("RpcClient", self.chain)
-        async with Confirmations(rpc, pace=ConfirmationTimes(0.01, 0.02)) as confirmations:
-            fees = PriorityFee(Settings(**options), rpc)
-            yield Sender(
-                *(rpc, confirmations, self.signatures, fees, PAYER),
-                budget=SpendingBudget(self.spending, self.maximum, clock=lambda: self.now),
-                pauses=self.pauses,
-                cu_limit=1_000_000,
-                metrics=self.metrics,
-                clock=self.clock,
-            )
-
-    def failed(self, reason: str) -> float:
-        return self.metrics.registry.get_sample_value("forester_transactions_failed_total", {"reason": reason}) or 0.0
+from forester.journal.signatures import SentTransaction
+from forester.transactions.builder import TransactionTooLarge
+from forester.transactions.confirm import Fate, Outcome
+from forester.transactions.spending import BudgetExceeded
 
 
 @pytest_asyncio.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with await Journal.open(tmp_path / "journal") as journal:
         yield Bench(journal)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110 - the chain that is played has no events
-            await asyncio.sleep(0.01)
-
-
-async def send(sender: Sender, *instructions: Instruction, within_s: float = 60.0) -> Outcome:
-    return await sender.send(instructions or [work()], purpose="test", subject=TREE, within_s=within_s)
 
 
 async def test_send__landed__was_in_the_journal_before_and_is_not_after(bench: Bench) -> None:
@@ -240,26 +118,6 @@ async def test_send__expired__is_settled_and_counted(bench: Bench) -> None:
     assert await bench.signatures.pending() == []
 
 
-async def test_send__node_says_that_everything_expired__signs_a_handful_and_not_hundreds(bench: Bench) -> None:
-    """20 s at a twentieth of the usual pauses: 20 callers with work of their own, as the trees of a forester."""
-    bench.chain.drops, bench.chain.height = True, LAST_VALID + 1
-    bench.clock, bench.pauses = time.monotonic, Backoff(PAUSES.first_s / 20, PAUSES.longest_s / 20)
-    ends = time.monotonic() + 1.0
-    async with bench.sender() as sender:
-
-        async def keep_sending(number: int) -> None:
-            while (remaining_s := ends - time.monotonic()) > 0:
-                await send(sender, work(number), within_s=remaining_s)
-
-        await asyncio.gather(*(keep_sending(number) for number in range(20)))
-        assert 12 <= len(bench.chain.signatures) <= 12 + 6, "those in flight at once, and a few to see"
-        bench.chain.drops, bench.chain.height = False, 10
-        assert (await send(sender)).fate is Fate.CONFIRMED
-        began = time.monotonic()
-        assert (await send(sender, work(2))).fate is Fate.CONFIRMED
-        assert time.monotonic() - began < 1.0, "one that landed ends the pauses"
-
-
 async def test_send__budget_of_the_hour_spent__signs_nothing_more_after_a_restart_either(bench: Bench) -> None:
     bench.maximum = 3 * 5000 + 4999
     async with bench.sender() as sender:
@@ -290,6 +148,14 @@ async def test_send__expired_or_refused__counts_anyway(bench: Bench) -> None:
     assert len(bench.chain.signatures) == 2
 
 
+async def test_send__too_large__counts_nothing(bench: Bench) -> None:
+    async with bench.sender() as sender:
+        with pytest.raises(TransactionTooLarge):
+            await send(sender, *(work(number) for number in range(200)))
+    assert await bench.spending.within_window(bench.now) == {}
+    assert await bench.signatures.pending() == []
+
+
 async def test_send__price_and_rent__count_for_the_budget(bench: Bench) -> None:
     new = Keypair.from_seed(bytes([8]) * 32)
     creation = create_account(
@@ -308,7 +174,7 @@ async def test_send__price_and_rent__count_for_the_budget(bench: Bench) -> None:
 
 async def test_send__no_time_left__is_not_sent(bench: Bench) -> None:
     async with bench.sender() as sender:
-        assert (await send(sender, within_s=0.0)).fate is Fate.DEADLINE_PASSED
+        assert await send(sender, within_s=0.0) == Outcome(Fate.DEADLINE_PASSED, signed=False)
     assert bench.chain.sent == []
     assert bench.failed("deadline_exceeded") == 1
 
@@ -327,18 +193,6 @@ async def test_send__two_callers_with_the_same_work__wait_for_each_other(bench: 
         outcomes = await asyncio.gather(send(sender), send(sender), send(sender, work(2)))
     assert {outcome.fate for outcome in outcomes} == {Fate.CONFIRMED}
     assert len(bench.chain.signatures) == 3
-
-
-async def test_send__backlog_of_v1_waits__epochs_and_batches_are_signed_before_it(bench: Bench) -> None:
-    bench.chain.drops = True
-    async with bench.sender() as sender, asyncio.TaskGroup() as tasks:
-        for number, purpose in enumerate([*["nullify"] * 30, "v2_batches", "report"]):
-            tasks.create_task(sender.send([work(number)], purpose=purpose, subject=bytes([number]), within_s=60))
-        await until(lambda: len(bench.chain.signatures) == 12)
-        bench.chain.drops = False
-    messages = [VersionedTransaction.from_bytes(data).message for data in bench.chain.sent]
-    numbers = list(dict.fromkeys(message.instructions[-1].data[0] for message in messages))
-    assert {30, 31} <= set(numbers[:24]), "before those of the backlog that waited longer"
 
 
 @pytest.mark.parametrize("dropped", [True, False], ids=["dropped by the nodes", "refused by the chain"])
@@ -395,7 +249,10 @@ async def test_send__funds_run_out_while_the_fate_is_unknown__is_no_refusal(benc
         await send(sender, within_s=0.5)
         sender.short_of_funds = True
         outcomes = [await send(sender), await send(sender, work(2))]
-        assert [outcome.fate for outcome in outcomes] == [Fate.DEADLINE_PASSED, Fate.REFUSED]
+        assert [(outcome.fate, outcome.signed) for outcome in outcomes] == [
+            (Fate.DEADLINE_PASSED, True),
+            (Fate.REFUSED, False),
+        ]
         assert all(isinstance(outcome.error, InsufficientFunds) for outcome in outcomes)
 
 
@@ -444,7 +301,10 @@ async def test_send__earlier_process_may_have_done_the_work__signs_nothing_befor
     await bench.signatures.add(SentTransaction(str(left), "test", TREE, LAST_VALID))
     bench.chain.landed[left] = None
     async with bench.sender() as sender:
-        assert [(await send(sender)).fate for _ in range(2)] == [Fate.EXPIRED, Fate.CONFIRMED]
+        assert [await send(sender) for _ in range(2)] == [
+            Outcome(Fate.EXPIRED, signed=False),
+            Outcome(Fate.CONFIRMED, 7),
+        ]
     assert len(bench.chain.signatures) == 1
 
 
