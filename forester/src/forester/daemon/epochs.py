@@ -49,11 +49,12 @@ CONFIG_REFRESH_S = 600.0
 REREAD_S = 30.0
 """Interval of reads of an epoch without notifications of changes."""
 
-_ACTION_SECONDS = 30.0
+_ACTION_SECONDS = 60.0
+"""Twice the default time in flight: an action gets a slot also if all others stay unknown until the end of theirs."""
 _ACTION_UNITS = 100_000
+"""Several times the units of a registration, the most expensive action."""
 _REGISTRATION_LAMPORTS = maximum_rent(265) + maximum_rent(184)
 """The payer pays the rent of our account of an epoch, and of the epoch's if it is the first to register."""
-"""Several times the units of a registration, the most expensive action."""
 
 _OVER_REMEMBERED = 8
 

@@ -106,9 +106,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
         )
         pace = ConfirmationTimes(poll_s=settings.confirmation_poll_interval_ms / 1000)
         longest_s = settings.confirmation_max_attempts * pace.poll_s
-        confirmations = await stack.enter_async_context(
-            Confirmations(rpc, maximum=settings.max_concurrent_sends, longest_s=longest_s, pace=pace)
-        )
+        confirmations = await stack.enter_async_context(Confirmations(rpc, longest_s=longest_s, pace=pace))
         tables = LookupTables(rpc, settings.lookup_table_address)
         await _read_first(tables)
         sender = Sender(
@@ -121,6 +119,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             cu_limit=settings.cu_limit,
             tables=tables,
             metrics=metrics,
+            max_in_flight=settings.max_concurrent_sends,
             unknown_kept_s=settings.tx_cache_ttl_seconds,
         )
         permits = proof_permits(settings.transaction_max_concurrent_batches)

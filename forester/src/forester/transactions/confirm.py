@@ -77,20 +77,18 @@ class _Pending:
 class Confirmations:
     """Transactions in flight, used as an asynchronous context.
 
-    Their sender keeps ``maximum`` at once. ``longest_s`` bounds the time for one of them, whatever its sender allows.
+    ``longest_s`` bounds the time for one of them, whatever its sender allows.
     """
 
     def __init__(
         self,
         rpc: RpcClient,
         *,
-        maximum: int = 12,
         longest_s: float = math.inf,
         pace: ConfirmationTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rpc = rpc
-        self.maximum = maximum
         self._longest_s = longest_s
         self._pace = pace or ConfirmationTimes()
         self._clock = clock

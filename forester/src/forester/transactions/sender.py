@@ -63,6 +63,7 @@ class _Order:
 class Sender:
     """Sender for all parts; ``confirmations`` is an open context that belongs to the caller.
 
+    At most ``max_in_flight`` transactions are in flight at once.
     ``cu_limit`` bounds the compute units of a transaction unless its caller names another limit. Work with unknown
     outcome is not signed again for ``unknown_kept_s`` seconds (``tx_cache_ttl_seconds``). ``budget`` bounds the
     cost of signed work, ``pauses`` its rate while all of it expires.
@@ -79,6 +80,7 @@ class Sender:
         budget: SpendingBudget,
         cu_limit: int,
         metrics: Metrics,
+        max_in_flight: int = 12,
         tables: LookupTables | None = None,
         unknown_kept_s: float = 180.0,
         pauses: Backoff = PAUSES,
@@ -100,7 +102,7 @@ class Sender:
         self._unsettled = PendingTransactions(rpc, signatures, self._own, kept_s=unknown_kept_s, clock=clock)
         self._turns: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         self._expiries = ExpiryPauses(pauses, clock=clock)
-        self._slots = SendingSlots(confirmations.maximum, self._expiries)
+        self._slots = SendingSlots(max_in_flight, self._expiries)
         self.short_of_funds = False
         """True if the payer could not pay a fee: nothing is sent until ``funds_restored``."""
 
