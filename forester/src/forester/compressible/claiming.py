@@ -137,12 +137,12 @@ class RentClaims:
             within_s=within_s,
             unit_limit=_BASE_UNITS + _UNITS * len(batch),
         )
-        error = outcome.error
-        if isinstance(error, InsufficientFunds) or (error is not None and is_for_forester(error)):
-            raise error
         if outcome.fate is Fate.DEADLINE_PASSED and outcome.signed:
             until = eligibility.slot() + UNKNOWN_SLOTS
             self._unknown |= {item.address: until for item, _ in batch}
+        error = outcome.error
+        if isinstance(error, InsufficientFunds) or (error is not None and is_for_forester(error)):
+            raise error
         if outcome.fate not in (Fate.CONFIRMED, Fate.REFUSED):
             return 0
         # Refused ones wait for the next rent epoch, as if they had been claimed: others go first.

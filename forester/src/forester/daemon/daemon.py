@@ -180,6 +180,7 @@ class Daemon:
             authority=payer,
             derivation=given(services.settings.derivation),
             page=self._page,
+            in_flight_s=services.settings.longest_in_flight_s,
             unpaid=self._funds.notice,
         )
 

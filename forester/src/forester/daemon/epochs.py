@@ -49,8 +49,8 @@ CONFIG_REFRESH_S = 600.0
 REREAD_S = 30.0
 """Interval of reads of an epoch without notifications of changes."""
 
-_ACTION_SECONDS = 60.0
-"""Twice the default time in flight: an action gets a slot also if all others stay unknown until the end of theirs."""
+_SLOT_RETURN_S = 30.0
+"""Maximum time for the last reads of a transaction, after its time in flight and before its slot is free."""
 _ACTION_UNITS = 100_000
 """Several times the units of a registration, the most expensive action."""
 _REGISTRATION_LAMPORTS = maximum_rent(265) + maximum_rent(184)
@@ -66,7 +66,10 @@ _WELL = (EpochState.ACTIVE, EpochState.DONE)
 
 @dataclass(frozen=True)
 class EpochParts:
-    """Services for running an epoch. ``authority`` signs for the forester that ``derivation`` names."""
+    """Services for running an epoch. ``authority`` signs for the forester that ``derivation`` names.
+
+    ``in_flight_s`` is the maximum time of a transaction in flight: an action waits so long for a slot, then has it.
+    """
 
     rpc: RpcClient
     sender: Sender
@@ -76,6 +79,7 @@ class EpochParts:
     authority: Pubkey
     derivation: Pubkey
     page: Page
+    in_flight_s: float
     unpaid: Callable[[], None] = lambda: None
     """Called when an action could not be paid for."""
     reread_s: float = REREAD_S
@@ -193,7 +197,7 @@ class EpochRunner:
                 [instruction],
                 purpose=action.value,
                 subject=bytes(forester_epoch_address(parts.derivation, self.epoch)),
-                within_s=_ACTION_SECONDS,
+                within_s=2 * parts.in_flight_s + _SLOT_RETURN_S,
                 unit_limit=_ACTION_UNITS,
                 program_lamports=_REGISTRATION_LAMPORTS if action is Action.REGISTER else 0,
             )

@@ -105,8 +105,9 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             times=ProverTimes(polling_interval_s=polling_s, max_wait_s=settings.prover_max_wait_time_secs),
         )
         pace = ConfirmationTimes(poll_s=settings.confirmation_poll_interval_ms / 1000)
-        longest_s = settings.confirmation_max_attempts * pace.poll_s
-        confirmations = await stack.enter_async_context(Confirmations(rpc, longest_s=longest_s, pace=pace))
+        confirmations = await stack.enter_async_context(
+            Confirmations(rpc, longest_s=settings.longest_in_flight_s, pace=pace)
+        )
         tables = LookupTables(rpc, settings.lookup_table_address)
         await _read_first(tables)
         sender = Sender(

@@ -29,6 +29,7 @@ from forester.scheduling.eligibility_window import EligibilityWindow, Processing
 from forester.scheduling.proof_assignment import ProofAssignment, needed_slots
 from forester.transactions.builder import TransactionTooLarge
 from forester.transactions.confirm import Fate
+from forester.transactions.spending import BudgetExceeded
 from forester.units import SLOT_SECONDS
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
@@ -229,9 +230,9 @@ class V2Processor:
         self._record(group, BatchState.SENT)
         try:
             outcome = await self._batches.send(group, current.eligibility.epoch, step.seconds)
-        except TransactionTooLarge:
-            # The lookup table is gone; nothing was signed, and the next round sends as many as fit without it.
-            self._not_landed(group, "too large")
+        except (TransactionTooLarge, BudgetExceeded) as error:
+            # Nothing was signed, and the lookup table may be gone: the next round sends as many as fit.
+            self._not_landed(group, error.detail)
             raise
         _log.info(
             "v2_sent",

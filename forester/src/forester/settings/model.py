@@ -249,6 +249,11 @@ class Settings(BaseModel):
         """Return whether compressible accounts are tracked: naming a program is enough."""
         return self.enable_compressible or bool(self.light_pda_programs)
 
+    @property
+    def longest_in_flight_s(self) -> float:
+        """Maximum of seconds for which the status of one transaction is read."""
+        return self.confirmation_max_attempts * self.confirmation_poll_interval_ms / 1000
+
     @model_validator(mode="after")
     def _one_kind_of_fee(self) -> Self:
         if self.enable_priority_fees and self.priority_fee_microlamports is not None:

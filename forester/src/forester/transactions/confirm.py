@@ -42,7 +42,7 @@ class Outcome:
     """Outcome of a transaction: its fate, the slot it landed in, the error it failed with.
 
     ``position`` is the position of the refused instruction in the sent work, if that is known. ``signed`` is false if
-    the call signed nothing and no earlier transaction for the work may land.
+    the call signed nothing and no earlier transaction of this process for the work may land.
     """
 
     fate: Fate
@@ -70,8 +70,9 @@ class _Pending:
     built: Built
     last_valid_block_height: int
     deadline: float
-    sent_at: float
     outcome: asyncio.Future[Outcome] = field(repr=False)
+    sent_at: float = math.inf
+    """Time of the last broadcast; infinite until its answer, so that no other one overtakes it."""
 
 
 class Confirmations:
@@ -108,27 +109,42 @@ class Confirmations:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._poller
 
-    async def send(self, built: Built, last_valid_block_height: int, *, within_s: float) -> Outcome:
+    async def send(
+        self, built: Built, last_valid_block_height: int, *, within_s: float, repeated: bool = False
+    ) -> Outcome:
         """Send a transaction and return its outcome, after ``within_s`` seconds and a last read at most.
 
-        Raises the EndpointError or TransactionRefused of the first broadcast unless a retry may succeed; later ones are
-        only logged. A cancelled call abandons the transaction, which may still land.
+        Raises the EndpointError or TransactionRefused of the first broadcast unless a retry may succeed. Those of later
+        ones are only logged, also of the first one of a ``repeated`` transaction: an earlier broadcast may land. A
+        cancelled call abandons the transaction, which may still land.
         """
         within_s = min(within_s, self._longest_s)
         pending = _Pending(
-            *(built, last_valid_block_height, self._clock() + within_s, self._clock()),
+            *(built, last_valid_block_height, self._clock() + within_s),
             outcome=asyncio.get_running_loop().create_future(),
         )
         self._pending[built.signature] = pending
         self._work.set()
         try:
-            await self._broadcast(pending, min(self._pace.call_s, within_s))
+            try:
+                await self._broadcast(pending, min(self._pace.call_s, within_s))
+            except (EndpointError, TransactionRefused) as error:
+                # A node may forward a transaction, then refuse it.
+                if not repeated and not pending.outcome.done():
+                    raise
+                _log.warning("rebroadcast_refused", signature=str(built.signature), error=error.detail)
             return await pending.outcome
         finally:
             self._pending.pop(built.signature, None)
 
     async def _broadcast(self, pending: _Pending, within_s: float) -> None:
-        pending.sent_at = self._clock()
+        began, pending.sent_at = self._clock(), math.inf
+        try:
+            await self._broadcast_once(pending, within_s)
+        finally:
+            pending.sent_at = began
+
+    async def _broadcast_once(self, pending: _Pending, within_s: float) -> None:
         try:
             async with asyncio.timeout(within_s):
                 await self._rpc.send_transaction(pending.built.data, skip_preflight=True)

@@ -98,12 +98,17 @@ class ExpiryPauses:
         self._next = 0.0
 
     @property
+    def one_at_a_time(self) -> bool:
+        """Whether all transactions expire."""
+        return bool(self._failures)
+
+    @property
     def remaining_s(self) -> float:
         """Seconds until another transaction may be signed."""
         return max(0.0, self._next - self._clock()) if self._failures else 0.0
 
-    def signing(self) -> None:
-        """Record that a transaction is signed: while all expire, the next one is signed a pause later."""
+    def signed(self) -> None:
+        """Record a signed transaction: while all expire, the next one is signed a pause later."""
         if self._failures:
             self._next = self._clock() + jittered(self._pauses, self._failures)
 

@@ -72,15 +72,23 @@ class PendingTransactions:
         self._expired_at = 0
 
     async def add(self, signed: Signed, purpose: str, subject: bytes) -> None:
-        """Store a transaction before it is sent; on disk when this returns (JournalError)."""
-        await self.inherited()
-        signature = str(signed.built.signature)
-        await self._expire(signed.last_valid_block_height - _BLOCKHASH_BLOCKS)
-        height, data = signed.last_valid_block_height, signed.built.data
-        await self._store.add(SentTransaction(signature, purpose, subject, height, data))
+        """Store a transaction before it is sent; on disk when this returns (JournalError).
+
+        A cancelled call may have stored it, so its work has a transaction from then on; a repetition is stored again.
+        """
         now = self._clock()
+        known = self._signed.get(signed.work) is signed
         self._signed = {work: old for work, old in self._signed.items() if now - old.since < self._kept_s}
         self._signed[signed.work] = signed
+        height, data = signed.last_valid_block_height, signed.built.data
+        try:
+            await self.inherited()
+            await self._expire(height - _BLOCKHASH_BLOCKS)
+            await self._store.add(SentTransaction(str(signed.built.signature), purpose, subject, height, data))
+        except JournalError:
+            if not known:
+                self._signed.pop(signed.work, None)
+            raise
 
     async def _expire(self, height: int) -> None:
         """Forget, from time to time, abandoned transactions that cannot land any more, which no caller settles."""

@@ -174,22 +174,26 @@ class Sender:
             *(unit_limit or self._cu_limit, tuple(signers), program_lamports),
         )
         if self.short_of_funds:
-            payer = self._payer.pubkey
-            error = InsufficientFunds(f"insufficient funds: {payer} cannot pay for transactions; send SOL to it")
-            # After a refusal the caller would forget a transaction that may land.
-            in_flight = self._unsettled.of_work(order.digest) is not None
-            return Outcome(Fate.DEADLINE_PASSED if in_flight else Fate.REFUSED, error=error, signed=in_flight)
+            return self._unpaid(order)
         ends = self._clock() + within_s
-        eligibility = self._turns.setdefault(order.digest, asyncio.Lock())
+        turn = self._turns.setdefault(order.digest, asyncio.Lock())
         try:
             async with asyncio.timeout(max(0.0, within_s)):
-                await eligibility.acquire()
+                await turn.acquire()
         except TimeoutError:  # the other call for the same work may have signed
             return self._reported(Outcome(Fate.DEADLINE_PASSED), purpose, None)
         try:
             return await self._send_alone(order, ends)
         finally:
-            eligibility.release()
+            turn.release()
+
+    def _unpaid(self, order: _Order) -> Outcome:
+        """Return the outcome of work for which nothing is signed, because the payer cannot pay."""
+        payer = self._payer.pubkey
+        error = InsufficientFunds(f"insufficient funds: {payer} cannot pay for transactions; send SOL to it")
+        # After a refusal the caller would forget a transaction that may land.
+        in_flight = self._unsettled.of_work(order.digest) is not None
+        return Outcome(Fate.DEADLINE_PASSED if in_flight else Fate.REFUSED, error=error, signed=in_flight)
 
     async def _send_alone(self, order: _Order, ends: float) -> Outcome:
         purpose = order.purpose
@@ -201,10 +205,15 @@ class Sender:
                         _log.info("work_outdated", purpose=purpose, subject=_shown(order.subject))
                         return Outcome(Fate.EXPIRED, signed=known is not None)
                     # Signed only with a slot: the blockhash of a transaction that waits for one would expire.
-                    await stack.enter_async_context(self._slots.slot(order.priority, repeated=known is not None))
+                    slot = self._slots.slot(order.priority, repeated=known is not None)
+                    count_signature = await stack.enter_async_context(slot)
                     if signed is None:
+                        if self.short_of_funds:  # found out while this call waited
+                            return self._unpaid(order)
                         signed = await self._signed(order)
-                        await self._unsettled.add(signed, purpose, order.subject)
+                    await self._unsettled.add(signed, purpose, order.subject)
+                    if known is None:
+                        count_signature()
             except TimeoutError:
                 return self._reported(Outcome(Fate.DEADLINE_PASSED, signed=signed is not None), purpose, None)
             except BudgetExceeded:
@@ -219,7 +228,10 @@ class Sender:
         try:
             with self._metrics.in_flight.track_inprogress():
                 outcome = await self._confirmations.send(
-                    signed.built, signed.last_valid_block_height, within_s=max(0.0, ends - self._clock())
+                    signed.built,
+                    signed.last_valid_block_height,
+                    within_s=max(0.0, ends - self._clock()),
+                    repeated=repeated,
                 )
         except TransactionRefused as error:
             outcome = Outcome(Fate.REFUSED, error=error)
@@ -227,13 +239,12 @@ class Sender:
             self._metrics.failed.labels("send_failed").inc()
             self._metrics.work.settled(str(signed.built.signature), "send_failed", detail=error.detail)
             _log.warning("transaction_not_sent", purpose=purpose, error=error.detail)
-            if not repeated:  # otherwise an earlier broadcast of it may land
-                await self._unsettled.settle(signed)
+            await self._unsettled.settle(signed)
             raise
         if outcome.fate is Fate.EXPIRED:
             self._blockhashes.forget()
             self._expiries.expired(signed.since)
-        elif outcome.fate is Fate.CONFIRMED:
+        elif outcome.slot is not None:  # also one that failed there
             self._expiries.landed()
         if outcome.fate is not Fate.DEADLINE_PASSED:
             await self._unsettled.settle(signed)

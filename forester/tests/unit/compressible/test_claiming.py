@@ -19,7 +19,7 @@ from forester.compressible.rounds import UNKNOWN_SLOTS
 from forester.compressible.sources import sources
 from forester.epoch.machine import RegistryCode
 from forester.epoch.phases import SlotRange
-from forester.errors import TransactionRefused
+from forester.errors import InsufficientFunds, TransactionRefused
 from forester.journal.compressible import NEVER_SLOT, TOKEN, CompressibleStore, TrackedAccount
 from forester.journal.database import Journal
 from forester.observability.metrics import Metrics
@@ -87,8 +87,11 @@ async def test_claim__that_the_registry_refuses__is_repeated_if_it_refused_the_f
         assert [bytes(address) for address, _ in left] == ([bytes(ADDRESS)] if owes else [])
 
 
-async def test_claim__of_unknown_outcome__is_repeated_once_it_cannot_land(tmp_path: Path) -> None:
-    world: Any = World(Outcome(Fate.DEADLINE_PASSED))
+@pytest.mark.parametrize("error", [None, InsufficientFunds()])
+async def test_claim__of_unknown_outcome__is_repeated_once_it_cannot_land(
+    tmp_path: Path, error: InsufficientFunds | None
+) -> None:
+    world: Any = World(Outcome(Fate.DEADLINE_PASSED, error=error))
     async with await Journal.open(tmp_path / "journal.sqlite") as journal:
         claims, _ = await claims_of(world, journal)
         for slot, sent in ((SLOT, 1), (SLOT + UNKNOWN_SLOTS - 1, 1), (SLOT + UNKNOWN_SLOTS, 2)):

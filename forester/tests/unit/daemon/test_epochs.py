@@ -28,6 +28,7 @@ from forester.scheduling.tree_schedule import Share, TreeSchedule
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
 
+IN_FLIGHT_S = 45.0
 EPOCH = 1
 
 
@@ -90,6 +91,7 @@ class SenderOfOne:
         (instruction,) = work
         assert instruction.program_id == REGISTRY
         action = Action(facts["purpose"])
+        assert facts["within_s"] > 2 * IN_FLIGHT_S, "also if a slot is free only when all others have been unknown"
         self.world.sent.append((self.who, action))
         self.world.acted.set()
         outcome = self.world.chain.execute(self.who, action, self.world.slot)
@@ -120,6 +122,7 @@ class Forester:
             authority=whose(who),
             derivation=whose(who),
             page=lambda *facts: self.pages.append(facts),
+            in_flight_s=IN_FLIGHT_S,
             reread_s=600,
         )
         self.runner = EpochRunner(self.parts, EPOCH, CONFIG, self.stopping)

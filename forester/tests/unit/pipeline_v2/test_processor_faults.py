@@ -29,6 +29,7 @@ from forester.pipeline_v2.services import V2Limits
 from forester.scheduling.eligibility_window import ProcessingResult
 from forester.transactions.builder import TransactionTooLarge
 from forester.transactions.confirm import Fate, Outcome
+from forester.transactions.spending import BudgetExceeded
 from shared.circuit_id import CircuitKind
 
 APPEND = CircuitKind.BATCH_APPEND
@@ -134,10 +135,17 @@ async def test_lookup_table_gone__while_a_group_waits_for_its_signature__as_many
     assert bench.world.begun == [0, 1, 2, 3]
 
 
-async def test_not_signed_in_time__proofs_share_a_transaction_with_those_made_meanwhile(bench: Bench) -> None:
+def over_budget() -> Outcome:
+    raise BudgetExceeded("spending budget exceeded")
+
+
+@pytest.mark.parametrize("reason", [lambda: Outcome(Fate.DEADLINE_PASSED, signed=False), over_budget])
+async def test_not_signed__proofs_share_a_transaction_with_those_made_meanwhile(
+    bench: Bench, reason: Callable[[], Outcome]
+) -> None:
     bench.world.fill(4)
     bench.world.gates[1] = asyncio.Event()
-    bench.world.outcomes = [Outcome(Fate.DEADLINE_PASSED, signed=False)]
+    bench.world.outcomes = [reason]
     processor = await bench.start(V2Limits(gather_s=0.0))
     assert (await processor.work(bench.world.window())).elements == 0
     bench.world.gates[1].set()

@@ -37,6 +37,7 @@ class Chain:
     broken_looks: int = 0
     breaks: Exception = field(default_factory=lambda: EndpointUnreachable("no answer"))
     refuse: Exception | None = None
+    refuses_after: asyncio.Event | None = None
     hangs: bool = False
     logs: Any = None
     """The meta data of all transactions; an event is waited for, an exception raised."""
@@ -47,6 +48,8 @@ class Chain:
         if self.hangs:
             await asyncio.Event().wait()
         self.sent[data[0]] += 1
+        if self.refuses_after is not None:
+            await self.refuses_after.wait()
         if self.refuse is not None:
             raise self.refuse
         return transaction(data[0]).signature
@@ -200,6 +203,37 @@ async def test_send__node_simulates_and_refuses_a_repetition__what_was_sent_firs
             await flight.send(transaction(2), 100, within_s=60)
         chain.refuse = None
         assert (await flight.send(transaction(3), 100, within_s=60)).fate is Fate.CONFIRMED, "others are looked after"
+
+
+async def test_send__repeated_transaction_that_the_node_refuses__its_status_is_its_fate() -> None:
+    chain = Chain(refuse=TransactionRefused("the chain refused a transaction: BlockhashNotFound"))
+    async with confirmations(chain) as flight:
+        assert (await flight.send(transaction(1), 100, within_s=60, repeated=True)).fate is Fate.CONFIRMED
+        chain.refuse = RequestRefused("internal error", code=-32000)
+        assert (await flight.send(transaction(2), 100, within_s=60, repeated=True)).fate is Fate.CONFIRMED
+
+
+async def test_send__refusal_comes_after_it_has_landed__is_confirmed_and_was_sent_once() -> None:
+    chain = Chain()
+    chain.refuses_after, chain.refuse = asyncio.Event(), RequestRefused("internal error", code=-32000)
+    async with confirmations(chain) as flight:
+        waiting = asyncio.create_task(flight.send(transaction(1), 100, within_s=60))
+        await until(lambda: chain.status_calls >= 5)
+        chain.refuses_after.set()
+        assert (await waiting).fate is Fate.CONFIRMED
+    assert chain.sent[1] == 1
+
+
+async def test_send__first_broadcast_without_an_answer_yet__is_not_overtaken_by_a_repetition() -> None:
+    chain = Chain(lands_after={1: 2})
+    chain.refuses_after, chain.refuse = asyncio.Event(), RequestRefused("internal error", code=-32000)
+    async with confirmations(chain) as flight:
+        waiting = asyncio.create_task(flight.send(transaction(1), 100, within_s=60))
+        await until(lambda: chain.status_calls >= 10)
+        assert chain.sent[1] == 1, "otherwise its refusal would not be its fate"
+        chain.refuses_after.set()
+        with pytest.raises(RequestRefused):
+            await waiting
 
 
 @pytest.mark.parametrize("lands_after", [1, 10**9])

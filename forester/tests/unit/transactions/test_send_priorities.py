@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,21 +31,23 @@ def test_priority_of__purposes_of_all_work__puts_epochs_first_and_backlogs_last(
 class Holders:
     """Callers that send transactions, and the order in which they held a slot."""
 
-    def __init__(self, maximum: int, pause_s: float = 0.002) -> None:
+    def __init__(self, maximum: int, pause_s: float = 0.002, clock: Callable[[], float] = time.monotonic) -> None:
         self.maximum = maximum
-        self.pauses = ExpiryPauses(Backoff(pause_s, pause_s))
+        self.pauses = ExpiryPauses(Backoff(pause_s, pause_s), clock=clock)
         self.slots = SendingSlots(maximum, self.pauses)
         self.at_once = 0
         self.order: list[tuple[int, int]] = []
         self.ends: list[asyncio.Event] = []
 
-    async def hold(self, priority: int, *, repeated: bool = False) -> None:
+    async def hold(self, priority: int, *, repeated: bool = False, signs: bool = True) -> None:
         number, end = len(self.ends), asyncio.Event()
         self.ends.append(end)
-        async with self.slots.slot(priority, repeated=repeated):
+        async with self.slots.slot(priority, repeated=repeated) as count_signature:
             self.at_once += 1
             assert self.at_once <= self.maximum
             self.order.append((priority, number))
+            if signs and not repeated:
+                count_signature()
             try:
                 await end.wait()
             finally:
@@ -52,7 +55,7 @@ class Holders:
 
 
 STEPS = st.one_of(
-    st.tuples(st.sampled_from(["come", "come again"]), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["come", "come again", "come and sign nothing"]), st.integers(0, 2)),
     st.tuples(st.sampled_from(["end", "cancel", "end and cancel", "look", "expire", "land"]), st.integers(0, 30)),
 )
 
@@ -68,8 +71,9 @@ async def _kept(maximum: int, steps: list[tuple[str, int]]) -> None:
     holders = Holders(maximum)
     tasks: list[asyncio.Task[None]] = []
     for step, number in steps:
-        if step in ("come", "come again"):
-            tasks.append(asyncio.create_task(holders.hold(number, repeated=step == "come again")))
+        if step.startswith("come"):
+            signs, repeated = step != "come and sign nothing", step == "come again"
+            tasks.append(asyncio.create_task(holders.hold(number, repeated=repeated, signs=signs)))
             await asyncio.sleep(0)
         elif step == "look":
             await asyncio.sleep(0)
@@ -143,3 +147,22 @@ async def test_slots__pause_after_expiries__the_most_urgent_at_its_end_is_next_a
         end.set()
     holders.pauses.landed()
     await asyncio.wait_for(asyncio.gather(*early, *later), 60)
+
+
+async def test_slots__pause_after_expiries__a_caller_that_signs_nothing_leaves_the_signature_to_the_next() -> None:
+    now = 0.0
+    holders = Holders(3, pause_s=600.0, clock=lambda: now)
+    holders.pauses.expired(now)
+    now = 600.0
+    first = asyncio.create_task(holders.hold(0, signs=False))
+    others = [asyncio.create_task(holders.hold(2)) for _ in range(2)]
+    await asyncio.sleep(0.05)
+    assert holders.order == [(0, 0)], "one at a time"
+    first.cancel()
+    await asyncio.wait([first])
+    await asyncio.sleep(0)
+    assert holders.order == [(0, 0), (2, 1)], "and the third one waits for the pause after that signature"
+    holders.pauses.landed()
+    for end in holders.ends:
+        end.set()
+    await asyncio.wait_for(asyncio.gather(*others), 60)

@@ -16,7 +16,7 @@ from solders.signature import Signature
 from solders.system_program import CreateAccountParams, create_account
 
 from forester.chain.rpc_client import Blockhash
-from forester.errors import EndpointUnreachable, InsufficientFunds, RequestRefused
+from forester.errors import EndpointUnreachable, InsufficientFunds, RequestRefused, TransactionRefused
 from forester.journal.database import Journal
 from forester.journal.signatures import SentTransaction
 from forester.transactions.builder import TransactionTooLarge
@@ -76,6 +76,36 @@ async def test_send__fate_unknown__stays_in_the_journal_and_is_repeated_not_sign
         assert (await send(sender)).fate is Fate.CONFIRMED
         assert len(bench.chain.signatures) == 1
         assert await bench.signatures.pending() == []
+
+
+async def test_send__node_refuses_a_repetition__what_was_sent_first_is_its_fate(bench: Bench) -> None:
+    bench.chain.drops = True
+    async with bench.sender() as sender:
+        assert (await send(sender, within_s=0.2)).fate is Fate.DEADLINE_PASSED
+        bench.chain.refuses = TransactionRefused("the chain refused a transaction: BlockhashNotFound")
+        assert (await send(sender, within_s=0.2)).fate is Fate.DEADLINE_PASSED
+        bench.chain.refuses, bench.chain.landed[bench.chain.signatures[0]] = None, None
+        assert (await send(sender)).fate is Fate.CONFIRMED
+    assert len(bench.chain.landed) == 1
+
+
+async def test_send__deadline_while_the_journal_writes__same_transaction_is_sent_by_the_next_call(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add, written = bench.signatures.add, asyncio.Event()
+
+    async def slow(sent: SentTransaction) -> None:
+        await add(sent)
+        await written.wait()
+
+    monkeypatch.setattr(bench.signatures, "add", slow)
+    async with bench.sender() as sender:
+        assert await send(sender, within_s=0.2) == Outcome(Fate.DEADLINE_PASSED)
+        (stored,) = await bench.signatures.pending()
+        written.set()
+        assert (await send(sender)).fate is Fate.CONFIRMED
+    assert [str(signature) for signature in bench.chain.signatures] == [stored.signature]
+    assert await bench.signatures.pending() == []
 
 
 async def test_send__fate_unknown_for_longer_than_is_remembered__is_signed_again(bench: Bench) -> None:

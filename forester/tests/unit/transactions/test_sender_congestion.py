@@ -6,14 +6,16 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest_asyncio
-from sender_bench import LAST_VALID, Bench, send, until, work
+from sender_bench import LAST_VALID, TREE, Bench, send, until, work
 
 from forester.journal.database import Journal
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.expiry import PAUSES
 from forester.transactions.sender import Sender
+from forester.transactions.spending import BudgetExceeded
 from shared.retries import Backoff
 
 SLOTS = 12
@@ -102,6 +104,39 @@ async def test_send__repeats_and_a_backlog_of_v1__epoch_is_signed_for_the_next_f
         assert (await register).fate is Fate.CONFIRMED
         for task in backlog:
             task.cancel()
+
+
+async def test_send__all_expired__one_that_fails_on_the_chain_ends_the_pauses(bench: Bench) -> None:
+    bench.pauses = Backoff(1.0, 600.0)
+    bench.chain.drops, bench.chain.height = True, LAST_VALID + 1
+    async with bench.sender() as sender:
+        assert (await send(sender, work(1))).fate is Fate.EXPIRED
+        bench.chain.drops, bench.chain.height = False, 10
+        bench.chain.fails = {"InstructionError": [1, {"Custom": 6004}]}
+        outcomes = await asyncio.wait_for(asyncio.gather(*(send(sender, work(n)) for n in range(2, 42))), 15)
+    assert {outcome.fate for outcome in outcomes} == {Fate.REFUSED}
+
+
+async def test_send__all_expired__work_over_the_budget_takes_no_turn_of_smaller_work(bench: Bench) -> None:
+    bench.pauses = Backoff(1.0, 1.0)
+    bench.maximum = 2 * 5000 + 4000
+    bench.chain.drops, bench.chain.height = True, LAST_VALID + 1
+    async with bench.sender() as sender:
+        assert (await send(sender, work(1))).fate is Fate.EXPIRED
+        bench.chain.drops, bench.chain.height = False, 10
+        facts: Any = {"purpose": "register", "subject": TREE, "within_s": 60.0, "program_lamports": 10_000}
+        too_dear = asyncio.gather(*(sender.send([work(n)], **facts) for n in range(2, 22)), return_exceptions=True)
+        assert (await asyncio.wait_for(send(sender, work(50)), 8)).fate is Fate.CONFIRMED
+        assert {type(error) for error in await too_dear} == {BudgetExceeded}
+
+
+async def test_send__payer_turns_out_to_have_nothing__those_that_wait_for_a_slot_are_not_signed(bench: Bench) -> None:
+    bench.chain.drops, bench.chain.balance_lamports = True, 0
+    async with bench.sender() as sender:
+        sends = [send(sender, work(n), within_s=0.5 if n < SLOTS else 60.0) for n in range(3 * SLOTS)]
+        outcomes = await asyncio.wait_for(asyncio.gather(*sends), 30)
+    assert [outcome.signed for outcome in outcomes] == [True] * SLOTS + [False] * 2 * SLOTS
+    assert len(bench.chain.signatures) == SLOTS
 
 
 async def test_send__all_slots_in_use__returns_at_its_deadline_and_says_if_it_was_signed(bench: Bench) -> None:
