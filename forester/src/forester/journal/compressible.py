@@ -83,7 +83,7 @@ class CompressibleStore(JournalStore):
         """Rows that fit without counting those that exist, which takes long: a lower bound."""
 
     async def put(self, accounts: Iterable[TrackedAccount]) -> int:
-        """Store accounts unless their row has a later slot; return the number for which there is no room."""
+        """Store accounts unless their row has a later slot; return the number of new ones that have no room."""
         rows = [
             (item.address, item.kind, item.ready_slot, item.reward, item.seen_slot, item.claimed_epoch, item.rent)
             for item in accounts
@@ -98,11 +98,15 @@ class CompressibleStore(JournalStore):
         """
 
         def work(connection: sqlite3.Connection) -> int:
+            tracked: set[bytes] = set()
             if self._room < len(rows):
                 (count,) = connection.execute("SELECT COUNT(*) FROM compressible_accounts").fetchone()
                 self._room = max(0, self._maximum - count)
-            fitting = rows[: self._room]
-            self._room -= len(fitting)
+                found = "SELECT address FROM compressible_accounts WHERE address = ?"
+                tracked = {address for row in rows for (address,) in connection.execute(found, row[:1])}
+            new = [row for row in rows if row[0] not in tracked]
+            fitting = [row for row in rows if row[0] in tracked] + new[: self._room]
+            self._room -= min(len(new), self._room)
             connection.executemany(statement, fitting)
             return len(rows) - len(fitting)
 

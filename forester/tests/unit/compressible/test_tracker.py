@@ -139,6 +139,8 @@ async def test_put__of_an_earlier_slot__changes_nothing(store: CompressibleStore
 
 async def test_put__more_than_there_is_room_for__says_how_many(store: CompressibleStore) -> None:
     assert await store.put(row(number) for number in range(60)) == 10
+    assert await store.put([row(100), row(0, READY + 7, seen=5)]) == 1
+    assert bytes(key(0)) not in await ready(store, READY, 100), "what is tracked is kept up to date"
     assert (await counts(store, 0)).tracked == 50
 
 
