@@ -133,14 +133,4 @@ FP8_INLINE void fp82_mul_two(fp82 *r0, const fp82 *a0, const fp82 *b0, fp82 *r1,
     fp82_mul(r1, a1, b1);
 }
 
-/* r = a^2, components below 3.4p for wide a. */
-static inline __attribute__((always_inline)) void fp82_sqr(fp82 *r, const fp82 *a) {
-    fp8 sum, difference, twice;
-    fp8_add(&sum, &a->c0, &a->c1);
-    fp8_sub_wide(&difference, &a->c0, &a->c1);
-    fp8_add(&twice, &a->c0, &a->c0);
-    fp8_mul(&r->c1, &twice, &a->c1);
-    fp8_mul(&r->c0, &sum, &difference);
-}
-
 #endif

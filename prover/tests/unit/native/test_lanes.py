@@ -75,10 +75,10 @@ def test_fp2_products__any_coefficients__are_exact_normalised_and_within_their_b
 ) -> None:
     packed = b"".join(struct.pack("<5Q", *split(number)) for operand in (*a, *b) for number in operand)
     size = 8 * LIMBS * LANES
-    out = arithmetic.compute("lanes_fp2_products", packed, out_bytes=4 * size)
+    out = arithmetic.compute("lanes_fp2_products", packed, out_bytes=2 * size)
     for lane in range(LANES):
         (a0, a1), (b0, b1) = (a[0][lane], a[1][lane]), (b[0][lane], b[1][lane])
-        exact = (a0 * b0 - a1 * b1, a0 * b1 + a1 * b0, a0 * a0 - a1 * a1, 2 * a0 * a1)
+        exact = (a0 * b0 - a1 * b1, a0 * b1 + a1 * b0)
         for number, expected in enumerate(exact):
             limbs = struct.unpack_from("<5Q", out, number * size + 8 * LIMBS * lane)
             assert all(part < 2**LIMB_BITS for part in limbs)
