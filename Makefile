@@ -44,7 +44,7 @@ down: ## Stop what `up` started (PROFILE=)
 
 demo: native reference-fixtures ## Prove with published keys; then run a local network, a prover and a forester that empties its queues
 	@PYTHONPATH=shared/bench $(PYTHON_BIN) prover/scripts/demo.py
-	@PYTHONPATH=shared/bench:forester/bench:forester/tests/support $(PYTHON_BIN) forester/scripts/demo.py
+	@PYTHONPATH=shared/bench:forester/bench:forester/tests/support/network $(PYTHON_BIN) forester/scripts/demo.py
 
 localnet: setup reference-fixtures ## Start a local network with the real programs; Ctrl-C stops it (LOCALNET_OPTIONS=--help)
 	@exec $(LOCALNET)/.venv/bin/localnet up $(LOCALNET_OPTIONS)

@@ -35,7 +35,8 @@ def main() -> int:
     front.add_argument("options", nargs=argparse.REMAINDER, metavar="...", help="options of the command")
     chosen = front.parse_args()
     service, module, _ = COMMANDS[chosen.command]
-    sys.path[1:1] = [str(WORKSPACE / service / folder) for folder in ("bench", "scripts", "tests/support")]
+    support = sorted((WORKSPACE / service / "tests/support").glob("[a-z]*/"))
+    sys.path[1:1] = [str(WORKSPACE / service / "bench"), str(WORKSPACE / service / "scripts"), *map(str, support)]
     command: Any = importlib.import_module(module)
     parser = argparse.ArgumentParser(
         prog=f"{front.prog} {chosen.command}",

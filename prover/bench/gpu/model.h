@@ -10,7 +10,7 @@
 #define MODEL_MULTIPROCESSORS 132.0
 #define MODEL_HERTZ 1.7e9
 
-/* Multiplier slots (prover/tests/support/gpu_counts.py) of a product and of an addition to a bucket; "halves": of both threads. */
+/* Multiplier slots (prover/tests/support/gpu/gpu_counts.py) of a product and of an addition to a bucket; "halves": of both threads. */
 #define MODEL_PRODUCT 133.0
 #define MODEL_SQUARE 104.0
 #define MODEL_G1_ADD 1270.0

@@ -1,4 +1,4 @@
-/* gpu_counts.cu - the kernels in which a proof spends its time, as they run: prover/tests/support/gpu_counts.py counts their instructions.
+/* gpu_counts.cu - the kernels in which a proof spends its time, as they run: prover/tests/support/gpu/gpu_counts.py counts their instructions.
  * The headers' other kernels, which take minutes of the assembler, are omitted. */
 #include "cuda/base/device.h"
 

@@ -99,7 +99,7 @@ class ExpiryPauses:
 
     @property
     def one_at_a_time(self) -> bool:
-        """Whether all transactions expire."""
+        """True while all transactions expire."""
         return bool(self._failures)
 
     @property

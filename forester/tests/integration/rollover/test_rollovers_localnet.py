@@ -269,7 +269,7 @@ def killed_when_sent(net: Localnet, folder: Path, tree: TreeMetadata) -> None:
         "tree": str(tree.address),
     }
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
-    paths = {"PYTHONPATH": str(Path(__file__).resolve().parents[2] / "support")}
+    paths = {"PYTHONPATH": str(Path(__file__).resolve().parents[2] / "support" / "network")}
     child = subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, env=inherited | paths, text=True)
     try:
         assert child.stdin is not None

@@ -28,7 +28,7 @@ from prover.queue.connection import RedisConnection
 from prover.queue.jobs import Claim, Submission
 from prover.queue.store import JobStore
 
-SUPPORT = Path(__file__).resolve().parents[2] / "support"
+SUPPORT = Path(__file__).resolve().parents[2] / "support" / "queue"
 PROCESSES = 3
 HOUR_S = 3600
 TREES = ("", "tree-a", "tree-b", "tree-c")

@@ -13,17 +13,17 @@ SUPPORT = Path(__file__).resolve().parents[2] / "support"
 
 def test_kernel__short_of_memory_anywhere__reports_it_and_continues(tmp_path: Path) -> None:
     shim = tmp_path / "allocation_failures.so"
-    source = SUPPORT / "allocation_failures.c"
+    source = SUPPORT / "kernel" / "allocation_failures.c"
     subprocess.run(
         ["cc", "-shared", "-fPIC", "-O1", "-fno-builtin", "-o", str(shim), str(source), "-ldl", "-lpthread"], check=True
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     answer = subprocess.run(
-        [sys.executable, str(SUPPORT / "allocation_failures.py")],
+        [sys.executable, str(SUPPORT / "kernel" / "allocation_failures.py")],
         capture_output=True,
         text=True,
         check=False,
-        env=environment | {"LD_PRELOAD": str(shim)},
+        env=environment | {"LD_PRELOAD": str(shim), "PYTHONPATH": str(SUPPORT / "service")},
         timeout=280,
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr

@@ -112,7 +112,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 def test_body__as_long_as_allowed__takes_bounded_memory(body: bytes) -> None:
     assert len(body) <= BODY_LIMIT
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
-    environment["PYTHONPATH"] = str(Path(__file__).parents[2] / "support")
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2] / "support" / "service")
     run = subprocess.run([sys.executable, "-c", JUDGE_ALL], input=body, capture_output=True, env=environment)
     assert run.returncode == 0, run.stderr.decode()
     grown_mib = int(run.stdout.split()[-1]) // 1024

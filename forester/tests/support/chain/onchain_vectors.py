@@ -13,7 +13,7 @@ from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-WORKSPACE = Path(__file__).resolve().parents[3]
+WORKSPACE = Path(__file__).resolve().parents[4]
 ACCOUNTS = WORKSPACE / "keys-cache" / "reference" / "0.28.3" / "accounts"
 
 FORESTER = Keypair.from_seed(bytes([0x15]) * 32)

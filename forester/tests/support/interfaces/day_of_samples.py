@@ -28,7 +28,7 @@ from forester.observability.metrics import Metrics
 from forester.settings import given, load_settings
 from shared.shutdown import Shutdown
 
-RECORDED = Path(__file__).resolve().parents[1] / "vectors" / "day_of_samples.json"
+RECORDED = Path(__file__).resolve().parents[2] / "vectors" / "day_of_samples.json"
 POINT_S = 2.0
 POINTS = KEPT_MINUTES // STEP_MINUTES
 PAUSE = range(POINTS * 5 // 8, POINTS * 5 // 8 + 12)

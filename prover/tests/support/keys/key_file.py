@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "gnark"
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "gnark"
 
 
 def vectors(name: str) -> Any:

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "gpu.sh"
+SCRIPT = Path(__file__).resolve().parents[3] / "bench" / "gpu.sh"
 STAGE_S = 3600
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from solders.keypair import Keypair
 
-WORKSPACE = Path(__file__).resolve().parents[3]
+WORKSPACE = Path(__file__).resolve().parents[4]
 LOCALNET = WORKSPACE / "shared" / "localnet" / ".venv" / "bin" / "localnet"
 PROGRAMS = WORKSPACE / "keys-cache" / "reference" / "0.28.3" / "programs"
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-SHARED_VECTORS = Path(__file__).resolve().parents[3] / "shared" / "tests" / "vectors"
+SHARED_VECTORS = Path(__file__).resolve().parents[4] / "shared" / "tests" / "vectors"
 
 
 def shared_vectors(name: str) -> Any:

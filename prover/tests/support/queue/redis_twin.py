@@ -1,6 +1,6 @@
 """A Redis inside the test process, without sockets: fakeredis runs the queue's own Lua scripts.
 
-``prover/tests/support/queue_machine.py`` compares it with the model that a real Redis is compared with. Persistence,
+``queue_machine.py`` compares it with the model that a real Redis is compared with. Persistence,
 time-outs, lost connections and what arq does need a real server.
 """
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-BENCH = Path(__file__).resolve().parents[3] / "shared" / "bench" / "bench.py"
+BENCH = Path(__file__).resolve().parents[4] / "shared" / "bench" / "bench.py"
 
 
 def run(step: str, *words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-WORKSPACE = Path(__file__).resolve().parents[3]
+WORKSPACE = Path(__file__).resolve().parents[4]
 PATIENCE_S = 180
 FIRST_PROCESS = ["tini", "-s", "--"]
 """Forwards signals; it does not mind a first process of the engine before it."""

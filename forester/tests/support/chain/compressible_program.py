@@ -34,7 +34,7 @@ SIGNER, BUMP = Pubkey.find_program_address([b"cpi_authority"], PROGRAM)
 SIZE = 72
 COST, RENT = 11_000, 128 + SIZE
 
-_ELF = Path(__file__).parents[1] / "vectors" / "compressible_program.hex"
+_ELF = Path(__file__).parents[2] / "vectors" / "compressible_program.hex"
 _LOADER = "BPFLoader2111111111111111111111111111111111"
 _INVOKE_WITH_ACCOUNT_INFO = bytes.fromhex("e42280542f8b56f0")
 _PLACEHOLDER = b"\xff" * 7 + b"\x00"

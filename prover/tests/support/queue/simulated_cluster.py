@@ -18,7 +18,7 @@ import keda_scaler
 import redis
 from queue_fleet import JOB_ENDS, Member
 
-SCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "scripts"
+SCRIPTS = Path(__file__).resolve().parents[4] / "shared" / "scripts"
 POD_OPTIONS = ("--queue-only", "--drain-delay", "--drain-deadline", "--preload-keys")
 """Options of the Deployment that mean the same outside a container."""
 AUTOSCALER_S = 15

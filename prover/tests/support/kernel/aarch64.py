@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-SERVICE = Path(__file__).resolve().parents[2]
+SERVICE = Path(__file__).resolve().parents[3]
 BUILT_BY_THE_GATE = SERVICE / "build/aarch64/prove_file"
 """Compiled quickly; ``make native-compilers`` builds it."""
 FIRST, SECOND = (7).to_bytes(32, "big"), (11).to_bytes(32, "big")

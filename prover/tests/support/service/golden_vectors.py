@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-VECTORS = Path(__file__).resolve().parents[1] / "vectors"
+VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 SHARED_VECTORS = VECTORS.parents[2] / "shared" / "tests" / "vectors"
 """Vectors that the tests of several members read: circuits, indexer and onchain."""
 SCALAR_MODULUS = 21888242871839275222246405745257275088548364400416034343698204186575808495617

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-WORKSPACE = Path(__file__).resolve().parents[3]
+WORKSPACE = Path(__file__).resolve().parents[4]
 
 
 def provide(**variables: str) -> subprocess.CompletedProcess[str]:
