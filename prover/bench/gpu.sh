@@ -95,9 +95,9 @@ stage_kernel() {
         compile "$objects/kernel/$name.o" "${options[@]}" -c "$source"
     done
     wait_for "${jobs[@]}"
-    cc -O2 -Wall -Wextra -I "$native/include" -I "$native" -o "$build/gpu_proof" "$native"/tests/gpu_proof*.c "${linked[@]}" -lpthread -ldl
+    cc -O2 -Wall -Wextra -I "$native/include" -I "$native" -o "$build/gpu_proof" "$native"/tests/gpu/gpu_proof*.c "${linked[@]}" -lpthread -ldl
     cc -O2 -Wall -Wextra -I "$native/include" -o "$build/gpu_setup" prover/bench/gpu/gpu_setup.c "${linked[@]}" -lpthread -ldl
-    cc -std=gnu11 -O1 -Wall -Wextra -I "$native" -I "$native/include" -I "$native/src" -I "$native/tests" -I shared/native -o "$build/gpu_model" \
+    cc -std=gnu11 -O1 -Wall -Wextra -I "$native" -I "$native/include" -I "$native/src" -I "$native/tests/gpu" -I "$native/tests/hooks" -I shared/native -o "$build/gpu_model" \
         prover/bench/gpu/gpu_model.c -lpthread
 }
 
@@ -108,17 +108,17 @@ stage_build() {
         GPU_ARCHITECTURES=$( (nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || echo 9.0) | head -n 1 | tr -d .)
         export GPU_ARCHITECTURES
     fi
-    local options=(-O3 -std=c++17 -I "$native" -I "$native/include" -I "$native/src" -I "$native/tests" -I shared/native) architecture jobs=()
+    local options=(-O3 -std=c++17 -I "$native" -I "$native/include" -I "$native/src" -I "$native/tests/gpu" -I "$native/tests/hooks" -I shared/native) architecture jobs=()
     local bare=(-cudart static -Xcompiler "-static-libstdc++,-static-libgcc")
     for architecture in $GPU_ARCHITECTURES; do
         options+=(-gencode "arch=compute_$architecture,code=sm_$architecture")
     done
     mkdir -p "$build" "$objects"
-    local host=(cc -std=gnu11 -O3 -Wall -Wextra -I shared/native -I "$native" -I "$native/include" -I "$native/src" -I "$native/tests" -c)
-    compile "$objects/testing_cuda_runs.o" "${host[@]}" "$native/tests/testing_cuda_runs.c"
-    compile "$objects/gpu_check.o" "${host[@]}" "$native/tests/gpu_check.c"
+    local host=(cc -std=gnu11 -O3 -Wall -Wextra -I shared/native -I "$native" -I "$native/include" -I "$native/src" -I "$native/tests/gpu" -I "$native/tests/hooks" -c)
+    compile "$objects/testing_cuda_runs.o" "${host[@]}" "$native/tests/hooks/testing_cuda_runs.c"
+    compile "$objects/gpu_check.o" "${host[@]}" "$native/tests/gpu/gpu_check.c"
     # Each of the three takes minutes of one CPU: G2 has large kernels.
-    compile "$objects/gpu_hooks.o" "$NVCC" "${options[@]}" -c "$native/tests/gpu_hooks.cu" &
+    compile "$objects/gpu_hooks.o" "$NVCC" "${options[@]}" -c "$native/tests/gpu/gpu_hooks.cu" &
     jobs+=($!)
     prover/scripts/native cuda-library "$(realpath "$build")/libgroth16_cuda.so" &
     jobs+=($!)

@@ -1,7 +1,7 @@
 /* cuda/base/device.h - one source text for the GPU and for tests on the host.
  *
  * All files in cuda/ except *.cu compile as CUDA C++ and as C11. On the GPU a kernel is a __global__ function. In tests it is a
- * loop over blocks, phases and threads (prover/native/tests/host_gpu), so that sanitizers check all index arithmetic without a
+ * loop over blocks, phases and threads (prover/native/tests/gpu/host_gpu), so that sanitizers check all index arithmetic without a
  * GPU. The body of a kernel is divided into phases at its barriers: within a phase no thread may read what another one writes,
  * except through device_add(). The host runs the threads of a phase in ascending or descending order (device_order), which
  * exposes violations of that rule.
@@ -14,7 +14,7 @@
 #if defined(__CUDACC__)
 #include "cuda/base/cuda_queue.h"
 #else
-#include "host_gpu/queue.h" /* prover/native/tests */
+#include "host_gpu/queue.h" /* prover/native/tests/gpu */
 #endif
 
 static inline int device_is_cancelled(const int32_t *cancel) { return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED); }

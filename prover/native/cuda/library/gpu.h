@@ -1,5 +1,5 @@
 /* cuda/library/gpu.h - functions of the CUDA runtime other than work: counting, describing and selecting GPUs, error texts. Tests
- * replace them by GPUs in software (prover/native/tests/host_gpu/gpu.h). */
+ * replace them by GPUs in software (prover/native/tests/gpu/host_gpu/gpu.h). */
 #ifndef CUDA_LIBRARY_GPU_H
 #define CUDA_LIBRARY_GPU_H
 

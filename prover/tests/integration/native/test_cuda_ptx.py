@@ -124,7 +124,7 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     out = tmp_path_factory.mktemp("ptx") / "operations.ptx"
     command = [cuda_compiler(), "-arch=sm_90", "-std=c++17", "-O3", "-ptx", "-o", str(out)]
     command += ["-I", str(NATIVE), "-I", str(NATIVE / "src"), "-I", str(ROOT / "shared/native")]
-    subprocess.run([*command, str(NATIVE / "tests/ptx_operations.cu")], check=True)
+    subprocess.run([*command, str(NATIVE / "tests/gpu/ptx_operations.cu")], check=True)
     text = re.sub(r"//.*", "", out.read_text())
     found = re.findall(r"\.entry (\w+)\([^)]*\)\s*\{(.*?\bret;)", text, re.DOTALL)
     statements = {name: [" ".join(part.split()) for part in body.split(";")] for name, body in found}

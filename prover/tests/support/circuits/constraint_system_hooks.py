@@ -1,4 +1,4 @@
-"""The test hooks of key parsing and witness solving (native/tests/testing_constraint_system.c) in Python."""
+"""The test hooks of key parsing and witness solving (native/tests/hooks/testing_constraint_system.c) in Python."""
 
 from __future__ import annotations
 

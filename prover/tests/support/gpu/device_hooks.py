@@ -46,7 +46,7 @@ def montgomery(value: int, modulus: int) -> bytes:
 
 def odd_tunings() -> tuple[str, ...]:
     """Return the texts of gpu_tunings.h."""
-    header = Path(__file__).resolve().parents[3] / "native/tests/gpu_tunings.h"
+    header = Path(__file__).resolve().parents[3] / "native/tests/gpu/gpu_tunings.h"
     found = re.search(r"ODD_TUNING\[\] = \{(.*?)\};", header.read_text(), re.DOTALL)
     assert found is not None
     texts: tuple[str, ...] = ast.literal_eval("(" + re.sub(r"/\*.*?\*/", "", found[1]) + ")")

@@ -24,7 +24,7 @@ from prover.keys.files.key_description import header_of
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.proof_wire import encode_request
 
-CORPUS = Path(__file__).resolve().parents[3] / "native/tests/corpus/prepared"
+CORPUS = Path(__file__).resolve().parents[3] / "native/tests/fuzz/corpus/prepared"
 TINY = load("gnark/tiny.json")
 KEYS = {name: bytes.fromhex(TINY[f"key_v{name.replace('.', '_')}_hex"]) for name in ("0.8", "0.14")}
 PLENTY = 2**20

@@ -36,7 +36,7 @@ from prover.kernel.prepared import (
     write_prepared,
 )
 
-CORPUS = Path(__file__).resolve().parents[3] / "native/tests/corpus/prepared"
+CORPUS = Path(__file__).resolve().parents[3] / "native/tests/fuzz/corpus/prepared"
 TINY = load("gnark/tiny.json")
 KEYS = {name: bytes.fromhex(TINY[f"key_v{name.replace('.', '_')}_hex"]) for name in ("0.8", "0.14")}
 P = 21888242871839275222246405745257275088696311157297823662689037894645226208583

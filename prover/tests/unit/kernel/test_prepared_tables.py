@@ -17,7 +17,7 @@ from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Backend, Engine, LoadedKey
 from prover.kernel.prepared import open_prepared, prepared_bytes, verify_prepared, write_prepared
 
-CORPUS = Path(__file__).resolve().parents[3] / "native/tests/corpus/prepared"
+CORPUS = Path(__file__).resolve().parents[3] / "native/tests/fuzz/corpus/prepared"
 TINY = load("gnark/tiny.json")
 KEYS = {name: bytes.fromhex(TINY[f"key_v{name.replace('.', '_')}_hex"]) for name in ("0.8", "0.14")}
 CASES = list(TINY["cases"].values())

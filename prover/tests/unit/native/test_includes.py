@@ -98,14 +98,14 @@ def test_main__with_a_breach__prints_it_and_fails(
     assert capsys.readouterr().err == "src/a.h:1: includes b.h; no such file\n"
 
 
-@pytest.mark.parametrize("source", ["prover/native/cuda/library/library.cu", "prover/native/tests/gpu_hooks.cu"])
+@pytest.mark.parametrize("source", ["prover/native/cuda/library/library.cu", "prover/native/tests/gpu/gpu_hooks.cu"])
 def test_cuda_sources__as_a_gpu_compiler_reads_them__have_the_text_for_the_gpu(source: str) -> None:
     """Without a CUDA compiler nothing else reads that half of the text."""
     compiler = shutil.which("cc")
     assert compiler is not None
-    folders = [
-        f"-I{ROOT / name}" for name in ("prover/native", "prover/native/include", "prover/native/src", "shared/native")
-    ]
+    kernel = ROOT / "prover/native"
+    included = (kernel, kernel / "include", kernel / "src", kernel / "tests/hooks", ROOT / "shared/native")
+    folders = [f"-I{folder}" for folder in included]
     words = [compiler, "-E", "-P", "-x", "c", "-D__CUDACC__", *folders, str(ROOT / source)]
     answer = subprocess.run(words, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
