@@ -37,7 +37,7 @@ from forester.journal.proofs import ProofStore
 from forester.pipeline_v2.proof_ledger import stored_proof
 from forester.pipeline_v2.staging.snapshots import read_snapshot, staging_of
 from forester.prover_client.client import FinishedProof, encode_body
-from shared.proof_compression import CompressedProof
+from shared.requests.proof_compression import CompressedProof
 
 TREE = Hash32(bytes([1]) * 32)
 SIMULATED = FinishedProof(CompressedProof(bytes(32), bytes(64), bytes(32)), 0)

@@ -20,8 +20,8 @@ from typing import Any
 from prover_server import OURS, running
 
 from prover.cli.random_requests import RandomRequests
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.proof_wire import encode_request
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.proof_wire import encode_request
 
 BATCHES = {
     "append 32/500": CircuitId(CircuitKind.BATCH_APPEND, 2, (32,), (500,)),

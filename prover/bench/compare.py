@@ -47,7 +47,7 @@ from prover.cpu.cpu_count import available_cpus
 from prover.keys.files.key_folder import installed_keys
 from prover.keys.files.memory_budget import key_budget_bytes
 from prover.observability.memory import memory_limit_bytes
-from shared.proof_wire import encode_request
+from shared.requests.proof_wire import encode_request
 
 HISTORY = Path(__file__).parent / "history" / "compare.jsonl"
 FORCED_BACKEND = Path(__file__).parent / "forced_backend"

@@ -23,7 +23,7 @@ from prover.circuits.frontend.compiled import CompiledCircuit
 from prover.circuits.output.gnark_014 import body_bytes, coefficient_table
 from prover.circuits.output.integer_columns import varints
 from prover.keys.files.key_description import header_of
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 U32 = npt.NDArray[np.uint32]
 Run = tuple[int, int]

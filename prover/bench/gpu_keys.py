@@ -19,7 +19,7 @@ from gpu_circuits import write_circuit
 from prover_server import OURS
 
 from prover.proving.request import read_envelope, read_task
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 NAMES = ("tiny", "inclusion_32_4", "append_32_10", "append_32_500")
 KINDS = {

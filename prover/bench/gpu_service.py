@@ -25,7 +25,7 @@ from prover_server import OURS, REQUEST_DEADLINE_S, ServerProcess, ask, running
 
 from prover.keys.prepared.prepared_keys import FOLDER, SUFFIX
 from prover.proving.request import read_envelope, read_task
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 WARM_UPS = 3
 CLIENTS_OF_SMALL, CLIENTS_OF_BATCHES = 128, 4

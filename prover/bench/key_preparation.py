@@ -15,7 +15,7 @@ from prover_server import OURS
 from prover.kernel.engine import Engine
 from prover.keys.files.key_folder import find_key
 from prover.keys.prepared import prepared_keys
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 
 def key_of(folder: Path, name: str) -> Path:

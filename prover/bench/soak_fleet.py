@@ -30,7 +30,7 @@ from prover.queue.connection import RedisConnection
 from prover.queue.jobs import JobState, Submission
 from prover.queue.store import JobStore
 from prover.settings import QueueSettings
-from shared.logs import configure_logs
+from shared.process.logs import configure_logs
 
 CIRCUIT = "v2_inclusion_32_1"
 TREES = 20

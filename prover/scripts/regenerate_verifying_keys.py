@@ -21,7 +21,7 @@ from reference_pages import write_or_check
 from prover.kernel.engine import Engine
 from prover.keys.catalogue import published_verifying_keys
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 WORKSPACE = Path(__file__).resolve().parents[2]
 OFFSETS = WORKSPACE / "shared/tests/vectors/onchain/vk_offsets.json"

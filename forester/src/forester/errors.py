@@ -8,7 +8,7 @@ import inspect
 from typing import Any, ClassVar
 
 from forester.redaction import mask
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -18,7 +18,7 @@ from forester.loop_pauses import limit_pauses
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import load_settings
-from shared.shutdown import Shutdown
+from shared.process.shutdown import Shutdown
 
 VIEWERS = 200
 WATCHED_S = 30.0

@@ -20,7 +20,7 @@ from forester import redaction
 from forester.errors import EndpointUnreachable, RequestRefused
 from forester.observability.logs import configure_logs
 from forester.redaction import mask, remember_url
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 PAYER = Keypair.from_seed(bytes([5]) * 32)
 PAYER_JSON = json.dumps(list(bytes(PAYER)))

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from prover.errors import SettingsInvalid
-from shared.shown_path import shown_path
+from shared.process.shown_path import shown_path
 
 PREFIX = "PROVER_"
 REFERENCE_VARIABLES = (

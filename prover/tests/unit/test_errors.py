@@ -26,7 +26,7 @@ from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.request import read_envelope, read_task
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import JobState, JobStatus
-from shared.problem import TITLES
+from shared.requests.problem import TITLES
 
 CONTRACTS = Path(__file__).resolve().parents[2] / "contracts"
 

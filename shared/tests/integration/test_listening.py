@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from shared.listening import listen, shown_address
+from shared.process.listening import listen, shown_address
 
 
 def reaches(host: str, port: int) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.indexed_merkle_tree import Element, IndexedMerkleTree
-from shared.merkle_tree import MerkleTree
+from shared.trees.indexed_merkle_tree import Element, IndexedMerkleTree
+from shared.trees.merkle_tree import MerkleTree
 
 
 def learn(tree: MerkleTree, index: int, leaf: bytes, path: Sequence[bytes]) -> None:

@@ -14,8 +14,8 @@ from forester.alerts.events import EVENTS_URL, Origin, resolve, trigger
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited, RequestRefused
 from forester.observability.health import HealthBoard, Problem
 from forester.waiting import occurs_within
-from shared.logs import get_logger
-from shared.retries import Backoff, jittered, read_retry_after
+from shared.process.logs import get_logger
+from shared.process.retries import Backoff, jittered, read_retry_after
 
 _log = get_logger(__name__)
 

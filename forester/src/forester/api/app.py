@@ -21,8 +21,8 @@ from forester.api.routes import MONITORING, ROUTES, Monitoring, as_json
 from forester.errors import SettingsInvalid
 from forester.loop_pauses import Pacer
 from forester.settings import Settings
-from shared.listening import listen, shown_address
-from shared.logs import get_logger
+from shared.process.listening import listen, shown_address
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -19,7 +19,7 @@ from forester.limits.answer_memory import AnswerMemory
 from forester.limits.untrusted_json import decode_untrusted
 from forester.observability.metrics import Metrics
 from forester.redaction import mask
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

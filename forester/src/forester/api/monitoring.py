@@ -36,8 +36,8 @@ from forester.observability.push_gateway import push_periodically
 from forester.scheduling.eligibility_window import ProcessingResult
 from forester.settings import Settings, given
 from forester.transactions.spending import SpendingBudget
-from shared.logs import get_logger
-from shared.retries import Backoff, run_restarting
+from shared.process.logs import get_logger
+from shared.process.retries import Backoff, run_restarting
 
 _log = get_logger(__name__)
 

@@ -17,7 +17,7 @@ from forester.network_status.snapshot import SnapshotKeeper
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.probes import Probes
-from shared.metrics import new_registry
+from shared.process.metrics import new_registry
 
 _RETRY_AFTER_S = 5
 

@@ -26,9 +26,9 @@ from forester.errors import (
 from forester.limits.retry_after import RetryAfterGate
 from forester.limits.untrusted_json import decode_untrusted
 from forester.settings import Settings, revealed
-from shared.logs import get_logger
-from shared.rate_limits import LogThrottle, TokenBucket
-from shared.retries import Backoff
+from shared.process.logs import get_logger
+from shared.process.rate_limits import LogThrottle, TokenBucket
+from shared.process.retries import Backoff
 
 _log = get_logger(__name__)
 

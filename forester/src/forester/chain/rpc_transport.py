@@ -17,7 +17,7 @@ from forester.errors import (
 from forester.limits.answer_memory import AnswerMemory
 from forester.limits.untrusted_json import decode_untrusted
 from forester.redaction import mask
-from shared.retries import read_retry_after
+from shared.process.retries import read_retry_after
 
 ANSWER_LIMIT_BYTES = 128 * 2**20
 """Longest answer that is read: the largest account of Solana has 14 MiB in base64, and the registrations of all epochs,

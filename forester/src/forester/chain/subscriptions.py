@@ -31,8 +31,8 @@ from forester.chain.rpc_pool import Slot
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RequestRefused
 from forester.limits.untrusted_json import decode_untrusted
 from forester.redaction import mask
-from shared.logs import get_logger
-from shared.retries import Backoff
+from shared.process.logs import get_logger
+from shared.process.retries import Backoff
 
 _log = get_logger(__name__)
 

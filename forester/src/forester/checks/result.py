@@ -16,7 +16,7 @@ from forester.errors import (
 )
 from forester.network_status.fitness import Finding
 from forester.redaction import mask
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -11,7 +11,7 @@ from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.redaction import mask
 from forester.settings import Settings, revealed
 from forester.urls import under
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 LAG_LIMIT_SLOTS = 150
 """Maximum lag of an indexer in slots: a minute."""

@@ -15,7 +15,7 @@ from forester.daemon.services import journal_path
 from forester.environment import variables
 from forester.settings import load_settings
 from forester.settings.sources import unknown_variables
-from shared.command_line import Command
+from shared.process.command_line import Command
 
 _OPTIONS = (
     *("rpc_url", "ws_rpc_url", "fallback_rpc_url", "rpc_rate_limit"),

@@ -28,8 +28,8 @@ from forester.checks.result import (
 )
 from forester.cli.command import command_start_s
 from forester.settings import Settings, given, load_settings, require
-from shared.rate_limits import TokenBucket
-from shared.retries import Backoff
+from shared.process.rate_limits import TokenBucket
+from shared.process.retries import Backoff
 
 RETRY = RetryPolicy(4, Backoff(0.2, 2.0))
 LIMIT_S = 20.0

@@ -14,7 +14,7 @@ import click
 
 from forester.errors import ForesterError
 from forester.redaction import mask
-from shared.command_line import LazyGroup
+from shared.process.command_line import LazyGroup
 
 
 class Group(LazyGroup):

@@ -13,7 +13,7 @@ from forester.settings import Settings, SigningKey, load_settings
 from forester.settings.model import is_secret
 from forester.settings.reference_only import ignored_variables
 from forester.settings.sources import unknown_variables
-from shared.command_line import Command
+from shared.process.command_line import Command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -23,9 +23,9 @@ from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.probes import STEPS, Probes
 from forester.settings import Settings, given, load_settings, require
-from shared.command_line import Command
-from shared.logs import get_logger
-from shared.shutdown import Shutdown
+from shared.process.command_line import Command
+from shared.process.logs import get_logger
+from shared.process.shutdown import Shutdown
 
 _log = get_logger(__name__)
 

@@ -15,7 +15,7 @@ from forester.observability.metrics import CheckMetrics
 from forester.observability.push_gateway import push
 from forester.settings import given, load_settings
 from forester.settings.sources import FlagInvalid
-from shared.command_line import Command
+from shared.process.command_line import Command
 
 _NAMES = ("balance", "registration")
 

@@ -7,7 +7,7 @@ from forester.environment import variables
 from forester.log_level import log_level
 from forester.memory_protection import protect_memory
 from forester.observability.logs import configure_logs
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

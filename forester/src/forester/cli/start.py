@@ -27,9 +27,9 @@ from forester.settings import Settings, given, load_settings
 from forester.settings.reference_only import REFERENCE_ONLY, ignored_variables
 from forester.settings.sources import unknown_variables
 from forester.waiting import first_of
-from shared.command_line import Command
-from shared.logs import get_logger
-from shared.shutdown import Shutdown
+from shared.process.command_line import Command
+from shared.process.logs import get_logger
+from shared.process.shutdown import Shutdown
 
 _log = get_logger(__name__)
 

@@ -33,8 +33,8 @@ from forester.network_status.table import table as table_of
 from forester.observability.metrics import Metrics
 from forester.observability.push_gateway import push
 from forester.settings import Settings, load_settings, require
-from shared.command_line import Command
-from shared.retries import Backoff
+from shared.process.command_line import Command
+from shared.process.retries import Backoff
 
 _SETTINGS = ("rpc_url", "fallback_rpc_url", "rpc_rate_limit", "push_gateway_url")
 _INDEXER_TIMES = IndexerTimes(call_s=8.0, deadline_s=20.0, attempts=3)

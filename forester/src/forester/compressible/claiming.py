@@ -27,7 +27,7 @@ from forester.scheduling.eligibility_window import EligibilityWindow, Processing
 from forester.scheduling.tree_schedule import COMPRESSION_KEY
 from forester.transactions.confirm import Fate
 from forester.transactions.sender import Sender
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -30,7 +30,7 @@ from forester.compressible.token_account import TokenAccount
 from forester.errors import EndpointError, EndpointTimedOut
 from forester.indexer.client import IndexerClient
 from forester.indexer.types import Hash32, Validity
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

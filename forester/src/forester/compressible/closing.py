@@ -33,8 +33,8 @@ from forester.scheduling.eligibility_window import EligibilityWindow, Processing
 from forester.scheduling.tree_schedule import COMPRESSION_KEY
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
-from shared.logs import get_logger
-from shared.retries import Backoff
+from shared.process.logs import get_logger
+from shared.process.retries import Backoff
 
 _log = get_logger(__name__)
 

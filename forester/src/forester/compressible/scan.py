@@ -9,7 +9,7 @@ from forester.compressible.rent import rate_of_empty_account
 from forester.compressible.sources import AccountSource
 from forester.errors import AnswerTooLong, MalformedAccount, RequestRefused
 from forester.journal.compressible import TrackedCounts
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -22,7 +22,7 @@ from forester.journal.compressible import (
     program_kind,
 )
 from forester.settings import LightProgram
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

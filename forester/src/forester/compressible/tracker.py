@@ -21,8 +21,8 @@ from forester.journal.compressible import CompressibleStore, TrackedAccount
 from forester.observability.health import TASK_FAILURES
 from forester.units import LAMPORTS_PER_BYTE_YEAR
 from forester.waiting import occurs_within
-from shared.logs import get_logger
-from shared.retries import Backoff
+from shared.process.logs import get_logger
+from shared.process.retries import Backoff
 
 _log = get_logger(__name__)
 

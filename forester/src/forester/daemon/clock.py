@@ -25,8 +25,8 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.subscriptions import SlotSeen
 from forester.errors import EndpointError
 from forester.units import SLOT_SECONDS
-from shared.logs import get_logger
-from shared.rate_limits import LogThrottle
+from shared.process.logs import get_logger
+from shared.process.rate_limits import LogThrottle
 
 _log = get_logger(__name__)
 

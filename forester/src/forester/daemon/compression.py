@@ -24,8 +24,8 @@ from forester.scheduling.eligibility_window import EligibilityWindow, Processing
 from forester.scheduling.tree_schedule import COMPRESSION_KEY, TreeSchedule
 from forester.settings import given
 from forester.waiting import first_of
-from shared.logs import get_logger
-from shared.retries import jittered
+from shared.process.logs import get_logger
+from shared.process.retries import jittered
 
 _log = get_logger(__name__)
 

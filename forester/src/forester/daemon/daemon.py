@@ -33,8 +33,8 @@ from forester.scheduling.eligibility_window import EligibilityWindow, Processing
 from forester.settings import given
 from forester.units import lamports_of
 from forester.waiting import first_of
-from shared.logs import get_logger
-from shared.shutdown import Shutdown
+from shared.process.logs import get_logger
+from shared.process.shutdown import Shutdown
 
 _log = get_logger(__name__)
 

@@ -40,8 +40,8 @@ from forester.scheduling.tree_schedule import Share
 from forester.transactions.confirm import Fate
 from forester.transactions.sender import Sender
 from forester.waiting import Wait, first_of
-from shared.logs import bind, get_logger
-from shared.retries import jittered
+from shared.process.logs import bind, get_logger
+from shared.process.retries import jittered
 
 _log = get_logger(__name__)
 

@@ -11,7 +11,7 @@ from forester.errors import EndpointError
 from forester.observability.metrics import Metrics
 from forester.units import LAMPORTS_PER_SOL, sol
 from forester.waiting import occurs_within
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -31,8 +31,8 @@ from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
 from forester.transactions.spending import SpendingBudget
 from forester.units import lamports_of
-from shared.logs import get_logger
-from shared.rate_limits import TokenBucket
+from shared.process.logs import get_logger
+from shared.process.rate_limits import TokenBucket
 
 _log = get_logger(__name__)
 

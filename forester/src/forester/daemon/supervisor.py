@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, Counter
 
 from forester.errors import ForesterError
 from forester.waiting import occurs_within
-from shared.logs import get_logger
-from shared.retries import Backoff, run_restarting
+from shared.process.logs import get_logger
+from shared.process.retries import Backoff, run_restarting
 
 _log = get_logger(__name__)
 

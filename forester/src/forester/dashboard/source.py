@@ -16,7 +16,7 @@ from forester.network_status.snapshot import SnapshotKeeper
 from forester.network_status.state import NetworkState
 from forester.observability.health import HealthBoard
 from forester.observability.probes import Probes
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 _AGAIN_S = 30.0

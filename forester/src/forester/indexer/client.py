@@ -37,9 +37,9 @@ from forester.indexer.types import (
 )
 from forester.limits.retry_after import RetryAfterGate
 from forester.urls import shown, under
-from shared.logs import get_logger
-from shared.rate_limits import LogThrottle
-from shared.retries import Backoff, read_retry_after
+from shared.process.logs import get_logger
+from shared.process.rate_limits import LogThrottle
+from shared.process.retries import Backoff, read_retry_after
 
 _T = TypeVar("_T")
 _CONNECT_S = 5.0

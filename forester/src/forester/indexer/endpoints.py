@@ -6,7 +6,7 @@ from collections.abc import Callable
 from yarl import URL
 
 from forester.urls import shown
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 FAILURES_BEFORE_FALLBACK = 3
 PROBE_S = 30.0

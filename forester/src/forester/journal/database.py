@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from forester.errors import ForesterError
-from shared.file_lock import lock
-from shared.logs import get_logger
+from shared.process.file_lock import lock
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 _T = TypeVar("_T")

@@ -21,7 +21,7 @@ from forester.network_status.report import status_object
 from forester.network_status.state import NetworkState
 from forester.observability.health import HealthBoard, Severity
 from forester.observability.metrics import Metrics
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from forester.observability.work_records import Short, Text
 from forester.redaction import mask
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

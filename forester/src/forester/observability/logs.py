@@ -3,7 +3,7 @@
 import logging
 
 from forester.redaction import mask
-from shared import logs
+from shared.process import logs
 
 
 class _Masking(logging.Formatter):

@@ -12,7 +12,7 @@ import msgspec
 from forester.observability.health import HealthBoard, Severity
 from forester.observability.metrics import Metrics
 from forester.observability.work_records import Short
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

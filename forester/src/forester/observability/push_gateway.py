@@ -7,8 +7,8 @@ import aiohttp
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RequestRefused
 from forester.observability.metrics import CheckMetrics, Metrics
 from forester.redaction import mask
-from shared.logs import get_logger
-from shared.retries import Backoff, jittered
+from shared.process.logs import get_logger
+from shared.process.retries import Backoff, jittered
 
 _log = get_logger(__name__)
 

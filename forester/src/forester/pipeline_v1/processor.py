@@ -28,7 +28,7 @@ from forester.scheduling.eligibility_window import EligibilityWindow, Processing
 from forester.settings import Settings
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 _T = TypeVar("_T")

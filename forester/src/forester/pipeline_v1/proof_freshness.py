@@ -14,9 +14,9 @@ from solders.pubkey import Pubkey
 from forester.chain.concurrent_accounts import TREE_HEAD_BYTES, ConcurrentTree, decode_tree, root_offset
 from forester.chain.rpc_client import RpcClient
 from forester.pipeline_v1.indexer_proofs import Proof
-from shared.field import FIELD_BYTES
-from shared.merkle_tree import root_of
-from shared.poseidon import hash3
+from shared.trees.field import FIELD_BYTES
+from shared.trees.merkle_tree import root_of
+from shared.trees.poseidon import hash3
 
 SPARE_CHANGES = 200
 """A proof that is nearly as old as the changelog is not sent: more changes land meanwhile."""

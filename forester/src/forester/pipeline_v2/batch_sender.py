@@ -14,7 +14,7 @@ from forester.journal.proofs import StoredProof
 from forester.pipeline_v2.failures import PROOF_REFUSED
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 PURPOSE = "v2_batches"
 UNITS_PER_BATCH = 200_000

@@ -31,8 +31,8 @@ from forester.transactions.builder import TransactionTooLarge
 from forester.transactions.confirm import Fate
 from forester.transactions.spending import BudgetExceeded
 from forester.units import SLOT_SECONDS
-from shared.circuit_id import CircuitKind
-from shared.logs import get_logger
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitKind
 
 _log = get_logger(__name__)
 

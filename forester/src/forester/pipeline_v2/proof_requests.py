@@ -18,7 +18,7 @@ from forester.pipeline_v2.services import V2Services
 from forester.pipeline_v2.staging.staged_batches import StagedBatch
 from forester.prover_client.client import FinishedProof
 from forester.waiting import occurs_within
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from forester.errors import ForesterError
-from shared.retries import Backoff, jittered
+from shared.process.retries import Backoff, jittered
 
 _BACKOFF = Backoff(0.4, 30.0)
 

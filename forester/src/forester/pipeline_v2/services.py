@@ -14,7 +14,7 @@ from forester.observability.metrics import Metrics
 from forester.prover_client.client import ProverClient
 from forester.settings import Settings
 from forester.transactions.sender import Sender
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 
 def proof_permits(maximum: int) -> dict[CircuitKind, asyncio.Semaphore]:

@@ -11,7 +11,7 @@ import msgspec
 
 from forester.limits.untrusted_json import decode_untrusted
 from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProofFailed, ProverRefused
-from shared.proof_wire import ProofJson
+from shared.requests.proof_wire import ProofJson
 
 _T = TypeVar("_T")
 _SHOWN_CHARACTERS = 500

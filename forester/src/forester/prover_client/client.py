@@ -24,11 +24,11 @@ from forester.limits.answer_memory import AnswerMemory
 from forester.prover_client.answers import Accepted, Pending, Proved, read_job, read_submission
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProverRefused
-from shared.circuit_id import CircuitKind
-from shared.logs import get_logger
-from shared.proof_compression import CompressedProof, ProofUnusable, compress_proof
-from shared.proof_wire import ProofRequest, encode_request
-from shared.retries import Backoff, read_retry_after
+from shared.process.logs import get_logger
+from shared.process.retries import Backoff, read_retry_after
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_compression import CompressedProof, ProofUnusable, compress_proof
+from shared.requests.proof_wire import ProofRequest, encode_request
 
 _ANSWERS = AnswerMemory(each=2**20, total=64 * 2**20)
 _BUSY = (429, 503)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from yarl import URL
 
 from forester.urls import shown, under
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 
 @dataclass(frozen=True)

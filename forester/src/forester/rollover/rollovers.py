@@ -41,7 +41,7 @@ from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
 from forester.transactions.spending import BudgetExceeded
 from forester.units import LAMPORTS_PER_BYTE_YEAR, sol
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

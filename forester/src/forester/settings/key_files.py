@@ -5,7 +5,7 @@ import os
 import stat
 from pathlib import Path
 
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

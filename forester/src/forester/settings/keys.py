@@ -10,7 +10,7 @@ from solders.signature import Signature
 
 from forester.redaction import remember_secret
 from forester.settings.key_files import file_exists, read_key_file
-from shared.shown_path import shown_path
+from shared.process.shown_path import shown_path
 
 _KEY_BYTES = 64
 _PUBKEY_BYTES = 32

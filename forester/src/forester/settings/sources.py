@@ -23,7 +23,7 @@ from forester.log_level import LOG_LEVEL
 from forester.redaction import remember_secret, remember_url
 from forester.settings.key_files import read_key_file
 from forester.settings.model import Settings, is_in_files, is_key_pair
-from shared.shown_path import shown_path
+from shared.process.shown_path import shown_path
 
 Value = TypeVar("Value")
 Candidate = tuple[str | SecretStr, str]

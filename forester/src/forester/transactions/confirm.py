@@ -22,7 +22,7 @@ from forester.errors import AlreadyProcessed, EndpointError, ForesterError, Tran
 from forester.transactions.block_heights import BlockHeights
 from forester.transactions.builder import Built
 from forester.transactions.expiry import ExpiredTransaction, ExpiryConfirmation
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 LANDED = ("confirmed", "finalized")

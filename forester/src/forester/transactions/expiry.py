@@ -16,8 +16,8 @@ from solders.transaction import VersionedTransaction
 
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError
-from shared.logs import get_logger
-from shared.retries import Backoff, jittered
+from shared.process.logs import get_logger
+from shared.process.retries import Backoff, jittered
 
 _log = get_logger(__name__)
 

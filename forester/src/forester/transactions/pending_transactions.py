@@ -22,7 +22,7 @@ from forester.transactions.builder import Built
 from forester.transactions.confirm import LANDED
 from forester.transactions.expiry import ExpiredTransaction, ExpiryConfirmation
 from forester.transactions.own_signatures import OwnSignatures
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 _POLL_S = 1.0

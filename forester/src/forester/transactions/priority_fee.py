@@ -15,9 +15,9 @@ from solders.pubkey import Pubkey
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError
 from forester.settings import Settings
-from shared.logs import get_logger
-from shared.rate_limits import LogThrottle
-from shared.retries import Backoff, jittered
+from shared.process.logs import get_logger
+from shared.process.rate_limits import LogThrottle
+from shared.process.retries import Backoff, jittered
 
 _log = get_logger(__name__)
 

@@ -33,8 +33,8 @@ from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.send_priorities import Priority, SendingSlots, priority_of
 from forester.transactions.spending import BudgetExceeded, SpendingBudget, fee_lamports, given_lamports
 from forester.units import sol
-from shared.logs import get_logger
-from shared.retries import Backoff
+from shared.process.logs import get_logger
+from shared.process.retries import Backoff
 
 _log = get_logger(__name__)
 

@@ -15,7 +15,7 @@ from forester.chain.programs.addresses import SYSTEM
 from forester.errors import ForesterError
 from forester.journal.spending import UNKNOWN_PURPOSE, WINDOW_S, SpendingStore
 from forester.units import sol
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

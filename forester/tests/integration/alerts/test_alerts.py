@@ -14,7 +14,7 @@ from aiohttp import web
 from forester.alerts.events import Origin, dedup_key, resolve, trigger
 from forester.alerts.pager import MAXIMUM_WAITING, Pager
 from forester.observability.health import HealthBoard, Problem, Severity
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 ROUTING_KEY = "R0UT1NGKEYR0UT1NGKEYR0UT1NGKEY00"
 ORIGIN = Origin("Forester1111111111111111111111111111111111", "host-1")

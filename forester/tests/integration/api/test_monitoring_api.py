@@ -25,7 +25,7 @@ from forester.network_status.state import NetworkState
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import Settings
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 ROUTES = ("/", "/startupz", "/livez", "/health", "/status", "/metrics", "/metrics/json")
 STATUS = {

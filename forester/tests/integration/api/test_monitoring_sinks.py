@@ -27,8 +27,8 @@ from forester.observability.logs import configure_logs
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import ProcessingResult
 from forester.settings import Settings, load_settings
-from shared.logs import get_logger
-from shared.retries import Backoff
+from shared.process.logs import get_logger
+from shared.process.retries import Backoff
 
 PATIENCE_S = 60
 PAYER = Keypair.from_seed(bytes([9]) * 32)

@@ -34,8 +34,8 @@ from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.probes import Probes
 from forester.settings import Settings, SigningKey
-from shared.retries import Backoff
-from shared.shutdown import Shutdown
+from shared.process.retries import Backoff
+from shared.process.shutdown import Shutdown
 
 KEY = SigningKey(Keypair.from_seed(bytes([5]) * 32))
 QUICK = Backoff(0.001, 0.002)

@@ -19,7 +19,7 @@ from forester.chain.lookup_tables import PROGRAM
 from forester.chain.rpc_client import LISTED_ACCOUNTS, LONGEST_PAGINATION_KEY, RpcClient
 from forester.chain.rpc_pool import FailOver, RetryPolicy, RpcPool
 from forester.errors import MalformedAnswer
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 ACCOUNT = {"lamports": 1, "owner": str(PROGRAM), "data": ["", "base64"]}
 

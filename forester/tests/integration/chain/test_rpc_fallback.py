@@ -15,7 +15,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import FailOver, RetryPolicy, RpcPool
 from forester.chain.rpc_transport import NodeRefused
 from forester.errors import EndpointTimedOut, EndpointUnreachable, RequestRefused, TransactionRefused
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 NO_RETRY = RetryPolicy(retries=0)
 FAST = RetryPolicy(3, Backoff(0.001, 0.01))

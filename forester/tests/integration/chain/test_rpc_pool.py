@@ -26,8 +26,8 @@ from forester.errors import (
     RequestRefused,
     TransactionRefused,
 )
-from shared.rate_limits import TokenBucket
-from shared.retries import Backoff
+from shared.process.rate_limits import TokenBucket
+from shared.process.retries import Backoff
 
 FAST = RetryPolicy(3, Backoff(0.001, 0.01))
 NO_RETRY = RetryPolicy(retries=0)

@@ -19,7 +19,7 @@ from solders.pubkey import Pubkey
 from forester.chain import subscriptions
 from forester.chain.subscriptions import AccountChanged, Event, NotificationsLost, SlotSeen, events
 from forester.errors import MalformedAnswer, RequestRefused
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 ADDRESS = Pubkey(bytes([4]) * 32)
 QUICK = Backoff(0.01, 0.02)

@@ -26,7 +26,7 @@ from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.tree_schedule import Share
-from shared.shutdown import Shutdown
+from shared.process.shutdown import Shutdown
 
 LISTINGS = 3
 """Calls of a look for trees: one for each kind of account."""

@@ -24,7 +24,7 @@ from forester.errors import ProofTimedOut
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.prover_client.client import ProverClient
-from shared.proof_wire import BatchAddressAppendRequest, BatchAppendRequest, BatchRequest, BatchUpdateRequest
+from shared.requests.proof_wire import BatchAddressAppendRequest, BatchAppendRequest, BatchRequest, BatchUpdateRequest
 
 PROOF = shared_vectors("indexer/proof_compression")["cases"][0]["proof"]
 JOB = "0b6a1f6e-7a4e-4f0c-9a39-0e6b7b6f2a11"

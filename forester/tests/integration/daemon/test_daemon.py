@@ -31,7 +31,7 @@ from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.settings import Settings, SigningKey
-from shared.shutdown import Shutdown
+from shared.process.shutdown import Shutdown
 
 KEY = SigningKey(Keypair.from_seed(bytes([5]) * 32))
 

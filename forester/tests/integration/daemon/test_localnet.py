@@ -30,7 +30,7 @@ from forester.network_status.state import NetworkState
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import load_settings
-from shared.shutdown import Shutdown
+from shared.process.shutdown import Shutdown
 
 SLOTS = ("--slot-ms", "30", "--first-slot", "570")
 """A forester that is there within a few seconds finds the registration phase of epoch 3, from slot 600 to 699, open."""

@@ -23,8 +23,8 @@ from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import Settings, SigningKey
 from forester.transactions.sender import Sender
-from shared.circuit_id import CircuitKind
-from shared.retries import Backoff
+from shared.process.retries import Backoff
+from shared.requests.circuit_id import CircuitKind
 
 KEY = SigningKey(Keypair.from_seed(bytes([5]) * 32))
 TABLE = Pubkey(bytes([6]) * 32)

@@ -22,7 +22,7 @@ from forester.errors import EndpointTimedOut, EndpointUnreachable, RateLimited
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused
 from forester.indexer.types import Hash32, QueueQuery
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 QUICK = IndexerTimes(lag_poll_s=0.001, backoff=Backoff(0.001, 0.002))
 TREE = parse_hash("HLKs5NJ8FXkJg8BrzJt56adFYYuwg5etzDtBbQYTsixu")

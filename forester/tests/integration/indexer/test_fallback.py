@@ -16,7 +16,7 @@ from forester.errors import EndpointError, RateLimited
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.indexer.endpoints import FAILURES_BEFORE_FALLBACK, PROBE_S, SLOTS_APART, Endpoints
 from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 ONCE = IndexerTimes(attempts=1, lag_poll_s=0.001, backoff=Backoff(0.001, 0.002))
 WAIT_S = 1.0

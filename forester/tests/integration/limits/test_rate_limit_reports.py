@@ -17,7 +17,7 @@ from forester.chain import rpc_pool
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.indexer import client as indexer_client
 from forester.indexer.client import IndexerClient, IndexerTimes
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 FAST = Backoff(0.001, 0.002)
 

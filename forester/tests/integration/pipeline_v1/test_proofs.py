@@ -25,8 +25,8 @@ from forester.observability.metrics import Metrics
 from forester.pipeline_v1.indexer_proofs import IndexerProofs
 from forester.pipeline_v1.proof_freshness import leads_to_root
 from forester.pipeline_v1.recent_work import RecentWork
-from shared.indexed_merkle_tree import IndexedMerkleTree, ValuePresent
-from shared.merkle_tree import MerkleTree
+from shared.trees.indexed_merkle_tree import IndexedMerkleTree, ValuePresent
+from shared.trees.merkle_tree import MerkleTree
 
 ADDRESS_TREE = TreeMetadata(TREE, TreeKind.ADDRESS_V1, METADATA)
 TREE_KEY = Hash32(bytes(TREE))

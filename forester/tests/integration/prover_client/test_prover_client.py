@@ -21,9 +21,9 @@ from forester.prover_client import client as client_module
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes, idempotency_key
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProofFailed, ProverRefused
-from shared.circuit_id import CircuitKind
-from shared.proof_wire import BatchAppendRequest, BatchRequest, BatchUpdateRequest
-from shared.retries import Backoff
+from shared.process.retries import Backoff
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_wire import BatchAppendRequest, BatchRequest, BatchUpdateRequest
 
 CASE = shared_vectors("indexer/proof_compression")["cases"][0]
 PROOF = CASE["proof"]

@@ -11,11 +11,11 @@ from service_process import Service, running_service
 from forester.prover_client.client import ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.prover_client.failures import ProverRefused
-from shared.circuit_id import CircuitKind
-from shared.field import ZERO, format_number
-from shared.merkle_tree import MerkleTree
-from shared.proof_wire import BatchAppendRequest, InclusionRequest
-from shared.witness_inputs import inclusion_request, membership
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_wire import BatchAppendRequest, InclusionRequest
+from shared.requests.witness_inputs import inclusion_request, membership
+from shared.trees.field import ZERO, format_number
+from shared.trees.merkle_tree import MerkleTree
 
 KEY = "a-key-of-this-test"
 

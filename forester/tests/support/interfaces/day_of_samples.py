@@ -26,7 +26,7 @@ from forester.journal.samples import KEPT_MINUTES, MINUTE_S, Sample, SampleStore
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import given, load_settings
-from shared.shutdown import Shutdown
+from shared.process.shutdown import Shutdown
 
 RECORDED = Path(__file__).resolve().parents[2] / "vectors" / "day_of_samples.json"
 POINT_S = 2.0

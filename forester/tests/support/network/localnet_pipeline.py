@@ -24,8 +24,8 @@ from forester.pipeline_v2.staging.tree_head import TreeHead
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.scheduling.eligibility_window import ProcessingResult
-from shared.circuit_id import CircuitKind
-from shared.proof_wire import BatchRequest
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_wire import BatchRequest
 
 STATE_TREE = Pubkey.from_string("bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU")
 ADDRESS_TREE = Pubkey.from_string("amt2kaJA14v3urZbZvnc5v2np8jqvc4Z8zDep5wbtzx")

@@ -24,7 +24,7 @@ from forester.errors import TransactionRefused
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.tree_schedule import Share, TreeSchedule
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 QUICK = Backoff(0.001, 0.002)
 ALONE = LiveEpoch(PHASES, Share(0, 1, 1))

@@ -26,7 +26,7 @@ from forester.transactions.confirm import Confirmations, ConfirmationTimes, Outc
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
 from forester.transactions.spending import SpendingBudget
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 PAYER = SigningKey(Keypair.from_seed(bytes([7]) * 32))
 TREE = b"\x05" * 32

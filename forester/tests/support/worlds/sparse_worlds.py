@@ -26,10 +26,10 @@ from forester.indexer.types import (
 )
 from forester.indexer.validation import LEVEL_BITS
 from forester.pipeline_v2.staging.tree_head import TreeHead
-from shared.field import ZERO
-from shared.merkle_tree import zero_hash
-from shared.poseidon import hash2, hash_many
-from shared.witness_inputs import SpentAccount, chain
+from shared.requests.witness_inputs import SpentAccount, chain
+from shared.trees.field import ZERO
+from shared.trees.merkle_tree import zero_hash
+from shared.trees.poseidon import hash2, hash_many
 
 SEQUENCE = 200_000
 STATE_HEIGHT, ADDRESS_HEIGHT = 32, 40

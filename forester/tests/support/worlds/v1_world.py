@@ -26,7 +26,7 @@ from forester.pipeline_v1.processor import V1Options, V1Processor
 from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
-from shared.merkle_tree import MerkleTree
+from shared.trees.merkle_tree import MerkleTree
 
 TREE, QUEUE, OWNER, PAYER = (Pubkey(bytes([number]) * 32) for number in (1, 2, 3, 4))
 CHANGES, ROOTS, HEIGHT = 1400, 2400, 26

@@ -25,8 +25,8 @@ from forester.pipeline_v2.staging.snapshots import read_snapshot, staging_of
 from forester.pipeline_v2.staging.tree_head import TreeHead
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
-from shared.circuit_id import CircuitKind
-from shared.proof_wire import BatchRequest
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_wire import BatchRequest
 
 RECORDED = shared_vectors("indexer/queue_state")
 TREE = parse_hash(RECORDED["request"]["params"]["tree"])

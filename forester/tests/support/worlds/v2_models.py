@@ -2,11 +2,11 @@
 
 from forester.indexer.types import AddressQueue, Hash32, InputQueue, Node, OutputQueue, StateQueue
 from forester.pipeline_v2.staging.tree_head import TreeHead
-from shared.circuit_id import CircuitKind
-from shared.field import ZERO
-from shared.indexed_merkle_tree import LARGEST_VALUE
-from shared.poseidon import hash2
-from shared.witness_inputs import chain, nullifier
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.witness_inputs import chain, nullifier
+from shared.trees.field import ZERO
+from shared.trees.indexed_merkle_tree import LARGEST_VALUE
+from shared.trees.poseidon import hash2
 
 HEIGHT, ZKP = 5, 2
 SLOTS = 1 << HEIGHT

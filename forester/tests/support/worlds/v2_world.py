@@ -31,9 +31,9 @@ from forester.pipeline_v2.services import V2Limits, V2Services, proof_permits
 from forester.prover_client.client import FinishedProof
 from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.transactions.confirm import Fate, Outcome
-from shared.circuit_id import CircuitKind
-from shared.proof_compression import CompressedProof
-from shared.proof_wire import BatchRequest
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_compression import CompressedProof
+from shared.requests.proof_wire import BatchRequest
 
 TREE, QUEUE, PAYER = (Pubkey(bytes([value]) * 32) for value in (1, 2, 3))
 _KINDS = {

@@ -36,7 +36,7 @@ from forester.journal.compressible import (
 )
 from forester.journal.database import Journal
 from forester.observability.health import HealthBoard
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 READY = 2 * RENT_EPOCH_SLOTS
 TOKENS, MINTS = sources([])
@@ -366,7 +366,7 @@ class FakeTime:
         self.slept: list[float] = []
         monkeypatch.setattr(asyncio, "sleep", self.sleep)
         monkeypatch.setattr(module, "occurs_within", self.occurs_within)
-        monkeypatch.setattr("shared.retries.time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr("shared.process.retries.time", SimpleNamespace(monotonic=lambda: self.now))
         monkeypatch.setattr("forester.journal.compressible.time", SimpleNamespace(time=lambda: self.now))
 
     async def sleep(self, seconds: float) -> None:

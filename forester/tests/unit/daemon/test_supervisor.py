@@ -9,7 +9,7 @@ import pytest
 from forester.daemon.supervisor import Supervisor
 from forester.errors import EndpointTimedOut
 from forester.waiting import first_of
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 QUICK = Backoff(0.001, 0.002)
 

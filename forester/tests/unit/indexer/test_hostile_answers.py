@@ -25,7 +25,7 @@ from forester.pipeline_v1.proof_freshness import leads_to_root
 from forester.pipeline_v2.failures import StagingRefused
 from forester.pipeline_v2.staging.staged_batches import stage_addresses, stage_state
 from forester.pipeline_v2.staging.tree_head import TreeHead
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 _DEEP = "nested deeply"
 _HOSTILE: list[Any] = [

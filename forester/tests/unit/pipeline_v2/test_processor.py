@@ -21,7 +21,7 @@ from forester.scheduling.eligibility_window import EligibilityWindow, Processing
 from forester.scheduling.tree_schedule import TreeSchedule
 from forester.settings import Settings
 from forester.transactions.confirm import Fate, Outcome
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 APPEND = CircuitKind.BATCH_APPEND
 

@@ -30,7 +30,7 @@ from forester.scheduling.eligibility_window import ProcessingResult
 from forester.transactions.builder import TransactionTooLarge
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.spending import BudgetExceeded
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 APPEND = CircuitKind.BATCH_APPEND
 

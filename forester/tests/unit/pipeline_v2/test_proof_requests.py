@@ -22,9 +22,9 @@ from forester.pipeline_v2.services import V2Services, proof_permits
 from forester.pipeline_v2.staging.staged_batches import StagedBatch
 from forester.prover_client.client import FinishedProof
 from forester.prover_client.failures import ProofFailed
-from shared.circuit_id import CircuitKind
-from shared.proof_compression import CompressedProof
-from shared.proof_wire import BatchAppendRequest
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_compression import CompressedProof
+from shared.requests.proof_wire import BatchAppendRequest
 
 PROOF = FinishedProof(CompressedProof(bytes(32), bytes(64), bytes(32)), 5)
 

@@ -12,7 +12,7 @@ from sparse_worlds import World, address_world, state_world
 
 from forester.indexer.types import QueueElements, decode_base58
 from forester.pipeline_v2.staging.snapshots import staging_of
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 SMALL, LARGE = 2_000, 10**8
 

@@ -15,7 +15,7 @@ from forester.pipeline_v2 import batch_sender
 from forester.rollover import rollovers
 from forester.transactions.expiry import ExpiryPauses
 from forester.transactions.send_priorities import Priority, SendingSlots, priority_of
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 
 def test_priority_of__purposes_of_all_work__puts_epochs_first_and_backlogs_last() -> None:

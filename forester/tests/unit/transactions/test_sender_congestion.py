@@ -16,7 +16,7 @@ from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.expiry import PAUSES
 from forester.transactions.sender import Sender
 from forester.transactions.spending import BudgetExceeded
-from shared.retries import Backoff
+from shared.process.retries import Backoff
 
 SLOTS = 12
 

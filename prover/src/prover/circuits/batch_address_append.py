@@ -7,7 +7,7 @@ from prover.circuits.gadgets.bits import assert_less, to_bits
 from prover.circuits.gadgets.hash_chain import hash_chain
 from prover.circuits.gadgets.merkle import merkle_update
 from prover.circuits.gadgets.poseidon import poseidon
-from shared.circuit_inputs import PUBLIC_INPUT_HASH, NamedValues
+from shared.requests.circuit_inputs import PUBLIC_INPUT_HASH, NamedValues
 
 
 def batch_address_append(system: ConstraintSystem, inputs: NamedValues[Expression]) -> None:

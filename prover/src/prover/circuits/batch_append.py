@@ -7,7 +7,7 @@ from prover.circuits.gadgets.bits import to_bits
 from prover.circuits.gadgets.choice import is_zero, select
 from prover.circuits.gadgets.hash_chain import hash_chain
 from prover.circuits.gadgets.merkle import merkle_update
-from shared.circuit_inputs import PUBLIC_INPUT_HASH, NamedValues
+from shared.requests.circuit_inputs import PUBLIC_INPUT_HASH, NamedValues
 
 
 def batch_append(system: ConstraintSystem, inputs: NamedValues[Expression]) -> None:

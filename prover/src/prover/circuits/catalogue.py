@@ -14,8 +14,8 @@ from prover.circuits.frontend.gnark_release import GNARK_014, GnarkRelease
 from prover.circuits.frontend.system import ConstraintSystem, Expression
 from prover.circuits.inclusion import inclusion
 from prover.circuits.non_inclusion import non_inclusion
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.circuit_inputs import NamedValues, inputs_of
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_inputs import NamedValues, inputs_of
 
 MAXIMUM_HEIGHT: Final = 253
 """Maximum tree height: an index must have exactly one representation below r."""

@@ -6,7 +6,7 @@ from prover.circuits.frontend.system import ConstraintSystem, Expression
 from prover.circuits.gadgets.poseidon import poseidon
 from prover.circuits.inclusion import Accounts
 from prover.circuits.non_inclusion import Addresses
-from shared.circuit_inputs import INCLUSION_PART, NON_INCLUSION_PART, PUBLIC_INPUT_HASH, NamedValues
+from shared.requests.circuit_inputs import INCLUSION_PART, NON_INCLUSION_PART, PUBLIC_INPUT_HASH, NamedValues
 
 
 def combined(system: ConstraintSystem, inputs: NamedValues[Expression]) -> None:

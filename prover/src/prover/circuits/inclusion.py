@@ -8,7 +8,7 @@ from prover.circuits.frontend.system import ConstraintSystem, Expression
 from prover.circuits.gadgets.bits import to_bits
 from prover.circuits.gadgets.hash_chain import hash_chain_of_pairs
 from prover.circuits.gadgets.merkle import merkle_root
-from shared.circuit_inputs import PUBLIC_INPUT_HASH, NamedValues
+from shared.requests.circuit_inputs import PUBLIC_INPUT_HASH, NamedValues
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from prover.circuits.gadgets.bits import assert_less, to_bits
 from prover.circuits.gadgets.hash_chain import hash_chain_of_pairs
 from prover.circuits.gadgets.merkle import merkle_root
 from prover.circuits.gadgets.poseidon import poseidon
-from shared.circuit_inputs import NEXT_INDICES, PUBLIC_INPUT_HASH, NamedValues
+from shared.requests.circuit_inputs import NEXT_INDICES, PUBLIC_INPUT_HASH, NamedValues
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from prover.errors import DiskFull, ProverError, SettingsInvalid
-from shared.command_line import LazyGroup
+from shared.process.command_line import LazyGroup
 
 _OUTPUT_FAILURES = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors of writing, without EPIPE (a pipe without a reader), for which click ends the process."""

@@ -15,7 +15,7 @@ from prover.kernel.engine import Engine
 from prover.keys.files.atomic_file import explained
 from prover.keys.files.provenance import KeyRecord
 from prover.keys.setup.trusted_setup import Outputs, make_key
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 
 @contextmanager

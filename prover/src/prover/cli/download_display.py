@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from prover.keys.download.download import DownloadWatcher
 from prover.keys.files.memory_budget import gibibytes
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -3,7 +3,7 @@
 import click
 
 from prover.cli.command import Group
-from shared.logs import configure_logs
+from shared.process.logs import configure_logs
 
 COMMANDS = {
     "start": ("prover.cli.commands.start", "Serve proofs over HTTP and prove the jobs of a queue."),

@@ -2,12 +2,9 @@
 
 import random
 
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.field import SCALAR_MODULUS, scalar_bytes
-from shared.indexed_merkle_tree import LARGEST_VALUE, Absence, IndexedMerkleTree
-from shared.merkle_tree import MerkleTree, TreeFull
-from shared.proof_wire import ProofRequest
-from shared.witness_inputs import (
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.proof_wire import ProofRequest
+from shared.requests.witness_inputs import (
     Membership,
     SpentAccount,
     batch_address_append_request,
@@ -19,6 +16,9 @@ from shared.witness_inputs import (
     non_inclusion_request,
     tx_hash,
 )
+from shared.trees.field import SCALAR_MODULUS, scalar_bytes
+from shared.trees.indexed_merkle_tree import LARGEST_VALUE, Absence, IndexedMerkleTree
+from shared.trees.merkle_tree import MerkleTree, TreeFull
 
 _INDICES = 1 << 32  # path indices of requests have 32 bits
 _NEIGHBOURS = 8  # other leaves of each tree, so that paths are not all empty

@@ -5,8 +5,8 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import LoadedKey
 from prover.proving.proof_making import prove_with_key
 from prover.proving.request import ProofTask, read_envelope, read_task
-from shared.circuit_id import CircuitId
-from shared.proof_wire import encode_request
+from shared.requests.circuit_id import CircuitId
+from shared.requests.proof_wire import encode_request
 
 _SEED = "key verification"
 

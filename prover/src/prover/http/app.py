@@ -24,9 +24,9 @@ from prover.http.server.metrics_server import MetricsServer
 from prover.http.server.responses import SERVER_NAME
 from prover.http.state import STATE, ServerState
 from prover.observability.memory import MemoryCollector
-from shared.listening import EVERYWHERE, listen, shown_address
-from shared.logs import get_logger
-from shared.shutdown import Shutdown
+from shared.process.listening import EVERYWHERE, listen, shown_address
+from shared.process.logs import get_logger
+from shared.process.shutdown import Shutdown
 
 _log = get_logger(__name__)
 

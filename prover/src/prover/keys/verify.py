@@ -22,8 +22,8 @@ from prover.keys.catalogue.published_digests import (
 from prover.keys.files.key_folder import check_name
 from prover.keys.files.provenance import read_manifest, recorded_digest, sha256_of_file
 from prover.keys.prepared import prepared_keys
-from shared.circuit_id import CircuitId
-from shared.logs import get_logger
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitId
 
 _log = get_logger(__name__)
 

@@ -6,7 +6,7 @@ from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 UNKNOWN_CIRCUIT = "unknown"
 CIRCUIT_TYPES = (*(kind.value for kind in CircuitKind), UNKNOWN_CIRCUIT)

@@ -16,7 +16,7 @@ from math import ceil
 from prover.errors import MemoryBudgetExceeded, TryAgainLater
 from prover.kernel.cancellation import CancelFlag
 from prover.observability.metrics import Metrics
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 _SMOOTHING = 0.2
 _INITIAL_ESTIMATE_S = {False: 1.0, True: 15.0}

@@ -1,4 +1,4 @@
-"""Input vectors of requests, read member by member in the order of ``shared.circuit_inputs``.
+"""Input vectors of requests, read member by member in the order of ``shared.requests.circuit_inputs``.
 
 Numbers are read first, so a misspelt number is reported even when shapes are wrong too; then the length of every
 array is compared with the circuit. Values pass through unchanged: wrong roots or hashes surface as unsatisfied
@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct, field
 
 from prover.errors import MalformedRequest, ShapeMismatch
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.circuit_inputs import PUBLIC_INPUT_HASH, CircuitInput, inputs_of
-from shared.field import FIELD_BYTES, InvalidNumber, parse_scalar, scalar_bytes
-from shared.json_elements import Elements, read_elements
-from shared.proof_wire import InclusionRequest, Members, NonInclusionRequest, ProofRequest, decode_request
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_inputs import PUBLIC_INPUT_HASH, CircuitInput, inputs_of
+from shared.requests.json_elements import Elements, read_elements
+from shared.requests.proof_wire import InclusionRequest, Members, NonInclusionRequest, ProofRequest, decode_request
+from shared.trees.field import FIELD_BYTES, InvalidNumber, parse_scalar, scalar_bytes
 
 _MAXIMUM_REPORTED_PATHS = 8
 _PARALLEL_ARRAYS: Final = {

@@ -6,8 +6,8 @@ Proofs are not negated on the wire.
 
 from prover.errors import MalformedProof
 from prover.kernel.engine import PROOF_BYTES
-from shared.field import FIELD_BYTES, InvalidNumber, format_number, parse_coordinate
-from shared.proof_wire import ProofJson, WireError, decode_proof
+from shared.requests.proof_wire import ProofJson, WireError, decode_proof
+from shared.trees.field import FIELD_BYTES, InvalidNumber, format_number, parse_coordinate
 
 
 def to_json(points: bytes) -> ProofJson:

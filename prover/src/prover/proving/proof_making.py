@@ -12,9 +12,9 @@ from prover.kernel.engine import KernelProof, LoadedKey
 from prover.observability.metrics import CPU
 from prover.proving.proof_encoding import to_json
 from prover.proving.request import ProofTask
-from shared.circuit_id import CircuitId
-from shared.logs import get_logger
-from shared.proof_wire import encode_proof
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitId
+from shared.requests.proof_wire import encode_proof
 
 _log = get_logger(__name__)
 

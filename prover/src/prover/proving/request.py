@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from prover.errors import BodyTooLarge, CircuitNotPublished, CircuitUnknown, MalformedRequest
 from prover.proving.assignment import Assignment, read_numbers, read_public_numbers
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.json_compact import JsonTooLong, count_commas
-from shared.logs import get_logger
-from shared.proof_wire import (
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.json_compact import JsonTooLong, count_commas
+from shared.requests.proof_wire import (
     Envelope,
     MerkleRequest,
     UnknownCircuitType,

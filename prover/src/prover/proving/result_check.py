@@ -8,7 +8,7 @@ from prover.kernel.engine import SCALAR_BYTES, VerifyingKey
 from prover.keys.files.verifying_keys import VerifyingKeys
 from prover.proving.proof_encoding import read_proof
 from prover.proving.statement import Statement
-from shared.circuit_id import KEY_SUFFIX, CircuitId
+from shared.requests.circuit_id import KEY_SUFFIX, CircuitId
 
 _REMEDY: Final = "put its key into --keys-dir, or CIRCUIT.vkey, which `prover export-vk` makes of the key"
 

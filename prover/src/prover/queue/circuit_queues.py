@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 
 class Network(enum.StrEnum):

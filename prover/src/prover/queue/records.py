@@ -17,7 +17,7 @@ from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.job_ids import NONCE_BYTES, job_id_of
 from prover.queue.jobs import NUMBER, Claim, JobState, JobStatus, Submission
 from prover.queue.scripts import ClaimReply, SubmitReply
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 LONGEST_TYPE: Final = 64
 LONGEST_TREE: Final = 128

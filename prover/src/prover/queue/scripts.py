@@ -12,7 +12,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from prover.errors import QueueUnavailable
 from prover.queue.jobs import JobEvent, LeaseState, QueueStats
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

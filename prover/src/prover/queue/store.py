@@ -39,7 +39,7 @@ from prover.queue.scripts import (
 )
 from prover.queue.watch import Watch
 from prover.settings import QueueSettings
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 FULL_RETRY_S: Final = 10
 NETWORK_FULL_RETRY_S: Final = 5

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -29,7 +29,7 @@ from prover.queue.jobs import Claim
 from prover.queue.store import JobStore
 from prover.worker.running import RunningJob, RunningJobs, StopCause
 from prover.worker.supervisor import RETRY_S
-from shared.logs import bind, get_logger
+from shared.process.logs import bind, get_logger
 
 _log = get_logger(__name__)
 

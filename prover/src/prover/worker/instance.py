@@ -23,7 +23,7 @@ from prover.worker.queue_workers import QueueWorkers
 from prover.worker.running import RunningJobs, StopCause
 from prover.worker.supervisor import end_tasks, keep_running
 from prover.worker.timers import Timers
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -6,7 +6,7 @@ from prover.errors import QueueUnavailable
 from prover.observability.metrics import CIRCUIT_TYPES, Metrics
 from prover.queue.jobs import EventKind, JobEvent, QueueStats
 from prover.queue.store import JobStore
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

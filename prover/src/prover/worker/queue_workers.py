@@ -19,7 +19,7 @@ from prover.queue.store import JobStore
 from prover.worker.arq_worker import arq_worker
 from prover.worker.attempts import Attempts
 from prover.worker.job_slots import JobSlots
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

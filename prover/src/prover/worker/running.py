@@ -10,7 +10,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.observability.metrics import Metrics
 from prover.queue.jobs import Claim, LeaseState
 from prover.queue.store import JobStore
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

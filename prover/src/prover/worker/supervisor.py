@@ -7,8 +7,8 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from prover.errors import QueueUnavailable
-from shared.logs import get_logger
-from shared.retries import Backoff, run_restarting
+from shared.process.logs import get_logger
+from shared.process.retries import Backoff, run_restarting
 
 _log = get_logger(__name__)
 

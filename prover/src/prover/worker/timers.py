@@ -14,7 +14,7 @@ from prover.queue.store import JobStore
 from prover.settings import QueueSettings
 from prover.worker.arq_worker import arq_worker
 from prover.worker.supervisor import end_tasks
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

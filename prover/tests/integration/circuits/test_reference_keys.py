@@ -21,7 +21,7 @@ from prover.circuits.frontend.compiled import CompiledCircuit, HintCall
 from prover.circuits.frontend.gnark_release import GNARK_014 as CURRENT
 from prover.circuits.frontend.gnark_release import GnarkRelease
 from prover.circuits.output.gnark_014 import constraint_system_bytes
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 pytestmark = pytest.mark.unchecked
 

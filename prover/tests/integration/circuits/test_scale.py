@@ -18,7 +18,7 @@ COMPILE = """
 import json, resource, sys, time
 import numpy as np
 from prover.circuits.catalogue import compile_circuit
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 began = time.process_time()
 circuit = compile_circuit(CircuitId.from_key_file(sys.argv[1] + ".key"))

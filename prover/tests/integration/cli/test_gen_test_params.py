@@ -20,8 +20,8 @@ from prover.keys.store.key_store import KeyStore
 from prover.proving.proof_encoding import read_proof
 from prover.proving.proof_making import prove_with_key
 from prover.proving.request import read_envelope, read_task
-from shared.proof_wire import encode_request
-from shared.witness_inputs import public_inputs
+from shared.requests.proof_wire import encode_request
+from shared.requests.witness_inputs import public_inputs
 
 PROVER = Path(sys.executable).with_name("prover")
 INDEPENDENT = ("v1_combined_26_26_1_2", "v2_combined_32_40_2_1")

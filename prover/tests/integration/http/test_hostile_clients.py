@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.store.key_store import KeyStore
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 BODY = vector_named("prover/v1_inclusion_26_1").body
 MIB = 2**20

@@ -29,7 +29,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
-from shared.metrics import new_registry
+from shared.process.metrics import new_registry
 
 
 def fetch(server: MetricsServer, path: str) -> tuple[int, str]:

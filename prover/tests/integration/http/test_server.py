@@ -20,7 +20,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import VerifyingKey
 from prover.keys.store.key_store import KeyStore
 from prover.proving.service import ProvingService
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 SMALL = vector_named("prover/v1_inclusion_26_1")
 LARGE = vector_named("circuits/v2_inclusion_32_4")

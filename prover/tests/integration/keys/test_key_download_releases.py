@@ -21,7 +21,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.keys.download import download
 from prover.keys.download.download import DownloadSource, download_keys
 from prover.keys.verify import accepted_digests
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 OLD, NEW, MORE = (circuit(name) for name in ("v2_inclusion_32_1", "v2_inclusion_32_2", "v2_inclusion_32_3"))
 ALL = [OLD, NEW, MORE]

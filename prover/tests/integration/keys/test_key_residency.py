@@ -33,7 +33,7 @@ from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.store.key_store import Fetch, KeyStore
 from prover.keys.store.preload import Preloader
 from prover.observability.metrics import Metrics
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 FIRST = circuit("v1_inclusion_26_1")
 SECOND = circuit("v2_inclusion_32_1")

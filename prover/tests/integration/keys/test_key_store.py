@@ -36,7 +36,7 @@ from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.store.key_store import KeyStore
 from prover.keys.verify import accepted_digests
 from prover.observability.metrics import Metrics
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 SMALL = circuit("v1_inclusion_26_1")
 OTHER = circuit("v2_inclusion_32_1")

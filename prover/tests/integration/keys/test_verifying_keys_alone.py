@@ -21,7 +21,7 @@ from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.keys.catalogue.published_verifying_keys import published_verifying_keys
 from prover.keys.files.verifying_keys import VerifyingKeys, verifying_key_bytes
 from prover.keys.store.key_store import KeyStore
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 REGENERATE = Path(__file__).resolve().parents[3] / "scripts/regenerate_verifying_keys.py"
 

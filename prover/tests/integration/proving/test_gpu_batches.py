@@ -21,8 +21,8 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.store.key_store import KeyStore
 from prover.settings import DeviceSettings
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.proof_wire import encode_request
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.proof_wire import encode_request
 
 LITTLE = CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,))
 """A circuit that nobody publishes: a GPU in software takes seconds for those that are."""

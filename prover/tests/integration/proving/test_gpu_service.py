@@ -28,8 +28,8 @@ from prover.proving.devices import Devices
 from prover.proving.gpu.devices import GpuDevices
 from prover.proving.gpu.gpu import Gpu
 from prover.settings import DeviceSettings
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.proof_wire import encode_request
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.proof_wire import encode_request
 
 PROVER = Path(sys.executable).with_name("prover")
 SMALL = vector_named("prover/v2_inclusion_32_1")

@@ -22,7 +22,7 @@ from prover.keys.store.key_store import KeyStore
 from prover.proving.proof_making import Proof
 from prover.proving.request import ProofTask
 from prover.proving.service import OnPhase, Phase, ProvingService
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 VECTOR = vector_named("prover/v2_inclusion_32_1")
 BODY = VECTOR.body

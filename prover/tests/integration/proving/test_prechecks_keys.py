@@ -24,7 +24,7 @@ from prover.proving.assignment import Assignment
 from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.request import ProofTask, read_envelope, read_task
 from prover.proving.service import Phase, ProvingService
-from shared.proof_wire import encode_request
+from shared.requests.proof_wire import encode_request
 
 FAULTS = 4
 """Changed inputs per request."""

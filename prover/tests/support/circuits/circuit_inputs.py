@@ -6,9 +6,9 @@ import json
 from typing import Any, Final
 
 from prover.proving.assignment import read_numbers
-from shared.circuit_id import CircuitKind
-from shared.field import FIELD_BYTES
-from shared.proof_wire import split_body
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_wire import split_body
+from shared.trees.field import FIELD_BYTES
 
 KEY_FILES: Final = {
     **{f"v1_inclusion_26_{n}": f"mainnet_inclusion_26_{n}.key" for n in range(1, 5)},

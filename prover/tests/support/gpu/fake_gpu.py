@@ -20,7 +20,7 @@ from prover.proving.devices import Devices
 from prover.proving.gpu.gpu import Gpu
 from prover.proving.proof_making import Proof
 from prover.proving.request import ProofTask
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 TINY = load("gnark/tiny.json")
 KIND = CircuitKind.INCLUSION

@@ -16,7 +16,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.kernel.setup import TrustedSetup
 from prover.keys.files.key_description import header_of
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 HEADER = struct.Struct("<8sIIIIQQ32sQQQQ5QQQQ")
 GENERATION_AT = 72

@@ -25,7 +25,7 @@ from prover.kernel.engine import Engine, Readable
 from prover.kernel.setup import TrustedSetup
 from prover.keys.files.key_description import header_of
 from prover.keys.setup.trusted_setup import verifying_key_text
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 _DOMAIN_BYTES = 8 + 5 * 32
 _G1_BYTES = 32

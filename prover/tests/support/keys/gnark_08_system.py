@@ -17,7 +17,7 @@ from cbor_columns import heads, numbers
 from prover.circuits.frontend.compiled import CompiledCircuit, HintCall, Row
 from prover.circuits.frontend.gnark_release import GnarkRelease, Hint
 from prover.circuits.output import cbor
-from shared.field import SCALAR_MODULUS
+from shared.trees.field import SCALAR_MODULUS
 
 GNARK_08: Final = GnarkRelease(
     version="0.8.0",

@@ -9,7 +9,7 @@ from gnark_conversion import key_sections
 from independent_groth16 import IndependentKey
 
 from prover.circuits.catalogue import compile_circuit
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 
 def replace_constraint_system(source: Path, target: Path, name: str, wrapper: int) -> None:

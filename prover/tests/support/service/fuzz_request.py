@@ -45,7 +45,7 @@ def instrument(module: ModuleType) -> None:
 if __name__ == "__main__":
     structlog.configure(processors=[], logger_factory=structlog.ReturnLoggerFactory())
     for name, module in list(sys.modules.items()):
-        if name.startswith(("shared.proof_wire", "shared.field", "prover.proving")):
+        if name.startswith(("shared.requests.proof_wire", "shared.trees.field", "prover.proving")):
             instrument(module)
     atheris.Setup(sys.argv, judge_input, custom_mutator=mutate)
     atheris.Fuzz()

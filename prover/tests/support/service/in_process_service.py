@@ -29,7 +29,7 @@ from prover.queue.connection import RedisConnection
 from prover.queue.store import JobStore
 from prover.settings import QueueSettings
 from prover.worker.instance import QueueInstance
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 Client = TestClient[Any, Any]
 Serve = Callable[..., Awaitable[Client]]

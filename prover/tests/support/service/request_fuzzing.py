@@ -17,10 +17,10 @@ from prover.errors import RequestRejected
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.prechecks.satisfiable import first_failure
 from prover.proving.request import read_envelope, read_task
-from shared.circuit_inputs import inputs_of
-from shared.field import FIELD_BYTES, parse_scalar, scalar_bytes
-from shared.problem import encode_problem, problem
-from shared.proof_wire import Envelope, decode_request
+from shared.requests.circuit_inputs import inputs_of
+from shared.requests.problem import encode_problem, problem
+from shared.requests.proof_wire import Envelope, decode_request
+from shared.trees.field import FIELD_BYTES, parse_scalar, scalar_bytes
 
 LONGEST_DETAIL = 1000
 SMALL = (

@@ -11,7 +11,7 @@ from golden_vectors import load
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.gadgets.poseidon_constants import parameters
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 STATISTICS: dict[str, dict[str, Any]] = load("circuits/r1cs_stats.json")["circuits"]
 POSEIDON: dict[str, Any] = load("circuits/poseidon.json")

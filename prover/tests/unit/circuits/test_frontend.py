@@ -15,7 +15,7 @@ from prover.circuits.gadgets.bits import assert_less, to_bits
 from prover.circuits.gadgets.choice import is_zero, select
 from prover.circuits.gadgets.poseidon import poseidon
 from prover.circuits.widths import ADDRESS_BITS
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 any_release = pytest.mark.parametrize("release", [GNARK_08, GNARK_014], ids=lambda g: g.version)
 

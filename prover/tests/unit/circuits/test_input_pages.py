@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.circuit_id import CircuitKind
-from shared.circuit_inputs import CircuitInput, inputs_of
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.circuit_inputs import CircuitInput, inputs_of
 
 PAGES = Path(__file__).resolve().parents[3] / "docs" / "reference"
 VERSIONS = [(kind, version) for kind in CircuitKind for version in ((2,) if kind.is_batch else (1, 2))]

@@ -24,7 +24,7 @@ from sampling import FULL
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit
 from prover.circuits.output.gnark_014 import write_constraint_system
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 PRODUCTS_OF_A_HASH = 240
 Given = dict[str, int]

@@ -20,7 +20,7 @@ from prover.circuits.frontend.system import ConstraintSystem
 from prover.circuits.output import cbor
 from prover.circuits.output.gnark_014 import constraint_system_bytes, write_constraint_system
 from prover.circuits.output.integer_columns import encoded_column, varint_bytes, varints
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 MINUS_ONE = 3
 """Coefficient id of -1."""

@@ -18,7 +18,7 @@ from prover.circuits.frontend.gnark_release import GNARK_014
 from prover.circuits.frontend.system import ConstraintSystem
 from prover.circuits.gadgets.choice import is_zero
 from prover.circuits.output.gnark_014 import constraint_system_bytes as later_constraint_system_bytes
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 
 @given(st.lists(st.integers(0, 32).flatmap(lambda bits: st.integers(0, (1 << bits) - 1)), max_size=60))

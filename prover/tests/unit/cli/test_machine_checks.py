@@ -24,7 +24,7 @@ from prover.kernel.engine import Engine
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.prepared.prepared_keys import path_of
 from prover.settings import KeySettings, ProvingSettings
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 GIB = 2**30
 SMALL = CircuitId(CircuitKind.INCLUSION, 2, (32,), (1,))

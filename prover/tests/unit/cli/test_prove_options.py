@@ -11,7 +11,7 @@ from golden_vectors import vector_named
 from prover.cli.main import cli
 from prover.cli.options.files import is_named
 from prover.keys.catalogue.circuits import CIRCUIT_GROUPS
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 pytestmark = pytest.mark.usefixtures("no_variables")
 

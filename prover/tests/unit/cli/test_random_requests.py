@@ -16,9 +16,9 @@ from naive_solver import ConstraintBroken, solve
 from prover.circuits.catalogue import compile_circuit
 from prover.cli.random_requests import RandomRequests
 from prover.proving.request import read_envelope, read_task
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.merkle_tree import TreeFull
-from shared.proof_wire import encode_request
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.proof_wire import encode_request
+from shared.trees.merkle_tree import TreeFull
 
 PROVER = Path(sys.executable).with_name("prover")
 

@@ -10,8 +10,8 @@ import pytest
 
 from prover.http.description.openapi import document
 from prover.http.routes.table import ROUTES
-from shared.circuit_id import CircuitKind
-from shared.circuit_inputs import inputs_of
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.circuit_inputs import inputs_of
 
 CONTRACT = Path(__file__).resolve().parents[3] / "contracts" / "openapi.json"
 

@@ -21,8 +21,8 @@ from prover.kernel.engine import Backend, Engine, LoadedKey
 from prover.kernel.prepared import open_prepared, prepared_bytes, verify_prepared, write_prepared
 from prover.kernel.setup import TrustedSetup
 from prover.keys.files.key_description import header_of
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.proof_wire import encode_request
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.proof_wire import encode_request
 
 CORPUS = Path(__file__).resolve().parents[3] / "native/tests/fuzz/corpus/prepared"
 TINY = load("gnark/tiny.json")

@@ -25,8 +25,8 @@ from prover.kernel.engine import Backend, Engine
 from prover.kernel.setup import PERMILLE, SetupSecrets, TrustedSetup
 from prover.keys.files.key_description import header_of
 from prover.proving.request import read_envelope, read_task
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.proof_wire import encode_request
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.proof_wire import encode_request
 
 TINY: dict[str, Any] = load("gnark/tiny.json")
 KEY = bytes.fromhex(TINY["key_v0_14_hex"])

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 
 def test_catalogue__by_kind__has_the_published_numbers() -> None:

@@ -19,7 +19,7 @@ from prover.keys.catalogue.published_digests import (
     read_pinned_manifest,
 )
 from prover.keys.verify import accepted_digests
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 DIGEST = "0123456789abcdef" * 4
 ENTRY = {"name": "a.key", "size": 5, "sha256": DIGEST}

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from prover.errors import KeyMissing
 from prover.keys.files.key_folder import find_key, installed_keys, keys_of_folder
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 NAME = "v1_inclusion_26_2.key"
 

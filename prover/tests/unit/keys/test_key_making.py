@@ -22,7 +22,7 @@ from prover.keys.files.key_description import circuit_of, header_of, is_gnark_08
 from prover.keys.files.provenance import KeyRecord, read_manifest, record_of, record_path, write_manifest
 from prover.keys.setup import trusted_setup
 from prover.keys.setup.trusted_setup import Outputs, assemble_key, make_key, secrets_from_seed
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 TINY: dict[str, Any] = load("gnark/tiny.json")
 KEY = bytes.fromhex(TINY["key_v0_14_hex"])

@@ -20,7 +20,7 @@ from prover.keys.files.atomic_file import atomic_file
 from prover.keys.files.private_copy import private_copy
 from prover.keys.prepared import fold_checkpoint, preparation_lock
 from prover.keys.prepared.verified_source import is_verified
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 DATA = b"the key"
 EXPECTED = ExpectedFile("v2_inclusion_32_1.key", hashlib.sha256(DATA).hexdigest())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prover.keys.store.residency import Residency, Slot
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 
 def with_keys(budget: int, *sizes: int) -> tuple[Residency, list[Slot]]:

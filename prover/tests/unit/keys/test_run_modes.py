@@ -5,7 +5,7 @@ import pytest
 from prover.keys.catalogue.circuits import CIRCUIT_GROUPS, PUBLISHED_CIRCUITS, UnknownCircuit
 from prover.keys.catalogue.run_modes import KeySet, RunMode, circuits_of
 from prover.keys.catalogue.selection import CircuitSelection
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 APPEND = CircuitId(CircuitKind.BATCH_APPEND, 2, (32,), (500,))
 APPEND_TEST = CircuitId(CircuitKind.BATCH_APPEND, 2, (32,), (10,))

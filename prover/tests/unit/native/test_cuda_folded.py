@@ -18,8 +18,8 @@ from prover.cli.random_requests import RandomRequests
 from prover.kernel.engine import Backend, Engine
 from prover.kernel.setup import TrustedSetup
 from prover.keys.files.key_description import header_of
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.proof_wire import encode_request
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.proof_wire import encode_request
 
 ORDER, WITNESS = "GROTH16_CUDA_HOST_ORDER", "GROTH16_CUDA_WITNESS"
 CIRCUIT = CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,))

@@ -9,7 +9,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from prover.observability.memory import MemoryCollector
 from prover.observability.metrics import CIRCUIT_TYPES, STATUSES, Metrics
-from shared.metrics import new_registry
+from shared.process.metrics import new_registry
 
 CONTRACT = Path(__file__).resolve().parents[3] / "contracts" / "metrics.json"
 

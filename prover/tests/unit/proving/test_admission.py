@@ -11,7 +11,7 @@ from prover.errors import Cancelled, MemoryBudgetExceeded, TryAgainLater
 from prover.kernel.cancellation import CancelFlag
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission, Demand
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 KIND = CircuitKind.INCLUSION
 

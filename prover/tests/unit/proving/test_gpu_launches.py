@@ -23,7 +23,7 @@ from prover.kernel.device import DeviceKey
 from prover.kernel.engine import Engine, LoadedKey
 from prover.proving.gpu.launches import LAUNCHES_AT_ONCE
 from prover.proving.proof_making import UnverifiedProof
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 UNSATISFIED = INPUTS[:-1] + bytes([INPUTS[-1] ^ 1])
 

@@ -14,10 +14,10 @@ from prover.errors import WitnessRejected
 from prover.proving.prechecks import batches
 from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.request import ProofTask, read_envelope, read_task
-from shared.circuit_id import KEY_SUFFIX, CircuitId
-from shared.field import format_number, scalar_bytes
-from shared.proof_wire import encode_request
-from shared.witness_inputs import chain
+from shared.requests.circuit_id import KEY_SUFFIX, CircuitId
+from shared.requests.proof_wire import encode_request
+from shared.requests.witness_inputs import chain
+from shared.trees.field import format_number, scalar_bytes
 
 WRONG = "0x2a"
 

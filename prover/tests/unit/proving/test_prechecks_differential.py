@@ -19,11 +19,11 @@ from prover.cli.random_requests import RandomRequests
 from prover.proving.assignment import Assignment, read_numbers
 from prover.proving.prechecks.checks import Failure
 from prover.proving.prechecks.satisfiable import first_failure
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.circuit_inputs import NamedValues
-from shared.poseidon import hash2, hash3
-from shared.proof_wire import encode_request, split_body
-from shared.witness_inputs import chain, chain2, update_input_hash
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_inputs import NamedValues
+from shared.requests.proof_wire import encode_request, split_body
+from shared.requests.witness_inputs import chain, chain2, update_input_hash
+from shared.trees.poseidon import hash2, hash3
 
 pytestmark = pytest.mark.unchecked
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from prover.errors import MalformedProof
 from prover.proving.proof_encoding import read_proof, to_json, to_points
-from shared.field import BASE_MODULUS
-from shared.proof_wire import ProofJson, decode_proof, encode_proof
+from shared.requests.proof_wire import ProofJson, decode_proof, encode_proof
+from shared.trees.field import BASE_MODULUS
 
 coordinates = st.lists(st.integers(0, BASE_MODULUS - 1), min_size=8, max_size=8)
 

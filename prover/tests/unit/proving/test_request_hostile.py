@@ -16,7 +16,7 @@ from request_fuzzing import judge, mutated
 
 from prover.errors import CircuitNotPublished, MalformedRequest, RequestRejected, ShapeMismatch
 from prover.proving.request import MAXIMUM_VALUES, compact
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 MIB = 2**20
 BODY_LIMIT = 16 * MIB

@@ -13,7 +13,7 @@ from localnet.chain.verifying_keys import (
     parse_verifying_key,
     program_key_names,
 )
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 TREE_PROVER = Path(__file__).resolve().parents[4] / ".venv" / "bin" / "prover"
 

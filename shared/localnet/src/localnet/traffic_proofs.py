@@ -13,8 +13,8 @@ from localnet.chain.simulated_proofs import simulate_proof
 from localnet.indexer.accounts.tree_accounts import TreeAccount, decode_tree_account
 from localnet.indexer.programs import TreeType
 from localnet.json_rpc import RpcError
-from shared.poseidon import hash2
-from shared.proof_compression import compress_proof
+from shared.requests.proof_compression import compress_proof
+from shared.trees.poseidon import hash2
 
 
 class NoProof(Exception):

@@ -32,7 +32,7 @@ from localnet.chain.simulated_proofs import simulate_proof, simulated_key
 from localnet.chain.snapshots import load_state
 from localnet.cli.control import phase_start
 from localnet.cli.main import cli
-from shared.proof_wire import ProofJson
+from shared.requests.proof_wire import ProofJson
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from solders.keypair import Keypair
 from localnet.chain import addresses
 from localnet.chain.blocks import RecordedTransaction
 from localnet.programs.compressed_token import create_mint, mint_address
-from shared.witness_inputs import non_inclusion_request
+from shared.requests.witness_inputs import non_inclusion_request
 
 
 @pytest.fixture

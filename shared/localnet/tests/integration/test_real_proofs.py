@@ -33,8 +33,8 @@ from localnet.indexer.following.follower import Follower
 from localnet.programs.light_system import Input, NewAddress, Output, invoke
 from localnet.traffic import Traffic, TrafficStopped
 from localnet.traffic_proofs import IndexedProofs, SimulatedProofs
-from shared.merkle_tree import MerkleTree
-from shared.witness_inputs import inclusion_request, membership
+from shared.requests.witness_inputs import inclusion_request, membership
+from shared.trees.merkle_tree import MerkleTree
 
 PUBLISHED = artefacts_folder() / "0.27.0" / "proving-keys"
 LAMPORTS = 3_000_000

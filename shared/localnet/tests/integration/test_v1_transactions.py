@@ -16,8 +16,8 @@ from v1_work import LAST_CHANGE, content, number_at, root_v1, waiting
 from localnet.chain import addresses
 from localnet.chain.network import Network
 from localnet.programs import registry
-from shared.indexed_merkle_tree import IndexedMerkleTree
-from shared.merkle_tree import MerkleTree
+from shared.trees.indexed_merkle_tree import IndexedMerkleTree
+from shared.trees.merkle_tree import MerkleTree
 
 LEAF_INDEX = 1
 EPOCH, ACTIVE_SLOT, LIGHT_SLOT = 0, 100, 10

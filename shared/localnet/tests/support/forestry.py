@@ -18,16 +18,16 @@ from localnet.chain.network import Network
 from localnet.programs import registry
 from localnet.programs.light_system import Input, Output, invoke
 from localnet.simulated_prover import prove
-from shared.indexed_merkle_tree import IndexedMerkleTree
-from shared.merkle_tree import MerkleTree
-from shared.proof_compression import compress_proof
-from shared.proof_wire import ProofRequest, encode_request
-from shared.witness_inputs import (
+from shared.requests.proof_compression import compress_proof
+from shared.requests.proof_wire import ProofRequest, encode_request
+from shared.requests.witness_inputs import (
     SpentAccount,
     batch_address_append_request,
     batch_append_request,
     batch_update_request,
 )
+from shared.trees.indexed_merkle_tree import IndexedMerkleTree
+from shared.trees.merkle_tree import MerkleTree
 
 INSERT_INTO_QUEUES = bytes.fromhex("b48f9f99232ef8a3")
 EPOCH = 2

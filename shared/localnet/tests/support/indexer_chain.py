@@ -17,10 +17,10 @@ from localnet.indexer.decoding.hashing import (
 from localnet.indexer.decoding.instructions import INVOKE
 from localnet.indexer.decoding.source import Block, Group, Instruction, Transaction
 from localnet.indexer.programs import TreeType
-from shared import witness_inputs
-from shared.field import ZERO
-from shared.indexed_merkle_tree import IndexedMerkleTree
-from shared.merkle_tree import MerkleTree
+from shared.requests import witness_inputs
+from shared.trees.field import ZERO
+from shared.trees.indexed_merkle_tree import IndexedMerkleTree
+from shared.trees.merkle_tree import MerkleTree
 
 BATCH = 10
 FIRST_SLOT = 100

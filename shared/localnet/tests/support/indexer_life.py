@@ -30,7 +30,7 @@ from localnet.indexer.following.follower import Follower
 from localnet.programs.compressed_token import create_mint, mint_address
 from localnet.programs.light_system import Input, NewAddress, Output, invoke
 from localnet.simulated_prover import prove
-from shared.proof_wire import encode_proof
+from shared.requests.proof_wire import encode_proof
 
 LAMPORTS = 1_000_000
 OWNER = USER.pubkey()

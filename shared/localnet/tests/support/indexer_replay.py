@@ -25,7 +25,7 @@ from localnet.indexer.decoding.hashing import CompressedAccount, account_hash
 from localnet.indexer.decoding.source import Transaction
 from localnet.indexer.following.engine import SLOT
 from localnet.indexer.programs import TreeType
-from shared.field import ZERO
+from shared.trees.field import ZERO
 
 OWNER = decode("AVBr8cgZKFJaTEx7rYaexAmZxoXsC8ze1ecegQgWhPnb")
 LAMPORTS = (1_000_000, 2_000_000)

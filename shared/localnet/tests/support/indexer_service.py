@@ -23,7 +23,7 @@ from localnet.indexer.decoding.hashing import AccountData, CompressedAccount
 from localnet.indexer.decoding.source import Transaction
 from localnet.indexer.following.engine import SLOT
 from localnet.indexer.programs import HEIGHTS, ROOT_CAPACITIES, TreeType
-from shared.field import ZERO
+from shared.trees.field import ZERO
 
 STATE_V1 = "smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT"
 NULLIFIER_QUEUE_V1 = "nfq1NvQDJ2GEgnS8zt9prAe8rjjpAW1zFkrvZoBR148"

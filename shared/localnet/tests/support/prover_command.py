@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from localnet.key_folder import TREE_PROVER
-from shared.proof_compression import compress_proof
-from shared.proof_wire import ProofRequest, decode_proof, encode_request
+from shared.requests.proof_compression import compress_proof
+from shared.requests.proof_wire import ProofRequest, decode_proof, encode_request
 
 DEADLINE = 280
 

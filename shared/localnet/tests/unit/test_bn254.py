@@ -12,8 +12,8 @@ from localnet.chain.bn254 import (
     g1_add,
     g1_mul,
 )
-from shared.field import BASE_MODULUS as P
-from shared.field import SCALAR_MODULUS as R
+from shared.trees.field import BASE_MODULUS as P
+from shared.trees.field import SCALAR_MODULUS as R
 
 scalars = st.integers(1, R - 1) | st.sampled_from([1, 2, 3, R - 1, R - 2])
 

@@ -17,8 +17,8 @@ from localnet.chain.verifying_keys import (
     parse_verifying_key,
     with_verifying_keys,
 )
-from shared.proof_compression import compress_proof
-from shared.proof_wire import ProofJson
+from shared.requests.proof_compression import compress_proof
+from shared.requests.proof_wire import ProofJson
 
 G1_X_1 = bytes([0x80]) + bytes(30) + bytes([1])
 

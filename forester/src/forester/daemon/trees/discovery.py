@@ -38,7 +38,7 @@ from forester.errors import MalformedAccount, MalformedAnswer
 from forester.settings import Settings
 from forester.settings.model import ProcessorMode
 from forester.waiting import occurs_within
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -22,8 +22,8 @@ from forester.errors import ForesterError, InsufficientFunds, TransactionRefused
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult, TreeProcessor
 from forester.scheduling.tree_schedule import TreeSchedule
 from forester.waiting import Wait, first_of
-from shared.logs import bind, get_logger
-from shared.retries import Backoff, jittered
+from shared.process.logs import bind, get_logger
+from shared.process.retries import Backoff, jittered
 
 _log = get_logger(__name__)
 

@@ -15,7 +15,7 @@ from forester.chain.subscriptions import AccountChanged, NotificationsLost, Subs
 from forester.chain.tree_metadata import OUTPUT_QUEUE_DISCRIMINATOR, QUEUE_V1_DISCRIMINATOR
 from forester.daemon.trees.discovery import NOTIFIED_SPACING_S, TREE_DISCRIMINATORS
 from forester.errors import RequestRefused
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -11,7 +11,7 @@ from forester.daemon.funds import Funds
 from forester.daemon.supervisor import Supervisor
 from forester.observability.health import HealthBoard
 from forester.scheduling.eligibility_window import ProcessingResult
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -20,7 +20,7 @@ from forester.errors import EndpointError, RequestRefused
 from forester.observability.health import HealthBoard, Severity
 from forester.observability.metrics import Metrics
 from forester.transactions.sender import Sender
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

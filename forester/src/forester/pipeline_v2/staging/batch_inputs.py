@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from forester.indexer.types import AddressQueue, InputQueue, OutputQueue
 from forester.pipeline_v2.failures import ElementUnusable, HashChainDiffers, QueueMisaligned
 from forester.pipeline_v2.staging.tree_head import TreeHead
-from shared.witness_inputs import SpentAccount, chain
+from shared.requests.witness_inputs import SpentAccount, chain
 
 _T = TypeVar("_T")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forester.chain.batched_accounts import BatchState, QueueBatches
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from forester.indexer.queue_pages import read_address_queue, read_state_queue
 from forester.indexer.types import AddressQueue, Hash32, StateQueue
 from forester.pipeline_v2.staging.staged_batches import Staging, stage_addresses, stage_state
 from forester.pipeline_v2.staging.tree_head import TreeHead
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 Snapshot = StateQueue | AddressQueue
 

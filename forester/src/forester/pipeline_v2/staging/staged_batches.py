@@ -16,11 +16,11 @@ from forester.pipeline_v2.failures import ElementUnusable, SnapshotContradicts
 from forester.pipeline_v2.staging.batch_inputs import InputBatch, address_batches, append_batches, nullify_batches
 from forester.pipeline_v2.staging.batch_plan import plan_order
 from forester.pipeline_v2.staging.tree_head import TreeHead
-from shared.circuit_id import CircuitKind
-from shared.indexed_merkle_tree import Element, IndexedMerkleTree, LowElementUnknown
-from shared.merkle_tree import MerkleTree, NodeUnknown, ProofWrong, zero_hash
-from shared.proof_wire import BatchRequest
-from shared.witness_inputs import batch_address_append_request, batch_append_request, batch_update_request
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_wire import BatchRequest
+from shared.requests.witness_inputs import batch_address_append_request, batch_append_request, batch_update_request
+from shared.trees.indexed_merkle_tree import Element, IndexedMerkleTree, LowElementUnknown
+from shared.trees.merkle_tree import MerkleTree, NodeUnknown, ProofWrong, zero_hash
 
 _T = TypeVar("_T")
 _Tree = TypeVar("_Tree", MerkleTree, IndexedMerkleTree)

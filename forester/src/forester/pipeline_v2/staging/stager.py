@@ -15,8 +15,8 @@ from forester.pipeline_v2.staging.head_reader import HeadReader
 from forester.pipeline_v2.staging.snapshots import Snapshot, read_snapshot, staging_of
 from forester.pipeline_v2.staging.staged_batches import Staging
 from forester.pipeline_v2.staging.tree_head import TreeHead
-from shared.circuit_id import CircuitKind
-from shared.logs import get_logger
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitKind
 
 _log = get_logger(__name__)
 

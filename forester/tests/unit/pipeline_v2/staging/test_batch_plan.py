@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from forester.chain.batched_accounts import Batch, BatchState, QueueBatches
 from forester.pipeline_v2.staging.batch_plan import interleave, plan_counts, plan_order, provable_batches
 from forester.pipeline_v2.staging.tree_head import upcoming_chains
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 APPEND, UPDATE = CircuitKind.BATCH_APPEND, CircuitKind.BATCH_UPDATE
 EMPTY = Batch(0, BatchState.FILL, 0, 0, 3, 800, 50, 10, 0, 0, None, 0, bloom_is_zeroed=False)

@@ -20,10 +20,10 @@ from forester.pipeline_v2.failures import (
 )
 from forester.pipeline_v2.staging.staged_batches import StagedBatch, Staging, stage_addresses, stage_state
 from forester.pipeline_v2.staging.tree_head import TreeHead
-from shared.circuit_id import CircuitKind
-from shared.field import SCALAR_MODULUS, ZERO, format_number
-from shared.indexed_merkle_tree import LARGEST_VALUE
-from shared.witness_inputs import chain, nullifier, public_inputs
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.witness_inputs import chain, nullifier, public_inputs
+from shared.trees.field import SCALAR_MODULUS, ZERO, format_number
+from shared.trees.indexed_merkle_tree import LARGEST_VALUE
 
 
 def all_batches(staging: Staging | None) -> list[StagedBatch]:

@@ -22,11 +22,11 @@ from forester.indexer.types import (
 )
 from forester.pipeline_v2.staging.staged_batches import StagedBatch, Staging, stage_addresses, stage_state
 from forester.pipeline_v2.staging.tree_head import TreeHead
-from shared.field import ZERO, format_number, parse_scalar
-from shared.indexed_merkle_tree import IndexedMerkleTree
-from shared.merkle_tree import MerkleTree
-from shared.poseidon import hash2
-from shared.witness_inputs import SpentAccount, chain
+from shared.requests.witness_inputs import SpentAccount, chain
+from shared.trees.field import ZERO, format_number, parse_scalar
+from shared.trees.indexed_merkle_tree import IndexedMerkleTree
+from shared.trees.merkle_tree import MerkleTree
+from shared.trees.poseidon import hash2
 
 
 def load(name: str) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from prover.circuits.frontend.terms import Terms
-from shared.field import SCALAR_MODULUS
+from shared.trees.field import SCALAR_MODULUS
 
 FIXED_COEFFICIENTS: Final = (0, 1, 2, SCALAR_MODULUS - 1, SCALAR_MODULUS - 2)
 """Values of the first coefficient ids in every table."""

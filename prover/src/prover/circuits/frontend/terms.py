@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from shared.field import SCALAR_MODULUS
+from shared.trees.field import SCALAR_MODULUS
 
 Terms = tuple[tuple[int, int], ...]
 """Pairs (wire, coefficient in [0, r)), ascending by wire."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from shared.field import SCALAR_MODULUS
+from shared.trees.field import SCALAR_MODULUS
 
 FULL_ROUNDS: Final = 8
 PARTIAL_ROUNDS: Final = (56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65)

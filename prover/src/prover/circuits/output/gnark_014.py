@@ -13,7 +13,7 @@ from prover.circuits.frontend.compiled import CompiledCircuit
 from prover.circuits.frontend.gnark_release import GNARK_014
 from prover.circuits.output import cbor
 from prover.circuits.output.integer_columns import encoded_column, varint_bytes, varints
-from shared.field import SCALAR_MODULUS
+from shared.trees.field import SCALAR_MODULUS
 
 _HINT_BLUEPRINT: Final = 0
 _ROW_BLUEPRINT: Final = 1

@@ -19,7 +19,7 @@ from prover.keys.files.memory_budget import gibibytes, key_budget_bytes
 from prover.keys.prepared.prepared_keys import path_of
 from prover.keys.verify import known_files
 from prover.settings import KeySettings, ProvingSettings
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 _MAX_NAMES = 5
 

@@ -22,7 +22,7 @@ from prover.observability.metrics import Metrics
 from prover.proving.device_selection import open_devices
 from prover.proving.devices import DeviceReport
 from prover.settings import DeviceSettings
-from shared.listening import listen
+from shared.process.listening import listen
 
 MIN_MEMORY_BYTES = 32 * 10**9
 MIN_CORES = 16

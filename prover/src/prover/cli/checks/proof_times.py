@@ -13,7 +13,7 @@ from prover.kernel.engine import Engine
 from prover.keys.files.key_folder import check_name, keys_of_folder
 from prover.proving.proof_making import prove_with_key
 from prover.settings import Settings
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 
 def measure_proofs(settings: Settings, demands: Sequence[Demand]) -> tuple[int, dict[CircuitId, float]]:

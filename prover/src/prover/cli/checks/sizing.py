@@ -10,7 +10,7 @@ from typing import Any
 
 from prover.cli.options.sizing import Demand
 from prover.keys.catalogue.key_estimates import constraints_of, file_bytes, resident_bytes, scratch_bytes
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 UTILIZATION = 0.7
 """Share of the time in which a pod proves; the rest is for bursts, for HTTP, and for pods that restart."""

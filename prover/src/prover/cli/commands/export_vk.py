@@ -10,7 +10,7 @@ from prover.errors import SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.files.atomic_file import atomic_file
-from shared.command_line import Command
+from shared.process.command_line import Command
 
 
 @click.command(

@@ -6,11 +6,11 @@ import click
 
 from prover.circuits.catalogue import CircuitSizeInvalid, CircuitTooLarge, check_size
 from prover.cli.random_requests import RandomRequests
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.command_line import Command
-from shared.indexed_merkle_tree import HEIGHTS
-from shared.merkle_tree import TreeFull
-from shared.proof_wire import encode_request
+from shared.process.command_line import Command
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.proof_wire import encode_request
+from shared.trees.indexed_merkle_tree import HEIGHTS
+from shared.trees.merkle_tree import TreeFull
 
 _STATE_HEIGHTS = {1: 26, 2: 32}
 _STATE_KINDS = (CircuitKind.INCLUSION, CircuitKind.COMBINED)

@@ -14,7 +14,7 @@ from prover.kernel.engine import Engine, KeyInfo
 from prover.keys.files.key_description import is_gnark_08_proving_key
 from prover.keys.files.private_copy import private_copy
 from prover.keys.setup.trusted_setup import Outputs, assemble_key
-from shared.command_line import Command
+from shared.process.command_line import Command
 
 
 @click.command(

@@ -16,7 +16,7 @@ from prover.keys.files.key_description import describe
 from prover.keys.files.provenance import record_of
 from prover.keys.files.verifying_keys import load_verifying_key
 from prover.keys.setup.trusted_setup import INSECURE
-from shared.command_line import Command
+from shared.process.command_line import Command
 
 _WARNINGS = {
     True: "INSECURE: made from a seed; anyone who knows the seed can forge proofs",

@@ -10,7 +10,7 @@ import click
 
 from prover.errors import SettingsInvalid
 from prover.keys.files.atomic_file import atomic_file
-from shared.command_line import Command
+from shared.process.command_line import Command
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Words of the launcher in the file's name, by what the system says."""

@@ -27,8 +27,8 @@ from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.proof_making import Proof
 from prover.proving.request import ProofTask, read_envelope, read_task
 from prover.settings import DeviceSettings
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.logs import get_logger
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 _log = get_logger(__name__)
 

@@ -11,7 +11,7 @@ from prover.cli.options.files import NEW_FILE, force_option, require_free_output
 from prover.cli.work import progress, run_cancellable
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.files.atomic_file import atomic_file, explained
-from shared.command_line import Command
+from shared.process.command_line import Command
 
 
 @click.command(

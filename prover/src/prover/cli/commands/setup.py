@@ -11,7 +11,7 @@ from prover.cli.options.files import NEW_FILE, force_option, require_free_output
 from prover.kernel.engine import Engine
 from prover.keys.files.provenance import record_path
 from prover.keys.setup.trusted_setup import INSECURE, Outputs, require_name_for_seed
-from shared.command_line import Command
+from shared.process.command_line import Command
 
 
 @click.command(

@@ -11,7 +11,7 @@ from prover.cli.options.flag_words import FlagWords
 from prover.cli.options.start import start_options, start_settings
 from prover.cli.serving.server import run_server
 from prover.settings import unknown_variables
-from shared.logs import configure_logs, get_logger
+from shared.process.logs import configure_logs, get_logger
 
 _log = get_logger(__name__)
 

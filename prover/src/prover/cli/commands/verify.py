@@ -16,8 +16,8 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, VerifyingKey
 from prover.keys.files.key_description import circuit_of
 from prover.proving.proof_encoding import read_proof
-from shared.command_line import Command
-from shared.field import InvalidNumber, parse_scalar
+from shared.process.command_line import Command
+from shared.trees.field import InvalidNumber, parse_scalar
 
 
 class PublicInput(click.ParamType[tuple[bytes, ...]]):

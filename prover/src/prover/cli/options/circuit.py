@@ -4,7 +4,7 @@ import click
 
 from prover.circuits.catalogue import CircuitSizeInvalid, CircuitTooLarge, check_size
 from prover.cli.options.settings import Function
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 _STATE = ("inclusion-tree-height", "inclusion-compressed-accounts")
 _ADDRESS = ("non-inclusion-tree-height", "non-inclusion-compressed-accounts")

@@ -9,7 +9,7 @@ from prover.cli.options.settings import Function, SettingOption
 from prover.errors import SettingsInvalid
 from prover.keys.catalogue.circuits import CIRCUIT_GROUPS, PUBLISHED_CIRCUITS, group_named
 from prover.keys.files.atomic_file import require_free
-from shared.circuit_id import KEY_SUFFIX, CircuitId
+from shared.requests.circuit_id import KEY_SUFFIX, CircuitId
 
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 

@@ -4,7 +4,7 @@ import click
 from click.core import ParameterSource
 
 from prover.errors import SettingsInvalid
-from shared.command_line import Command
+from shared.process.command_line import Command
 
 _TRUE = frozenset({"true", "1", "t"})
 _FALSE = frozenset({"false", "0", "f"})

@@ -10,7 +10,7 @@ from prover.cli.options.keys import MODES
 from prover.cli.options.settings import Function
 from prover.keys.catalogue.circuits import CIRCUIT_GROUPS, UnknownCircuit, circuits_named, smallest_first
 from prover.keys.catalogue.run_modes import RunMode, circuits_of
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 
 @dataclass(frozen=True)

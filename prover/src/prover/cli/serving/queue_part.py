@@ -13,9 +13,9 @@ from prover.queue.store import JobStore
 from prover.settings import Settings
 from prover.worker.instance import QueueInstance
 from prover.worker.monitor import count_event
-from shared.listening import shown_address
-from shared.logs import get_logger
-from shared.shutdown import Shutdown
+from shared.process.listening import shown_address
+from shared.process.logs import get_logger
+from shared.process.shutdown import Shutdown
 
 _log = get_logger(__name__)
 

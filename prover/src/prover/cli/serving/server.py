@@ -28,10 +28,10 @@ from prover.observability.metrics import Metrics
 from prover.proving.device_selection import open_devices
 from prover.settings import KeySettings, Settings
 from prover.versions import INTERFACE_VERSION, VERSION
-from shared.circuit_id import CircuitId
-from shared.logs import get_logger
-from shared.metrics import new_registry
-from shared.shutdown import Shutdown, end_by_sigterm
+from shared.process.logs import get_logger
+from shared.process.metrics import new_registry
+from shared.process.shutdown import Shutdown, end_by_sigterm
+from shared.requests.circuit_id import CircuitId
 
 if TYPE_CHECKING:
     from prover.cli.serving.queue_part import QueuePart

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from prover.errors import SettingsInvalid
 from prover.settings import HttpSettings
-from shared.logs import get_logger
-from shared.shown_path import shown_path
+from shared.process.logs import get_logger
+from shared.process.shown_path import shown_path
 
 _log = get_logger(__name__)
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 
-from shared.rate_limits import TokenBucket
+from shared.process.rate_limits import TokenBucket
 
 _ADDRESSES = 4096
 _BURST = 10

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from math import ceil
 
 from prover.errors import RateLimited
-from shared.rate_limits import TokenBucket
+from shared.process.rate_limits import TokenBucket
 
 
 class RateLimiter:

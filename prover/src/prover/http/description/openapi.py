@@ -17,8 +17,8 @@ from prover.http.routes.submit import NETWORK_HEADER
 from prover.http.routes.table import ROUTES, Route
 from prover.queue.circuit_queues import Network
 from prover.versions import INTERFACE_VERSION
-from shared.problem import PROBLEM_CONTENT_TYPE, Problem
-from shared.proof_wire import REQUEST_TYPES, ProofJson
+from shared.requests.problem import PROBLEM_CONTENT_TYPE, Problem
+from shared.requests.proof_wire import REQUEST_TYPES, ProofJson
 
 Json = dict[str, Any]
 

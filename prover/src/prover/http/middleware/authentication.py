@@ -8,7 +8,7 @@ from prover.http.access.api_keys import ApiKey, Role
 from prover.http.access.clients import network_of
 from prover.http.request_fields import API_KEY_NAME
 from prover.http.state import STATE
-from shared.logs import bind
+from shared.process.logs import bind
 
 OPEN_PATHS = frozenset({"/", "/health", "/docs"})
 """Paths without a key: launchers and orchestrators poll the first two, browsers open the page."""

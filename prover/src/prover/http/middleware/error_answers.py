@@ -17,8 +17,8 @@ from prover.http.request_fields import CIRCUIT_TYPE, EXTRA_HEADERS, FACTS, REQUE
 from prover.http.server.responses import method_not_allowed, page_not_found, problem_response
 from prover.http.state import STATE
 from prover.observability.metrics import UNKNOWN_CIRCUIT
-from shared.circuit_id import CircuitKind
-from shared.logs import get_logger
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitKind
 
 _log = get_logger(__name__)
 

@@ -9,7 +9,7 @@ from aiohttp.typedefs import Handler
 from prover.http.request_fields import API_KEY_NAME, FACTS, REQUEST_ID
 from prover.http.server.tracing import REQUEST_ID_HEADER, TRACE_HEADER, request_id, trace_fields
 from prover.http.state import STATE
-from shared.logs import bind, get_logger
+from shared.process.logs import bind, get_logger
 
 _log = get_logger(__name__)
 

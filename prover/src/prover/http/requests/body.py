@@ -12,7 +12,7 @@ from msgspec import Struct
 from prover.errors import BodyTooLarge, BodyTooSlow, MalformedRequest, TryAgainLater
 from prover.proving.request import compact, is_readable, read_envelope, read_readable_envelope
 from prover.settings import HttpSettings
-from shared.proof_wire import Envelope
+from shared.requests.proof_wire import Envelope
 
 _IN_LOOP_BYTES = 1 << 16
 """Bodies up to this size are processed in the event loop, in less time than a thread needs to start."""

@@ -12,7 +12,7 @@ from prover.errors import QueueUnavailable
 from prover.http.server.heartbeat import LIVE_SILENCE_S, READY_SILENCE_S
 from prover.http.server.metrics_server import Probe
 from prover.http.state import ServerState
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 if TYPE_CHECKING:
     from prover.queue.store import JobStore

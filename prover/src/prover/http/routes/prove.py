@@ -21,9 +21,9 @@ from prover.proving.request import read_task
 from prover.proving.service import OnPhase
 from prover.queue.circuit_queues import Network
 from prover.queue.jobs import Submission
-from shared.circuit_id import CircuitKind
-from shared.logs import get_logger
-from shared.proof_wire import Envelope
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_wire import Envelope
 
 _log = get_logger(__name__)
 

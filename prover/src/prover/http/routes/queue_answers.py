@@ -8,7 +8,7 @@ from aiohttp import web
 
 from prover.http.server.retry_words import without_retry_words
 from prover.queue.jobs import JobState, JobStatus
-from shared.proof_wire import ProofJson, decode_proof
+from shared.requests.proof_wire import ProofJson, decode_proof
 
 _MESSAGES = {
     JobState.QUEUED: "Job is queued and waiting to be processed",

@@ -11,7 +11,7 @@ from prover.errors import Cancelled, CircuitDisabled, ProofTimedOut, ProverError
 from prover.http.request_fields import CIRCUIT_TYPE
 from prover.http.state import STATE
 from prover.observability.metrics import UNKNOWN_CIRCUIT
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 
 class RequestCount(Struct):

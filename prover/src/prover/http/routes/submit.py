@@ -18,7 +18,7 @@ from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.request import read_public_inputs
 from prover.queue.circuit_queues import Network
 from prover.queue.jobs import Submission, SubmissionResult
-from shared.circuit_id import CircuitKind
+from shared.requests.circuit_id import CircuitKind
 
 if TYPE_CHECKING:
     from prover.queue.store import JobStore

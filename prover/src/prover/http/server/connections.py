@@ -12,7 +12,7 @@ from prover.http.server.framing import raw_answer
 from prover.http.server.log_throttle import LogThrottles
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

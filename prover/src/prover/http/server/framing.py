@@ -13,8 +13,8 @@ from prover.http.server.responses import SERVER_NAME, problem_response
 from prover.http.server.tracing import REQUEST_ID_HEADER, request_id
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
-from shared.logs import get_logger
-from shared.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
+from shared.process.logs import get_logger
+from shared.requests.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
 
 _log = get_logger(__name__)
 

@@ -2,7 +2,7 @@
 
 from prometheus_client import Counter
 
-from shared.rate_limits import LogThrottle
+from shared.process.rate_limits import LogThrottle
 
 _BURST = 20
 _APART_S = 1.0

@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from prover.http.server.responses import SERVER_NAME
-from shared.listening import listen
-from shared.logs import get_logger
+from shared.process.listening import listen
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -4,7 +4,7 @@ from aiohttp import web
 
 from prover.errors import BodyTooLarge, BodyTooSlow, JobNotFound, ProverError, WitnessRejected
 from prover.http.server.retry_words import without_retry_words
-from shared.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
+from shared.requests.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
 
 SERVER_NAME = "zkc-prover"
 _RETRY_WORD = "503"

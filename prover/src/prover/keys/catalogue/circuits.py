@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from shared.circuit_id import KEY_SUFFIX, CircuitId, CircuitKind
+from shared.requests.circuit_id import KEY_SUFFIX, CircuitId, CircuitKind
 
 TEST_BATCH = 10
 """Elements of a batch in the circuits of test networks."""

@@ -7,7 +7,7 @@ Bytes per constraint were measured on published keys of gnark 0.8, whose files a
 import math
 from typing import Final
 
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 _LEGACY_STATE: Final = 6320
 _LEGACY_ADDRESS: Final = 7079

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 
 class _File(msgspec.Struct):

@@ -3,7 +3,7 @@
 import enum
 
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS, TEST_BATCH, smallest_first
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 _INCLUSION, _NON_INCLUSION = frozenset({CircuitKind.INCLUSION}), frozenset({CircuitKind.NON_INCLUSION})
 _MERKLE = _INCLUSION | _NON_INCLUSION | {CircuitKind.COMBINED}

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS, circuits_named, smallest_first
 from prover.keys.catalogue.run_modes import KeySet, RunMode, circuits_of
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 
 class CircuitSelection(Struct, frozen=True):

@@ -41,8 +41,8 @@ from prover.keys.files.key_folder import FileIdentity, file_identity, find_key
 from prover.keys.files.provenance import sha256_of_file
 from prover.loopback import is_loopback
 from prover.versions import VERSION
-from shared.circuit_id import CircuitId
-from shared.logs import get_logger
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitId
 
 _log = get_logger(__name__)
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from prover.keys.catalogue.published_digests import ExpectedFile
 from prover.keys.files.atomic_file import sync_folder
 from prover.keys.files.file_owner import untrusted_reason
-from shared.file_lock import try_lock
-from shared.logs import get_logger
+from shared.process.file_lock import try_lock
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -11,7 +11,7 @@ from yarl import URL
 from prover.keys.catalogue.published_digests import ExpectedFile
 from prover.keys.download.partial_file import PartialFile
 from prover.keys.files.memory_budget import gibibytes
-from shared.retries import read_retry_after
+from shared.process.retries import read_retry_after
 
 _LARGEST_BYTES = 2**36
 """Maximum size of a file of unknown size."""

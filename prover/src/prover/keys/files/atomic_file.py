@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from prover.errors import DiskFull, SettingsInvalid
-from shared.file_lock import try_lock
+from shared.process.file_lock import try_lock
 
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from prover.kernel.engine import KeyInfo, LoadedKey, Readable
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.field import FIELD_BYTES, SCALAR_MODULUS
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.trees.field import FIELD_BYTES, SCALAR_MODULUS
 
 _KINDS = {
     1: CircuitKind.INCLUSION,

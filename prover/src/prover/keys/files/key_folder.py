@@ -11,8 +11,8 @@ from msgspec import Struct
 from prover.errors import KeyMissing, KeyUnavailable, MisnamedKey, UnsupportedKey
 from prover.kernel.engine import LoadedKey
 from prover.keys.files.key_description import PRELUDE_BYTES, WORD_BYTES, circuit_of, header_of, is_gnark_08_proving_key
-from shared.circuit_id import KEY_SUFFIX, CircuitId
-from shared.logs import get_logger
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import KEY_SUFFIX, CircuitId
 
 _log = get_logger(__name__)
 

@@ -16,8 +16,8 @@ from prover.keys.files.key_description import (
     looks_like_proving_key,
 )
 from prover.keys.files.key_folder import FileIdentity, file_identity, find_key
-from shared.circuit_id import CircuitId
-from shared.logs import get_logger
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitId
 
 _log = get_logger(__name__)
 

@@ -18,8 +18,8 @@ from prover.errors import UnsupportedKey
 from prover.kernel.engine import LoadedKey
 from prover.kernel.prepared import FoldCheckpoint, fold_checkpoint_bytes, fold_checkpoint_permille
 from prover.keys.files.file_owner import untrusted_reason
-from shared.file_lock import lock, try_lock
-from shared.logs import get_logger
+from shared.process.file_lock import lock, try_lock
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

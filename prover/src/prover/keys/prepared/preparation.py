@@ -16,7 +16,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
 from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.prepared_keys import Digests, Source
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prover.kernel.cancellation import CancelFlag
-from shared.file_lock import try_lock
+from shared.process.file_lock import try_lock
 
 _LOCK_POLL_S = 0.05
 _ABANDONED_S = 24 * 3600

@@ -40,7 +40,7 @@ from prover.keys.prepared.preparation_lock import preparation_lock
 from prover.keys.prepared.table_room import room_for_tables
 from prover.keys.prepared.verified_source import is_verified, record_verified
 from prover.observability.memory import memory_limit_bytes
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -20,8 +20,8 @@ from prover.kernel.setup import SetupSecrets, TrustedSetup
 from prover.keys.files.atomic_file import atomic_file, explained, mapped, require_free
 from prover.keys.files.key_description import circuit_of, header_of
 from prover.keys.files.provenance import KeyRecord, forget_record, record_path, require_free_record, sha256_of
-from shared.circuit_id import CircuitId
-from shared.field import SCALAR_MODULUS
+from shared.requests.circuit_id import CircuitId
+from shared.trees.field import SCALAR_MODULUS
 
 INSECURE = "INSECURE"
 """Part of the name of every key whose secrets are derived from a seed."""

@@ -47,8 +47,8 @@ from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.prepared.prepared_keys import Digests
 from prover.keys.store.residency import Residency, Slot
 from prover.observability.metrics import Metrics
-from shared.circuit_id import CircuitId
-from shared.logs import get_logger
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitId
 
 _log = get_logger(__name__)
 

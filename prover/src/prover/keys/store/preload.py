@@ -7,8 +7,8 @@ from prover.errors import Cancelled, ProverError, ShuttingDown
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import LoadedKey
 from prover.keys.store.key_store import Fetch, KeyStore
-from shared.circuit_id import CircuitId
-from shared.logs import get_logger
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitId
 
 _log = get_logger(__name__)
 

@@ -6,7 +6,7 @@ from itertools import count
 from msgspec import Struct, field
 
 from prover.kernel.engine import LoadedKey
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 
 class Slot(Struct, eq=False):

@@ -26,7 +26,7 @@ from prover.proving.devices import CpuTarget, DeviceChoice, DeviceReport, Device
 from prover.proving.gpu.gpu import Gpu
 from prover.proving.proof_making import Proof, verified
 from prover.proving.request import ProofTask
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

@@ -28,7 +28,7 @@ from prover.proving.devices import DeviceReport
 from prover.proving.gpu.driver_calls import GpuCalls
 from prover.proving.gpu.gpu_keys import GpuKeys, GpuSlot
 from prover.proving.gpu.launches import Launches
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

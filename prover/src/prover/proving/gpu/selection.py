@@ -13,7 +13,7 @@ from prover.proving.devices import DeviceChoice, Devices
 from prover.proving.gpu.devices import GpuDevices
 from prover.proving.gpu.gpu import Gpu
 from prover.settings import DeviceSettings
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 

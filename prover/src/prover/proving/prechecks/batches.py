@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 from prover.cpu.cpu_count import available_cpus
 from prover.proving.prechecks.checks import Checks, is_less, number, split
 from prover.proving.prechecks.membership import INDEX_OUT_OF_RANGE, WRONG_HASH, WRONG_PATH, indices_inside
-from shared.circuit_inputs import PUBLIC_INPUT_HASH
-from shared.field import FIELD_BYTES, ZERO
-from shared.merkle_updates import LeafUpdateCheck, LeafUpdates
-from shared.poseidon import hash_chain, hash_columns
-from shared.witness_inputs import append_input_hash, update_input_hash
+from shared.requests.circuit_inputs import PUBLIC_INPUT_HASH
+from shared.requests.witness_inputs import append_input_hash, update_input_hash
+from shared.trees.field import FIELD_BYTES, ZERO
+from shared.trees.merkle_updates import LeafUpdateCheck, LeafUpdates
+from shared.trees.poseidon import hash_chain, hash_columns
 
 Value = TypeVar("Value")
 Elements = bytes | memoryview

@@ -4,9 +4,9 @@ from math import prod
 from typing import NamedTuple
 
 from prover.circuits.widths import ADDRESS_BITS
-from shared.circuit_id import CircuitId
-from shared.circuit_inputs import inputs_of, positions_of
-from shared.field import FIELD_BYTES, SCALAR_MODULUS
+from shared.requests.circuit_id import CircuitId
+from shared.requests.circuit_inputs import inputs_of, positions_of
+from shared.trees.field import FIELD_BYTES, SCALAR_MODULUS
 
 
 class Failure(NamedTuple):

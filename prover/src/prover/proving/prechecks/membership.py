@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from prover.proving.prechecks.checks import Checks, is_less, split
-from shared.circuit_inputs import INCLUSION_PART, NEXT_INDICES, NON_INCLUSION_PART, PUBLIC_INPUT_HASH
-from shared.field import FIELD_BYTES
-from shared.poseidon import hash2, hash_columns, hash_many
-from shared.witness_inputs import chain2
+from shared.requests.circuit_inputs import INCLUSION_PART, NEXT_INDICES, NON_INCLUSION_PART, PUBLIC_INPUT_HASH
+from shared.requests.witness_inputs import chain2
+from shared.trees.field import FIELD_BYTES
+from shared.trees.poseidon import hash2, hash_columns, hash_many
 
 WRONG_HASH: Final = "the public input hash is that of other inputs"
 INDEX_OUT_OF_RANGE: Final = "the index is outside the tree"

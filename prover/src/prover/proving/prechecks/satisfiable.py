@@ -11,7 +11,7 @@ from prover.proving.prechecks.batches import check_address_append, check_append,
 from prover.proving.prechecks.checks import Checks, Failure
 from prover.proving.prechecks.membership import check_combined, check_inclusion, check_non_inclusion
 from prover.proving.request import ProofTask
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 _CHECKS: Final = {
     CircuitKind.INCLUSION: check_inclusion,

@@ -6,8 +6,8 @@ Encodings: shared/localnet/docs/chain.md, "Verifying keys in programs".
 
 from functools import lru_cache
 
-from shared.field import BASE_MODULUS as P
-from shared.field import SCALAR_MODULUS as R
+from shared.trees.field import BASE_MODULUS as P
+from shared.trees.field import SCALAR_MODULUS as R
 
 Fp2 = tuple[int, int]
 G1 = tuple[int, int]

@@ -11,8 +11,8 @@ from functools import cache
 from localnet.chain.artefacts import Artefacts
 from localnet.chain.bn254 import G1, G1_GENERATOR, G2_GENERATOR, g1_bytes, g1_mul, g2_bytes
 from localnet.chain.verifying_keys import VerifyingKey, keys_in_programs, with_verifying_keys
-from shared.field import SCALAR_MODULUS as R
-from shared.proof_wire import ProofJson
+from shared.requests.proof_wire import ProofJson
+from shared.trees.field import SCALAR_MODULUS as R
 
 
 def _scalar(name: str) -> int:

@@ -14,7 +14,7 @@ import msgspec
 
 from localnet.chain.artefacts import Artefacts
 from localnet.chain.bn254 import PointInvalid, g1_bytes, g1_decompress, g2_bytes, g2_decompress
-from shared.circuit_id import CircuitId
+from shared.requests.circuit_id import CircuitId
 
 MAIN_BYTES = 448
 """alpha (G1), beta, gamma, delta (G2), uncompressed."""

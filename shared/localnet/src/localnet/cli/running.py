@@ -42,7 +42,7 @@ from localnet.rpc.saved_states import SavedStates
 from localnet.rpc.server import METHODS, make_app, serving
 from localnet.traffic import Traffic
 from localnet.traffic_proofs import IndexedProofs, SimulatedProofs
-from shared.shutdown import Shutdown
+from shared.process.shutdown import Shutdown
 
 PROVER_PORT, PROXY_PORT = 3001, 3101
 KEYS = {"authority": AUTHORITY, "forester": FORESTER, "user": USER}

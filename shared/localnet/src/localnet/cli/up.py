@@ -9,7 +9,7 @@ from localnet.chain.network import FIRST_SLOT
 from localnet.cli.options import Options
 from localnet.cli.running import FAILURES, run
 from localnet.indexer.running import DEFAULT_PORT
-from shared.logs import configure_logs
+from shared.process.logs import configure_logs
 
 PROVER_URL = "http://127.0.0.1:3001"
 _EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

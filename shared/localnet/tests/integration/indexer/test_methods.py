@@ -19,7 +19,7 @@ from localnet.indexer.decoding.events import Input, PublicEvent
 from localnet.indexer.decoding.hashing import account_hash
 from localnet.indexer.decoding.source import Transaction
 from localnet.indexer.programs import TreeType
-from shared.field import ZERO
+from shared.trees.field import ZERO
 
 ADDRESS_V1 = "amt1Ayt45jfbdw5YSo7iz6WZxUmnZsQTYXy82hVwyC2"
 ADDRESS_V2 = "EzKE84aVTkCUhDHLELqyJaq1Y7UVVmqxXqZjVHwHY3rK"

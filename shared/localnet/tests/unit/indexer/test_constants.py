@@ -15,9 +15,9 @@ from localnet.indexer.database.sparse_tree import node_number
 from localnet.indexer.database.store import Store
 from localnet.indexer.database.trees import add_default_tree
 from localnet.indexer.programs import QueueType, TreeType
-from shared.indexed_merkle_tree import LARGEST_VALUE
-from shared.merkle_tree import zero_hash
-from shared.poseidon import hash_chain
+from shared.trees.indexed_merkle_tree import LARGEST_VALUE
+from shared.trees.merkle_tree import zero_hash
+from shared.trees.poseidon import hash_chain
 
 CONSTANTS = indexer_vectors("constants")
 

@@ -18,7 +18,7 @@ from localnet.indexer.decoding.events import BatchEvent, IndexedEvent, PublicEve
 from localnet.indexer.decoding.hashing import CompressedAccount
 from localnet.indexer.decoding.parser import UnknownShape, parse_transaction
 from localnet.indexer.decoding.source import Instruction, Transaction
-from shared.indexed_merkle_tree import Element
+from shared.trees.indexed_merkle_tree import Element
 
 USER_CASES: list[Recorded] = indexer_vectors("events_v2")["cases"]
 TREE_EVENTS: list[Recorded] = indexer_vectors("events_noop")["treeEvents"]

@@ -24,7 +24,7 @@ from localnet.indexer.decoding.events import (
 )
 from localnet.indexer.decoding.source import Transaction
 from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1, TreeType
-from shared.field import ZERO
+from shared.trees.field import ZERO
 
 STATE_TREE = decode("smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT")
 QUEUE = decode("nfq1NvQDJ2GEgnS8zt9prAe8rjjpAW1zFkrvZoBR148")

@@ -14,7 +14,7 @@ from localnet.indexer.api.validity import Statement, compressed
 from localnet.indexer.database.trees import Tree
 from localnet.indexer.programs import HEIGHTS, ROOT_CAPACITIES, TreeType
 from localnet.json_rpc import RpcError
-from shared.indexed_merkle_tree import Element
+from shared.trees.indexed_merkle_tree import Element
 
 REQUESTS = Path(__file__).parents[4] / "tests" / "vectors" / "circuits"
 CASES = [

@@ -15,9 +15,9 @@ from prover.keys.files.atomic_file import explained
 from prover.keys.files.key_description import circuit_of
 from prover.keys.files.provenance import MANIFEST, KeyRecord, read_manifest, record_of, write_manifest
 from prover.keys.setup.trusted_setup import Outputs
-from shared.circuit_id import CircuitId
-from shared.command_line import Command
-from shared.logs import get_logger
+from shared.process.command_line import Command
+from shared.process.logs import get_logger
+from shared.requests.circuit_id import CircuitId
 
 _log = get_logger(__name__)
 

@@ -11,7 +11,7 @@ from prover.cli.options.keys import circuit_option, keys_dir_option, run_mode_op
 from prover.keys.catalogue.run_modes import KeySet, RunMode, circuits_of
 from prover.keys.files.key_folder import installed_keys
 from prover.keys.files.memory_budget import gibibytes
-from shared.command_line import Command
+from shared.process.command_line import Command
 
 
 @click.command(

@@ -23,8 +23,8 @@ from prover.keys.catalogue.circuits import smallest_first
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.files.key_folder import MISSING_REMEDY, check_name, installed_keys
 from prover.keys.prepared import fold_checkpoint, folding, prepared_keys
-from shared.circuit_id import CircuitId
-from shared.command_line import Command
+from shared.process.command_line import Command
+from shared.requests.circuit_id import CircuitId
 
 _PERMILLE = 1000
 _MEBIBYTE = 2**20

@@ -27,7 +27,7 @@ from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.files.key_folder import MISSING_REMEDY, UNREADABLE_REMEDY, keys_of_folder
 from prover.keys.prepared.prepared_keys import FOLDER
 from prover.keys.verify import KeyReport, Verdict, known_files, verify_key
-from shared.command_line import Command
+from shared.process.command_line import Command
 
 _FILE_COLUMN = 31
 """Characters of the longest published name."""

@@ -15,8 +15,8 @@ from localnet.indexer.database.tree_events import low_element
 from localnet.indexer.database.trees import StateMismatch, Tree, find_tree
 from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1
 from localnet.json_rpc import SERVER_ERROR, RpcError
-from shared.field import ZERO
-from shared.indexed_merkle_tree import Element
+from shared.trees.field import ZERO
+from shared.trees.indexed_merkle_tree import Element
 
 
 @dataclass(frozen=True, slots=True)

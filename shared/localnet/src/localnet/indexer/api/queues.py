@@ -14,10 +14,10 @@ from localnet.indexer.database.sparse_tree import SparseTree, node_number
 from localnet.indexer.database.tree_events import low_element
 from localnet.indexer.database.trees import Tree, all_trees
 from localnet.indexer.programs import QueueType, TreeType
-from shared.field import ZERO
-from shared.indexed_merkle_tree import Element
-from shared.merkle_tree import zero_hash
-from shared.poseidon import hash_chain
+from shared.trees.field import ZERO
+from shared.trees.indexed_merkle_tree import Element
+from shared.trees.merkle_tree import zero_hash
+from shared.trees.poseidon import hash_chain
 
 _MOST_ELEMENTS = 30_000
 _STATE_BATCH = 500

@@ -22,7 +22,7 @@ from localnet.indexer.api.shapes import (
     token_json,
 )
 from localnet.indexer.database.state import LinkKind
-from shared.field import ZERO
+from shared.trees.field import ZERO
 
 _SLOT_BYTES = 8
 

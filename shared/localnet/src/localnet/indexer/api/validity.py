@@ -22,11 +22,11 @@ from localnet.indexer.api.proofs import (
 from localnet.indexer.api.shapes import Json, Snapshot, merkle_context
 from localnet.indexer.database.trees import address_version
 from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1
-from shared.field import ZERO
-from shared.indexed_merkle_tree import LARGEST_VALUE, Absence
-from shared.proof_compression import compress_proof
-from shared.proof_wire import MerkleRequest, ProofJson, encode_request
-from shared.witness_inputs import Membership, combined_request, inclusion_request, non_inclusion_request
+from shared.requests.proof_compression import compress_proof
+from shared.requests.proof_wire import MerkleRequest, ProofJson, encode_request
+from shared.requests.witness_inputs import Membership, combined_request, inclusion_request, non_inclusion_request
+from shared.trees.field import ZERO
+from shared.trees.indexed_merkle_tree import LARGEST_VALUE, Absence
 
 # Numbers of accounts and addresses for which keys exist, by heights of the trees.
 _INCLUSION = {26: frozenset({1, 2, 3, 4, 8}), 32: frozenset(range(1, 21))}

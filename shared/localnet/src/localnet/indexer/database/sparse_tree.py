@@ -7,9 +7,9 @@ A node has the number ``level << 56 | position`` with level 0 at the leaves, on 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
-from shared.field import FIELD_BYTES
-from shared.merkle_tree import zero_hash
-from shared.poseidon import hash_many
+from shared.trees.field import FIELD_BYTES
+from shared.trees.merkle_tree import zero_hash
+from shared.trees.poseidon import hash_many
 
 _LEVEL_SHIFT = 56
 _QUERY_KEYS = 10_000

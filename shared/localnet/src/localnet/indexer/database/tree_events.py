@@ -12,8 +12,8 @@ from localnet.indexer.decoding.events import (
     NullifyEvent,
     TreeEvent,
 )
-from shared.field import ZERO
-from shared.indexed_merkle_tree import LARGEST_VALUE, Element
+from shared.trees.field import ZERO
+from shared.trees.indexed_merkle_tree import LARGEST_VALUE, Element
 
 
 def apply_tree_event(connection: sqlite3.Connection, tree: Tree, event: TreeEvent) -> None:

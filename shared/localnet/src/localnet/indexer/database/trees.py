@@ -8,9 +8,9 @@ from typing import Any
 from localnet.indexer.accounts.tree_accounts import TreeAccount
 from localnet.indexer.database.sparse_tree import SparseTree
 from localnet.indexer.programs import HEIGHTS, ROOT_CAPACITIES, TreeType
-from shared.field import ZERO
-from shared.indexed_merkle_tree import LARGEST_VALUE, Element
-from shared.merkle_tree import zero_hash
+from shared.trees.field import ZERO
+from shared.trees.indexed_merkle_tree import LARGEST_VALUE, Element
+from shared.trees.merkle_tree import zero_hash
 
 _V1_ADDRESS_SEQUENCE = 3
 """Sequence number of a V1 address tree that holds its two initial elements only."""

@@ -9,7 +9,7 @@ from enum import Enum
 from localnet.borsh import MalformedData, Reader
 from localnet.indexer.decoding.hashing import CompressedAccount
 from localnet.indexer.programs import TreeType
-from shared.indexed_merkle_tree import Element
+from shared.trees.indexed_merkle_tree import Element
 
 NEXT = -1
 """Index that an instruction does not contain: the next one of the tree or queue."""

@@ -7,8 +7,8 @@ from typing import Literal
 from Crypto.Hash import keccak
 
 from localnet.indexer.programs import TreeType
-from shared.field import FIELD_BYTES
-from shared.poseidon import hash_many
+from shared.trees.field import FIELD_BYTES
+from shared.trees.poseidon import hash_many
 
 _LAMPORTS_MARK = 1
 _DATA_MARK = 2

@@ -41,8 +41,8 @@ from localnet.indexer.programs import (
     SOLANA_SYSTEM,
     TreeType,
 )
-from shared.field import ZERO
-from shared.witness_inputs import nullifier, tx_hash
+from shared.requests.witness_inputs import nullifier, tx_hash
+from shared.trees.field import ZERO
 
 _SHORTEST = 12
 _LISTED_FROM = 2  # accounts of insert_into_queues before the trees and queues

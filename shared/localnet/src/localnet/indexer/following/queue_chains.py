@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from localnet.base58 import encode
 from localnet.indexer.accounts.queue_accounts import QueueAccount
 from localnet.indexer.database.trees import Tree
-from shared.poseidon import hash_chain
+from shared.trees.poseidon import hash_chain
 
 _ELEMENTS = {
     "leaves": "SELECT hash FROM accounts WHERE tree = ? AND leaf_index BETWEEN ? AND ? ORDER BY leaf_index",

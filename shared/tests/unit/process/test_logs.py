@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from shared.logs import bind, configure_logs, get_logger
+from shared.process.logs import bind, configure_logs, get_logger
 
 
 class Terminal(io.StringIO):
@@ -99,7 +99,7 @@ def test_traceback__in_any_form__shows_no_variables(as_json: bool) -> None:
 
 
 def test_import__of_structlog_by_a_first_line__leaves_rich_for_those_that_import_it() -> None:
-    words = "import sys; from shared.logs import *; configure_logs(); get_logger('a').info('b'); "
+    words = "import sys; from shared.process.logs import *; configure_logs(); get_logger('a').info('b'); "
     asked = "print('rich' in sys.modules); import rich.console; print('rich' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", words + asked], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == ["False", "True"]

@@ -2,7 +2,7 @@
 
 A body is split into its members, which are decoded when they are read. As in the reference a few members are read
 first, without their types, and determine the circuit. The members of that circuit are then decoded strictly. Field
-elements stay strings here; ``shared.field`` turns them into bytes.
+elements stay strings here; ``shared.trees.field`` turns them into bytes.
 
 All errors are WireError: one sentence and a JSON path.
 """
@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final, Self
 
 import msgspec
 
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.json_compact import JsonCompaction, MalformedJson
-from shared.proof_wire_leniency import Decoded, decode_text, forget_nulls
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.json_compact import JsonCompaction, MalformedJson
+from shared.requests.proof_wire_leniency import Decoded, decode_text, forget_nulls
 
 U32 = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 # msgspec has no upper bound this large; decode_request checks it.

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.field import format_number
-from shared.proof_wire import ProofRequest
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.proof_wire import ProofRequest
+from shared.trees.field import format_number
 
 Value = TypeVar("Value")
 Request = TypeVar("Request", bound=ProofRequest)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learning import learn
 
-from shared.field import SCALAR_MODULUS, ZERO
-from shared.merkle_tree import (
+from shared.trees.field import SCALAR_MODULUS, ZERO
+from shared.trees.merkle_tree import (
     MerkleTree,
     NodeUnknown,
     ProofWrong,
@@ -21,9 +21,9 @@ from shared.merkle_tree import (
     root_of,
     zero_hash,
 )
-from shared.poseidon import hash2
+from shared.trees.poseidon import hash2
 
-VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "circuits"
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "circuits"
 
 leaves = st.integers(0, 5).map(lambda value: value.to_bytes(32, "big"))
 heights = st.integers(1, 4)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.json_compact import JsonCompaction, JsonTooLong, MalformedJson, count_commas
+from shared.requests.json_compact import JsonCompaction, JsonTooLong, MalformedJson, count_commas
 
 KEPT = ("a", "kept", "längst")
 COMPACTION = JsonCompaction(KEPT)

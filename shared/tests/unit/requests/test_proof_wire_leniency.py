@@ -4,9 +4,16 @@ import json
 
 import pytest
 
-from shared.circuit_id import CircuitKind
-from shared.proof_wire import Envelope, InclusionRequest, NonInclusionRequest, WireError, decode_request, split_body
-from shared.proof_wire_leniency import without_lone_surrogates
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_wire import (
+    Envelope,
+    InclusionRequest,
+    NonInclusionRequest,
+    WireError,
+    decode_request,
+    split_body,
+)
+from shared.requests.proof_wire_leniency import without_lone_surrogates
 
 HEAD = b'{"circuitType":"inclusion","stateTreeHeight":32,'
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shared.field import FIELD_BYTES
-from shared.merkle_tree import MerkleTree
-from shared.merkle_updates import LeafUpdateCheck, LeafUpdates
-from shared.poseidon import hash2
+from shared.trees.field import FIELD_BYTES
+from shared.trees.merkle_tree import MerkleTree
+from shared.trees.merkle_updates import LeafUpdateCheck, LeafUpdates
+from shared.trees.poseidon import hash2
 
 
 def element(choose: random.Random) -> bytes:

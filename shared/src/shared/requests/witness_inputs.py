@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.circuit_inputs import (
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_inputs import (
     INCLUSION_PART,
     NEXT_INDICES,
     NON_INCLUSION_PART,
@@ -19,11 +19,7 @@ from shared.circuit_inputs import (
     inputs_of,
     request_of,
 )
-from shared.field import FIELD_BYTES, ZERO, parse_scalar
-from shared.indexed_merkle_tree import Absence, IndexedMerkleTree
-from shared.merkle_tree import MerkleTree, require_element
-from shared.poseidon import hash2, hash3, hash_chain, hash_many
-from shared.proof_wire import (
+from shared.requests.proof_wire import (
     BatchAddressAppendRequest,
     BatchAppendRequest,
     BatchUpdateRequest,
@@ -33,6 +29,10 @@ from shared.proof_wire import (
     NonInclusionRequest,
     ProofRequest,
 )
+from shared.trees.field import FIELD_BYTES, ZERO, parse_scalar
+from shared.trees.indexed_merkle_tree import Absence, IndexedMerkleTree
+from shared.trees.merkle_tree import MerkleTree, require_element
+from shared.trees.poseidon import hash2, hash3, hash_chain, hash_many
 
 _MAXIMUM_PATH_INDEX = 2**32 - 1
 

@@ -15,9 +15,9 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.field import FIELD_BYTES, ZERO
-from shared.merkle_tree import MerkleTree, TreeFull, Write, require_element
-from shared.poseidon import hash2, hash3
+from shared.trees.field import FIELD_BYTES, ZERO
+from shared.trees.merkle_tree import MerkleTree, TreeFull, Write, require_element
+from shared.trees.poseidon import hash2, hash3
 
 LARGEST_VALUE = (2**248 - 1).to_bytes(FIELD_BYTES, "big")
 """End of the list; values are strictly between zero and this."""

@@ -15,8 +15,8 @@ from typing import Self
 
 from msgspec import Struct
 
-from shared.field import FIELD_BYTES, SCALAR_MODULUS, ZERO
-from shared.poseidon import hash2, hash_many
+from shared.trees.field import FIELD_BYTES, SCALAR_MODULUS, ZERO
+from shared.trees.poseidon import hash2, hash_many
 
 TALLEST = 253
 """An index must be a number below the field order in one way only."""

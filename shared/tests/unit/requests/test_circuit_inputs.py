@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from shared.circuit_id import CircuitId, CircuitKind
-from shared.circuit_inputs import CircuitInput, NamedValues, inputs_of, request_of
-from shared.proof_wire import (
+from shared.requests.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_inputs import CircuitInput, NamedValues, inputs_of, request_of
+from shared.requests.proof_wire import (
     BatchAppendRequest,
     CombinedRequest,
     ProofRequest,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.retries import LONGEST_RETRY_AFTER_S, Backoff, jittered, read_retry_after, run_restarting
+from shared.process.retries import LONGEST_RETRY_AFTER_S, Backoff, jittered, read_retry_after, run_restarting
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 

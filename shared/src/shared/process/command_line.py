@@ -69,7 +69,7 @@ class LazyGroup(_Exemplified, click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; Ctrl-C ends the process with the exit code of the signal."""
         if os.getpid() == 1:  # the first process of a container
-            from shared.shutdown import end_by_sigterm
+            from shared.process.shutdown import end_by_sigterm
 
             end_by_sigterm()
         try:

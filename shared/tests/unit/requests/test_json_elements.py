@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.field import SCALAR_MODULUS, format_number, parse_scalar, scalar_bytes
-from shared.json_elements import Elements, read_elements
+from shared.requests.json_elements import Elements, read_elements
+from shared.trees.field import SCALAR_MODULUS, format_number, parse_scalar, scalar_bytes
 
 ZERO = "0x" + "0" * 64
 NUMBERS = st.lists(st.integers(0, SCALAR_MODULUS - 1))

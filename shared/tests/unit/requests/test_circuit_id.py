@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.circuit_id import CircuitId, CircuitKind
+from shared.requests.circuit_id import CircuitId, CircuitKind
 
 KIND = CircuitKind
 

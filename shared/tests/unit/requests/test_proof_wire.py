@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from shared.circuit_id import CircuitKind
-from shared.proof_wire import (
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_wire import (
     BatchAppendRequest,
     CombinedRequest,
     Envelope,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from shared._native import ffi, lib
-from shared.field import FIELD_BYTES
+from shared.trees.field import FIELD_BYTES
 
 _FASTEST = lib.poseidon_runnable(0)
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 
-from shared.logs import get_logger
+from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

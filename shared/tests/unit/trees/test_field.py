@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.field import (
+from shared.trees.field import (
     BASE_MODULUS,
     SCALAR_MODULUS,
     InvalidNumber,

@@ -6,8 +6,8 @@ for the greater y. Points that are not on their curves are refused here, before 
 
 from dataclasses import dataclass
 
-from shared.field import BASE_MODULUS, FIELD_BYTES, InvalidNumber, parse_coordinate
-from shared.proof_wire import ProofJson
+from shared.requests.proof_wire import ProofJson
+from shared.trees.field import BASE_MODULUS, FIELD_BYTES, InvalidNumber, parse_coordinate
 
 _LARGEST_LOWER_Y = (BASE_MODULUS - 1) // 2
 _GREATER_Y = 0x80

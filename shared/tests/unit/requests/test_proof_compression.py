@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from shared.field import BASE_MODULUS
-from shared.proof_compression import ProofUnusable, compress_proof
-from shared.proof_wire import ProofJson
+from shared.requests.proof_compression import ProofUnusable, compress_proof
+from shared.requests.proof_wire import ProofJson
+from shared.trees.field import BASE_MODULUS
 
-VECTORS = Path(__file__).parents[1] / "vectors" / "indexer" / "proof_compression.json"
+VECTORS = Path(__file__).parents[2] / "vectors" / "indexer" / "proof_compression.json"
 CASES = json.loads(VECTORS.read_text())["cases"]
 
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared import poseidon
 from shared._native import ffi, lib
+from shared.trees import poseidon
 
-SHARED = Path(__file__).resolve().parents[2]
+SHARED = Path(__file__).resolve().parents[3]
 VECTORS = SHARED / "tests" / "vectors" / "circuits"
 GENERATOR = SHARED / "native" / "tools" / "generate_poseidon_constants.py"
 R = 21888242871839275222246405745257275088548364400416034343698204186575808495617

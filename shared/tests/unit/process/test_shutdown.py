@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.shutdown import Shutdown
+from shared.process.shutdown import Shutdown
 
 FIRST_PROCESS = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
 
@@ -33,7 +33,7 @@ def test_end_by_sigterm__in_the_first_process__has_the_effect_it_lacks(prepare: 
         pytest.skip("unshare may not make namespaces here")
     # Without it the signal has no effect, and the line on standard input ends the process.
     wait = "print(os.getpid(), flush=True); sys.stdin.readline()"
-    code = f"import os, sys; from shared.shutdown import end_by_sigterm; {prepare}; {wait}"
+    code = f"import os, sys; from shared.process.shutdown import end_by_sigterm; {prepare}; {wait}"
     with subprocess.Popen(
         [*FIRST_PROCESS, sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as unshare:

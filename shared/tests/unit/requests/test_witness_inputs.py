@@ -13,12 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learning import learn, learn_element
 
-from shared.circuit_id import CircuitKind
-from shared.field import ZERO
-from shared.indexed_merkle_tree import Absence, Element, IndexedMerkleTree, ValuePresent
-from shared.merkle_tree import MerkleTree, TreeFull, root_of
-from shared.poseidon import hash2, hash3
-from shared.proof_wire import (
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_wire import (
     BatchAddressAppendRequest,
     BatchAppendRequest,
     BatchUpdateRequest,
@@ -33,7 +29,7 @@ from shared.proof_wire import (
     encode_request,
     split_body,
 )
-from shared.witness_inputs import (
+from shared.requests.witness_inputs import (
     Membership,
     SpentAccount,
     append_input_hash,
@@ -51,8 +47,12 @@ from shared.witness_inputs import (
     tx_hash,
     update_input_hash,
 )
+from shared.trees.field import ZERO
+from shared.trees.indexed_merkle_tree import Absence, Element, IndexedMerkleTree, ValuePresent
+from shared.trees.merkle_tree import MerkleTree, TreeFull, root_of
+from shared.trees.poseidon import hash2, hash3
 
-VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "circuits"
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "circuits"
 
 
 def load(name: str) -> Any:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.rate_limits import LogThrottle, TokenBucket
+from shared.process.rate_limits import LogThrottle, TokenBucket
 
 
 class Clock:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learning import learn_element
 
-from shared.field import SCALAR_MODULUS, ZERO
-from shared.indexed_merkle_tree import (
+from shared.trees.field import SCALAR_MODULUS, ZERO
+from shared.trees.indexed_merkle_tree import (
     LARGEST_VALUE,
     Element,
     IndexedMerkleTree,
@@ -20,10 +20,10 @@ from shared.indexed_merkle_tree import (
     ValueInvalid,
     ValuePresent,
 )
-from shared.merkle_tree import MerkleTree, NodeUnknown, ProofWrong, StageUnknown, TreeFull, root_of
-from shared.poseidon import hash2, hash3
+from shared.trees.merkle_tree import MerkleTree, NodeUnknown, ProofWrong, StageUnknown, TreeFull, root_of
+from shared.trees.poseidon import hash2, hash3
 
-VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "circuits"
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "circuits"
 VERSIONS = [1, 2]
 
 versions = st.sampled_from(VERSIONS)
