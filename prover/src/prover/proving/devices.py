@@ -110,6 +110,10 @@ class Devices:
                 raise
             self._failure = None
 
+    def is_ready(self, key: LoadedKey) -> bool:  # noqa: ARG002 - the CPU needs no copy
+        """Return whether a proof with a loaded key would not wait for a copy of it."""
+        return True
+
     def preload(self, key: LoadedKey) -> None:
         """Copy a key to the devices that have memory of their own. Raises what ``target`` does."""
 

@@ -13,6 +13,7 @@ from prover.proving.devices import Devices
 from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.proof_making import Proof
 from prover.proving.request import ProofTask
+from shared.requests.circuit_id import CircuitId
 
 
 class Phase(enum.Enum):
@@ -43,6 +44,11 @@ class ProvingService:
         self._devices = devices or Devices(metrics)
         self._peak_bytes: dict[str, int] = {}
 
+    def is_ready(self, circuit: CircuitId) -> bool:
+        """Return whether a proof would not wait for its key: it is in memory, and on the device that needs a copy."""
+        key = self._keys.loaded(circuit)
+        return key is not None and self._devices.is_ready(key)
+
     def prove(self, task: ProofTask, cancel: CancelFlag, on_phase: OnPhase = _ignore_phase) -> Proof:
         """Return a verified proof of a task; ``on_phase`` is called when a phase begins.
 
@@ -50,7 +56,7 @@ class ProvingService:
         the checks only name the member that it refused.
         Raises WitnessRejected, KeyUnavailable, TryAgainLater, Cancelled, or SelfVerificationFailed.
         """
-        if not (self._keys.is_loaded(task.circuit) and self._admission.has_free_permit):
+        if not (self.is_ready(task.circuit) and self._admission.has_free_permit):
             require_satisfiable(task)
         on_phase(Phase.LOADING)
         try:

@@ -73,7 +73,7 @@ class JobStore:
         settings: QueueSettings | None = None,
         observe: Callable[[JobEvent], None] = _ignore,
     ) -> None:
-        """Use the bounds and times of ``settings``, which are equal for all processes on one Redis.
+        """Use the bounds and times of ``settings``; leases may differ from those of other processes on one Redis.
 
         ``observe`` is called for each effect that calls of this object had on jobs; it must not raise.
         """
@@ -155,7 +155,8 @@ class JobStore:
     async def cancel(self, job_id: str) -> JobStatus | None:
         """End a waiting job as failed with ``cancelled``; ask the worker of a running one to stop.
 
-        Returns the status afterwards. Final jobs stay as they are.
+        Returns the status afterwards. Final jobs stay as they are, and so do those that were submitted more than once:
+        another client waits for them.
         """
         if len(job_id) > LONGEST_ID:
             return None

@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from prover.cli.random_requests import RandomRequests
 from prover.http.routes.probes import probes, unmet_conditions
 from prover.http.state import ServerState
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.engine import Engine
+from prover.kernel.device import Device, DeviceKey
+from prover.kernel.engine import Engine, LoadedKey
 from prover.keys.store.key_store import KeyStore
 from prover.proving.devices import Devices
 from prover.proving.gpu.devices import GpuDevices
@@ -35,6 +37,7 @@ PROVER = Path(sys.executable).with_name("prover")
 SMALL = vector_named("prover/v2_inclusion_32_1")
 LITTLE = CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,))
 """A circuit that nobody publishes: a GPU in software takes seconds for those that are."""
+NEXT = CircuitId(CircuitKind.INCLUSION, 2, (2,), (2,))
 BODIES = [encode_request(RandomRequests(f"gpu {number}").make(LITTLE)) for number in range(4)]
 BODY = BODIES[0]
 FAULTS, COUNT = "GROTH16_CUDA_HOST_FAULTS", "GROTH16_CUDA_HOST_DEVICES"
@@ -93,6 +96,65 @@ async def test_request__to_a_prover_with_a_gpu__is_proved_there(
     assert holds(verifying_key_of(published_keys, SMALL.circuit), proof, SMALL.public_inputs)
     assert sample(state, "prover_device_proofs_total", device="cuda:0") == 1
     assert sample(state, "prover_device_proofs_total", device="cpu") == 0
+
+
+@pytest.fixture(scope="module")
+def next_folder(little_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the keys of two little circuits."""
+    folder = tmp_path_factory.mktemp("next")
+    (folder / LITTLE.key_file).symlink_to(little_folder / LITTLE.key_file)
+    outputs = ("--output", str(folder / NEXT.key_file), "--output-vkey", str(folder / "next.vkey"))
+    answer = run("setup", "--circuit", "inclusion", "--inclusion-tree-height", "2",
+                 "--inclusion-compressed-accounts", "2", *outputs)  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    return folder
+
+
+@pytest.mark.parametrize("policy", ["cuda", "auto"])
+async def test_requests__waiting_for_the_copy_of_a_key__leave_threads_for_keys_that_are_on_the_gpu(
+    serve: Serve,
+    next_folder: Path,
+    engine: Engine,
+    cuda_host_library: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policy: str,
+) -> None:
+    monkeypatch.setattr("prover.http.routes.prove.PUBLISHED_CIRCUITS", frozenset({LITTLE, NEXT}))
+    store = open_store(next_folder, engine)
+    others = [encode_request(RandomRequests(f"other {number}").make(NEXT)) for number in range(2)]
+    little = store.get(LITTLE, CancelFlag())
+    may_copy, load_key, copying = threading.Event(), Device.load_key, threading.Event()
+
+    def slow_copy(device: Device, key: LoadedKey, cancel: CancelFlag | None = None) -> DeviceKey:
+        if key is little:
+            copying.set()
+            assert may_copy.wait(60)
+        return load_key(device, key, cancel)
+
+    monkeypatch.setattr(Device, "load_key", slow_copy)
+    proving = {"max_concurrency": 1, "waiting_limit": 3, "merkle_deadline_s": 120}
+    client = await serve(store, device=on(policy, cuda_host_library, cuda_batch=1), proving=proving)
+    assert (await prove(client, others[0]))[0] == 200, "its key is on the GPU from now on"
+    running = state_of(client).proofs_in_progress.running
+    asked = [asyncio.create_task(prove(client, body)) for body in BODIES[:3]]
+    try:
+        await until(lambda: len(running) == 3 and copying.is_set())
+        status, problem = await asyncio.wait_for(prove(client, BODIES[3]), 10)
+        assert (status, problem["code"], problem["retryable"]) == (503, "key_loading", True)
+        assert (await prove(client, others[1]))[0] == 200
+    finally:
+        may_copy.set()
+    assert [status for status, _ in await asyncio.gather(*asked)] == [200] * 3
+    assert (await prove(client, BODIES[3]))[0] == 200
+    store.close()
+
+
+async def test_requests__whose_key_does_not_fit_the_gpu__do_not_wait_for_its_copy(
+    serve: Serve, little_keys: KeyStore, cuda_host_library: Path
+) -> None:
+    client = await serve(little_keys, device=on("auto", cuda_host_library, cuda_memory_gib=2**-10))
+    assert (await prove(client))[0] == 200
+    assert state_of(client).service.is_ready(LITTLE)
 
 
 @pytest.mark.parametrize("policy", ["cuda", "auto"])

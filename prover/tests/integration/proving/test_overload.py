@@ -234,7 +234,7 @@ async def test_requests__waiting_for_a_key__leave_threads_for_keys_that_are_load
 ) -> None:
     loaded = vector_named("prover/v1_inclusion_26_1")
     published_keys.get(circuit(loaded.circuit), CancelFlag())
-    may_load, lease, is_loaded = threading.Event(), KeyStore.lease, KeyStore.is_loaded
+    may_load, lease, found = threading.Event(), KeyStore.lease, KeyStore.loaded
 
     def is_absent(wanted: CircuitId) -> bool:
         return wanted == circuit(VECTOR.circuit) and not may_load.is_set()
@@ -247,7 +247,7 @@ async def test_requests__waiting_for_a_key__leave_threads_for_keys_that_are_load
             yield key
 
     monkeypatch.setattr(KeyStore, "lease", slow_lease)
-    monkeypatch.setattr(KeyStore, "is_loaded", lambda store, asked: not is_absent(asked) and is_loaded(store, asked))
+    monkeypatch.setattr(KeyStore, "loaded", lambda store, asked: None if is_absent(asked) else found(store, asked))
     client = await serve(published_keys, proving={"max_concurrency": 1, "waiting_limit": 3, "merkle_deadline_s": 120})
     running = state_of(client).proofs_in_progress.running
     tasks = [asyncio.ensure_future(client.post("/prove", data=variant(number))) for number in range(3)]

@@ -143,6 +143,19 @@ async def test_cancel__of_a_waiting_job__ends_it(queue: Queue) -> None:
     assert not (await queue.submit(REQUEST)).duplicate
 
 
+async def test_cancel__of_a_job_that_another_client_has_submitted_too__changes_nothing(queue: Queue) -> None:
+    submitted = await queue.submit(REQUEST)
+    assert (await queue.submit(REQUEST)).duplicate
+    status = await queue.cancel(submitted.job_id)
+    assert status is not None
+    assert status.state is JobState.QUEUED
+    claim = await queue.claimed()
+    status = await queue.cancel(submitted.job_id)
+    assert status is not None
+    assert not status.cancelling
+    assert await queue.finish(claim, b"proof", 1)
+
+
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(120):
         while True:

@@ -110,8 +110,35 @@ async def test_wake_up__that_a_worker_with_other_circuits_used__is_replaced(queu
     for wake_up in (used.decode(), ""):  # without one, none is missing
         assert await queue.claim(CircuitQueue.UPDATE, WORKER, frozenset({"another"}), wake_up) is None
         assert (await queue.stats()).queues[CircuitQueue.UPDATE].wake_ups == 2
+        # For a second nobody takes it; then everybody may, whatever the worker's clock: its score is long past.
+        (passed_on, score) = queue.client.zrange(KEYS.wake_queue(CircuitQueue.UPDATE), -1, -1, withscores=True)[0]
+        assert 0 < queue.client.pttl(b"arq:in-progress:" + passed_on) <= 1000
+        assert score < 1_000_000
         queue.client.delete(queue.look.queue_key(CircuitQueue.UPDATE, "passed_on"))
     assert await queue.claim(CircuitQueue.UPDATE, WORKER, frozenset({REQUEST.circuit})) is not None
+
+
+@pytest.mark.parametrize("place", ["leases", "waiting"])
+@pytest.mark.parametrize("record", [{"state": "processing"}, {"state": "queued", "queue": "no_queue"}, "a text"])
+async def test_record__that_no_instance_writes__is_removed_and_stops_no_sweep(
+    queue: Queue, place: str, record: dict[str, str] | str
+) -> None:
+    """After a slip of an operator, or with an attacker in Redis."""
+    await queue.submit(REQUEST)
+    claim = await queue.claimed()
+    queue.look.end_lease(claim.job_id)
+    key = queue.look.key("job:x")
+    if isinstance(record, str):
+        queue.client.set(key, record)
+    else:
+        queue.client.hset(key, mapping=record)
+    queue.client.zadd(queue.look.queue_key(CircuitQueue.ADDRESS_APPEND, place), {"x": 1})
+    await queue.heartbeat([])
+    for kind in SweepKind:
+        await queue.sweep(kind)
+    assert (await queue.state(claim.job_id))[0] is JobState.QUEUED
+    assert not queue.client.exists(key)
+    queue.look.check()
 
 
 async def test_claim__with_or_without_a_wake_up__removes_one(queue: Queue) -> None:

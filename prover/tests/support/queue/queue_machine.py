@@ -52,6 +52,7 @@ class Job:
     proof: bytes | None = None
     remembered: bool = True
     cancelling: bool = False
+    is_shared: bool = False
     overdue: bool = False
     holder: Claim | None = None
 
@@ -176,6 +177,7 @@ class QueueMachine(RuleBasedStateMachine):
         ]
         if holders:
             assert (found.job_id, found.duplicate) == (holders[0].job_id, True)
+            holders[0].is_shared = True
             return
         assert not found.duplicate
         assert found.job_id not in self.model.jobs
@@ -257,7 +259,9 @@ class QueueMachine(RuleBasedStateMachine):
     def cancel(self, data: st.DataObject, state: JobState) -> None:
         if job := self.choose(data, state):
             status = self.run(self.store.cancel(job.job_id))
-            if job.state is JobState.QUEUED:
+            if job.is_shared:
+                pass
+            elif job.state is JobState.QUEUED:
                 self.model.fail(job, "cancelled")
             elif job.state is JobState.PROCESSING:
                 job.cancelling, job.remembered = True, False

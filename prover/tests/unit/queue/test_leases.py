@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from queue_inspection import Queue
 from redis_twin import RedisTwin
 
@@ -101,6 +102,53 @@ async def test_lease__of_a_worker_with_a_longer_setting__is_left_by_other_instan
     queue.client.zadd(leases, {claim.job_id: longer})
     await queue.heartbeat([])
     assert queue.client.zscore(leases, claim.job_id) == longer
+
+
+@pytest.mark.parametrize(("length_s", "outage_s"), [(60, 12), (60, 50), (600, 700)])
+@pytest.mark.parametrize("first", ["a third", "the other"])
+async def test_leases__of_different_lengths_after_an_outage__begin_again_with_their_own(
+    twin: RedisTwin, length_s: int, outage_s: int, first: str
+) -> None:
+    own, third = (Queue(twin, QueueSettings(lease_s=10)) for _ in range(2))
+    other = Queue(twin, QueueSettings(lease_s=length_s, heartbeat_s=length_s / 4))
+    for tree in ("one", "two"):
+        await own.submit(replace(REQUEST, tree_id=tree, body=tree.encode()))
+    short, long = await own.claimed(), await other.claimed()
+    await own.heartbeat([short])
+    await other.heartbeat([long])
+    leases, signs = own.look.queue_key(CircuitQueue.UPDATE, "leases"), own.look.key("signs_of_life")
+    for job_id, ends in own.client.zrange(leases, 0, -1, withscores=True):
+        own.client.zadd(leases, {job_id: ends - outage_s * 1000})
+    own.client.hset(signs, mapping={"heard": int(own.client.hget(signs, "heard")) - outage_s * 1000, "spared": 1})
+    await {"a third": third, "the other": other}[first].heartbeat([])
+    now = own.client.time()[0] * 1000
+    left_s = {claim.job_id: (own.client.zscore(leases, claim.job_id) - now) / 1000 for claim in (short, long)}
+    assert left_s[short.job_id] == pytest.approx(10, abs=2)
+    spared_too = outage_s >= length_s * 0.7
+    assert left_s[long.job_id] == pytest.approx(length_s if spared_too else length_s - outage_s, abs=2)
+    assert await own.heartbeat([short]) == await other.heartbeat([long]) == [LeaseState.KEPT]
+
+
+@pytest.mark.parametrize("ends", [3_600_000, float("inf")])
+async def test_lease__without_a_job__ends_whatever_its_time(queue: Queue, ends: float) -> None:
+    await queue.submit(REQUEST)
+    claim = await queue.claimed()
+    leases = queue.look.queue_key(CircuitQueue.UPDATE, "leases")
+    await queue.remove(claim.job_id, "malformed")
+    queue.client.zadd(leases, {claim.job_id: queue.client.time()[0] * 1000 + ends})
+    await queue.heartbeat([])
+    await queue.sweep(SweepKind.STUCK)
+    await queue.sweep(SweepKind.STUCK)
+    assert queue.client.zcard(leases) == 0
+
+
+async def test_requeue__leaves_nothing_of_the_attempt_that_a_worker_of_another_release_would_not_replace(
+    queue: Queue,
+) -> None:
+    submitted = await queue.submit(REQUEST)
+    waiting = queue.look.job(submitted.job_id)
+    assert await queue.requeue(await queue.claimed(), count_attempt=False, reason="shutting down")
+    assert queue.look.job(submitted.job_id).keys() == waiting.keys()
 
 
 async def test_job__that_loses_its_worker_each_time__is_quarantined(queue: Queue) -> None:

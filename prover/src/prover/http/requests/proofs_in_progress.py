@@ -21,13 +21,14 @@ Work = Callable[[CancelFlag, OnPhase], Proof]
 
 _BUSY_PHASES = (Phase.WAITING, Phase.PROVING)
 _RESERVED_SHARE = 8
-"""One in so many threads is left to requests whose key is loaded."""
+"""One in so many threads is left to requests whose key is ready."""
 
 
 class ProofInProgress:
     """A proof in progress. Used in the event loop only; its thread writes the phase and wakes the loop once."""
 
-    def __init__(self, forget: Callable[["ProofInProgress"], None]) -> None:
+    def __init__(self, forget: Callable[["ProofInProgress"], None], *, is_key_ready: bool) -> None:
+        self._was_key_ready = is_key_ready
         self.cancel = CancelFlag()
         self._loop = asyncio.get_running_loop()
         self._forget = forget
@@ -42,9 +43,9 @@ class ProofInProgress:
         self.future = self._loop.run_in_executor(executor, partial(context.run, work, self.cancel, self._report))
 
     @property
-    def has_key(self) -> bool:
-        """True once its key is loaded."""
-        return self._phase in _BUSY_PHASES
+    def needs_key(self) -> bool:
+        """True while it waits for its key, or will: it is being checked, and its key was not ready when it began."""
+        return self._phase is Phase.LOADING or (self._phase is Phase.CHECKING and not self._was_key_ready)
 
     @contextmanager
     def attached_client(self) -> Iterator[None]:
@@ -99,7 +100,7 @@ class ProofsInProgress:
     def __init__(self, executor: ThreadPoolExecutor, limit: int) -> None:
         self._executor = executor
         self._limit = limit
-        self._without_key_limit = max(1, limit - max(1, limit // _RESERVED_SHARE))
+        self._waiting_limit = max(1, limit - max(1, limit // _RESERVED_SHARE))
         self._by_digest: dict[bytes, ProofInProgress] = {}
         self._idle = asyncio.Event()
         self.running: set[ProofInProgress] = set()
@@ -109,18 +110,18 @@ class ProofsInProgress:
         """Return the proof in progress of a body, None without one."""
         return self._by_digest.get(digest)
 
-    def begin(self, digest: bytes, work: Work, is_key_loaded: Callable[[], bool]) -> ProofInProgress:
+    def begin(self, digest: bytes, work: Work, *, is_key_ready: bool) -> ProofInProgress:
         """Begin the proof of a body.
 
-        Raises TryAgainLater when too many are in progress, and KeyLoading when its key is not loaded and too many have
-        no key yet.
+        Raises TryAgainLater when too many are in progress, and KeyLoading when its key is not ready and too many need
+        theirs.
         """
         if len(self.running) >= self._limit:
             raise TryAgainLater(f"{len(self.running)} requests are in progress already; try again later")
-        without_key = sum(not proof.has_key for proof in self.running)
-        if without_key >= self._without_key_limit and not is_key_loaded():
-            raise KeyLoading(f"{without_key} requests wait for proving keys already; try again later")
-        proof = ProofInProgress(partial(self._forget, digest))
+        waiting = sum(proof.needs_key for proof in self.running)
+        if waiting >= self._waiting_limit and not is_key_ready:
+            raise KeyLoading(f"{waiting} requests wait for proving keys already; try again later")
+        proof = ProofInProgress(partial(self._forget, digest), is_key_ready=is_key_ready)
         proof.start(self._executor, work)
         self.running.add(proof)
         self._by_digest[digest] = proof

@@ -36,7 +36,7 @@ async def status(request: web.Request) -> web.Response:
 
 
 async def cancel(request: web.Request) -> web.Response:
-    """Cancel a job and answer with its state; a job that has ended does not change."""
+    """Cancel a job and answer with its state; one that has ended, or that others also wait for, does not change."""
     queue, job_id = queue_of(request), _job_id(request)
     return await _answer(request, job_id, await queue.cancel(job_id))
 

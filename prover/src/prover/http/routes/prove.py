@@ -106,8 +106,11 @@ async def _proof(state: ServerState, examined: ExaminedBody) -> tuple[Proof, boo
     in_progress: ProofInProgress | None = state.proofs_in_progress.find(examined.digest)
     joined = in_progress is not None
     if in_progress is None:
-        is_key_loaded = partial(state.keys.is_loaded, examined.envelope.circuit)
-        in_progress = state.proofs_in_progress.begin(examined.digest, _work(state, examined.envelope), is_key_loaded)
+        in_progress = state.proofs_in_progress.begin(
+            examined.digest,
+            _work(state, examined.envelope),
+            is_key_ready=state.service.is_ready(examined.envelope.circuit),
+        )
     else:
         state.metrics.shared_proofs.labels("joined").inc()
     proving = state.settings.proving

@@ -116,11 +116,15 @@ class KeyStore:
         """Return the key files of the directory by the circuit that their names claim."""
         return installed_keys(self.directory)
 
-    def is_loaded(self, circuit: CircuitId) -> bool:
-        """Return whether a key is in memory now."""
+    def loaded(self, circuit: CircuitId) -> LoadedKey | None:
+        """Return a key that is in memory now; it may be closed at any time."""
         with self._changed:
             slot = self._residency.find(circuit)
-            return slot is not None and slot.key.done()
+            return slot.key.result() if slot is not None and slot.key.done() else None
+
+    def is_loaded(self, circuit: CircuitId) -> bool:
+        """Return whether a key is in memory now."""
+        return self.loaded(circuit) is not None
 
     @contextmanager
     def lease(self, circuit: CircuitId, cancel: CancelFlag) -> Iterator[LoadedKey]:

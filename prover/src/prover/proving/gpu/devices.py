@@ -52,6 +52,13 @@ class GpuDevices(Devices):
         """Proofs that launches of several may make at once; see Devices."""
         return sum(gpu.launches.capacity for gpu in self.gpus)
 
+    def is_ready(self, key: LoadedKey) -> bool:
+        """Return whether the GPU that the next proof gets has the key; see Devices.
+
+        A key that no GPU can hold is ready, as the CPU makes its proofs.
+        """
+        return key in self._already_logged or self._in_order(key)[0].is_ready(key)
+
     def preload(self, key: LoadedKey) -> None:
         """Copy a key to every GPU that has room for it, so that its first proof does not wait.
 
@@ -105,13 +112,16 @@ class GpuDevices(Devices):
     def _lease(self, stack: ExitStack, key: LoadedKey, cancel: CancelFlag) -> tuple[Gpu, DeviceKey]:
         """Lease the GPU with the fewest leases, preferably one that has the key; the next one if it refuses."""
         refusals: list[ProverError] = []
-        for gpu in sorted(self.gpus, key=lambda gpu: (gpu.leases, not gpu.holds(key))):
+        for gpu in self._in_order(key):
             try:
                 return gpu, stack.enter_context(gpu.lease(key, cancel, wait=not self._may_fall_back))
             except (DeviceUnavailable, DeviceOutOfMemory) as refusal:
                 self._metrics.device_faults.labels(gpu.name, _reason(refusal)).inc()
                 refusals.append(refusal)
         raise refusals[0]
+
+    def _in_order(self, key: LoadedKey) -> list[Gpu]:
+        return sorted(self.gpus, key=lambda gpu: (gpu.leases, not gpu.holds(key)))
 
     def handle_fault(self, gpu: Gpu, key: LoadedKey, error: ProverError) -> None:
         """Handle a proof that a GPU could not make. Raises unless the CPU is the fallback."""

@@ -100,6 +100,12 @@ class Gpu:
         with self._changed:
             return self._keys.find(key) is not None
 
+    def is_ready(self, key: LoadedKey) -> bool:
+        """Return whether a lease of a key would not wait for its copy: it is there, or the device refuses at once."""
+        with self._changed:
+            slot = self._keys.find(key)
+            return self._device is None or (slot is not None and slot.copy.done())
+
     def describe(self) -> DeviceReport:
         """Return its properties, its memory and its problem."""
         with self._changed:

@@ -1,6 +1,8 @@
--- Ends a waiting job; asks the worker of a running one to stop. From then on an equal body is a new job.
+-- Ends a waiting job; asks the worker of a running one to stop. From then on an equal body is a new job. A job that another
+-- client has submitted as well stays.
 allow_when_full()
 local job = read(args.id)
+if job and call('HEXISTS', job_key(args.id), 'shared') == 1 then return reply({}) end
 if job and job.state == 'queued' then
     dequeue(args.id, job, false)
     settle_failed(args.id, job, 'cancelled', 'cancelled')

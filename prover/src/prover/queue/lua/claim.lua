@@ -33,7 +33,7 @@ local function missing_wake_ups() return call('ZCARD', pending) - call('ZCARD', 
 local function wake_another_worker()
     local used = args.wake_up ~= '' and 1 or 0
     if missing_wake_ups() + used > 0 and call('SET', queue_key(queue, 'passed_on'), '1', 'NX', 'PX', 1000) then
-        add_wake_up(queue, now + 1000)
+        add_wake_up(queue, 1000)
     end
 end
 

@@ -24,9 +24,10 @@ for _, network in ipairs({'', 'mainnet_', 'devnet_'}) do
 end
 local DAY = 86400000
 local WAKE_UPS_TO_SPARE = 64
+local SHORTEST_OUTAGE = 700 -- most of the shortest lease
 local JOB_FIELDS = {
     'state', 'lane', 'type', 'label', 'circuit', 'tree', 'index', 'group', 'rank', 'digest', 'size', 'created', 'queued',
-    'started', 'attempt', 'fence', 'cancel', 'queue'
+    'started', 'attempt', 'fence', 'cancel', 'queue', 'lease'
 }
 
 local function job_key(id) return root .. 'job:' .. id end
@@ -44,26 +45,48 @@ end
 
 local function announce(id) call('PUBLISH', root .. 'events', id) end
 
--- The fields of a job; nil when there is none.
+-- A live job without one of these was not written by an instance.
+local function is_whole(job)
+    for _, name in ipairs({
+        'type', 'label', 'circuit', 'tree', 'index', 'group', 'rank', 'digest', 'size', 'created', 'queued', 'attempt', 'fence'
+    }) do
+        if not job[name] then return false end
+    end
+    for _, queue in ipairs(QUEUES) do
+        if job.queue == queue then return true end
+    end
+    return false
+end
+
+-- The fields of a job; nil when there is none, or none that an instance can have written: it is removed.
 local function read(id)
-    local values = call('HMGET', job_key(id), unpack(JOB_FIELDS))
+    local values = redis.pcall('HMGET', job_key(id), unpack(JOB_FIELDS))
+    if values.err then -- no hash
+        call('DEL', job_key(id), body_key(id))
+        return nil
+    end
     if not values[1] then return nil end
     local job = {}
     for position, name in ipairs(JOB_FIELDS) do job[name] = values[position] end
     job.queue = job.queue or job.lane
-    for _, name in ipairs({'size', 'created', 'queued', 'attempt', 'fence'}) do job[name] = tonumber(job[name]) end
+    for _, name in ipairs({'size', 'created', 'queued', 'attempt', 'fence', 'lease'}) do job[name] = tonumber(job[name]) end
+    if (job.state == 'queued' or job.state == 'processing') and not is_whole(job) then
+        call('DEL', job_key(id), body_key(id))
+        return nil
+    end
     return job
 end
 
 -- Wake-ups: entries of arq's sorted set, each with its arq job. A claim removes one, so there should be one per waiting
 -- job. arq ignores a score of 0 and one in the future by its own clock; a sequence number is always in the past.
 
-local function add_wake_up(queue, at)
+local function add_wake_up(queue, later_ms)
     local number = sequence()
     local id = root .. queue .. ':' .. string.format('%d', number)
     local job = cjson.encode({t = 1, f = args.wake_up_function, a = {queue}, k = {}, et = now})
     call('SET', 'arq:job:' .. id, job, 'PX', DAY)
-    call('ZADD', root .. queue, at or number, id)
+    if later_ms then call('SET', 'arq:in-progress:' .. id, '1', 'PX', later_ms) end -- nobody takes it meanwhile
+    call('ZADD', root .. queue, number, id)
 end
 
 local function remove_wake_up(queue, id)
@@ -252,7 +275,7 @@ local function give_back(id, job, kind, reason, queued)
     else
         job.queued = queued or now
         call('HSET', job_key(id), 'state', 'queued', 'queued', job.queued)
-        call('HDEL', job_key(id), 'started')
+        call('HDEL', job_key(id), 'started', 'owner', 'lease')
         enqueue(id, job)
         add_wake_up(job.queue)
         announce(id)
@@ -273,37 +296,55 @@ end
 -- only keep or free records need almost none, so they begin with a write that needs none.
 local function allow_when_full() call('DEL', root .. 'nothing') end
 
--- If no sign of life came for most of a lease, this server or the network was down rather than every worker: leases
--- that were renewed since the last such extension start again. After a restart the latest renewal gives the time of the
+-- The length of a lease, which its worker may have set otherwise than this instance; releases that do not record it
+-- have that of this one.
+local function lease_length(id)
+    local length = redis.pcall('HGET', job_key(id), 'lease')
+    return type(length) == 'string' and tonumber(length) or args.lease_ms
+end
+
+-- If no sign of life came for most of a lease, this server or the network was down rather than its worker: the lease
+-- starts again if it was renewed since the last such extension. After a restart the latest renewal gives the time of the
 -- last sign of life.
 local function note_sign_of_life()
     allow_when_full()
     local key = root .. 'signs_of_life' -- releases without networks have `signs`, and extend fewer leases
     local last = tonumber(call('HGET', key, 'heard') or 0)
-    for _, queue in ipairs(QUEUES) do
-        local latest = call('ZRANGE', queue_key(queue, 'leases'), -1, -1, 'WITHSCORES')[2]
-        if latest then last = math.max(last, latest - args.lease_ms) end
-    end
     write_unreplicated('HSET', key, 'heard', now)
-    if now - last < args.lease_ms * 0.7 then return end
-    local spared = tonumber(call('HGET', key, 'spared') or 0)
-    call('HSET', key, 'spared', now)
+    if last <= now and now - last < SHORTEST_OUTAGE then return end
+    local leases = {}
     for _, queue in ipairs(QUEUES) do
-        local leases = queue_key(queue, 'leases')
-        for _, id in ipairs(call('ZRANGEBYSCORE', leases, spared + args.lease_ms + 1, '+inf')) do
-            call('ZADD', leases, now + args.lease_ms, id)
+        local found = call('ZRANGE', queue_key(queue, 'leases'), 0, -1, 'WITHSCORES')
+        for position = 1, #found, 2 do
+            local length = lease_length(found[position])
+            local renewed = tonumber(found[position + 1]) - length
+            last = math.max(last, renewed)
+            leases[#leases + 1] = {queue = queue, id = found[position], length = length, renewed = renewed}
         end
     end
+    local spared = tonumber(call('HGET', key, 'spared') or 0)
+    local is_outage = false
+    for _, lease in ipairs(leases) do
+        if now - last >= lease.length * 0.7 then
+            is_outage = true
+            if lease.renewed > spared then call('ZADD', queue_key(lease.queue, 'leases'), now + lease.length, lease.id) end
+        end
+    end
+    if is_outage then call('HSET', key, 'spared', now) end
 end
 
--- If the clock was set back, as by a failover, no lease may be longer than that of its worker, who may have another
--- setting. Releases that do not record the length leave it.
+-- If the clock was set back, as by a failover, no lease may be longer than that of its worker. Leases of releases that
+-- do not record the length stay.
 local function shorten_leases(queue)
     local leases = queue_key(queue, 'leases')
     for _, id in ipairs(call('ZRANGEBYSCORE', leases, '(' .. now + args.lease_ms, '+inf')) do
-        local length = tonumber(call('HGET', job_key(id), 'lease') or nil)
+        local job = read(id)
         local ends = tonumber(call('ZSCORE', leases, id))
-        if length and ends > now + length then call('ZADD', leases, now + length, id) end
+        if not job or job.state ~= 'processing' then
+            call('ZADD', leases, now, id) -- ends now
+        elseif job.lease and ends > now + job.lease then
+            call('ZADD', leases, now + job.lease, id)
+        end
     end
 end
 

@@ -5,6 +5,8 @@ local id = call('GET', digest_key(args.digest))
 if args.fresh and id ~= args.id then id = nil end
 if id and call('EXISTS', job_key(id)) == 1 then
     if id ~= args.id then
+        allow_when_full()
+        call('HSET', job_key(id), 'shared', 1)
         report('deduplicated', id, {queue = queue, type = args.type})
     end
     local nonce = call('HGET', job_key(id), 'nonce')
