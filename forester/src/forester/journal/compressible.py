@@ -100,11 +100,12 @@ class CompressibleStore(JournalStore):
         def work(connection: sqlite3.Connection) -> int:
             tracked: set[bytes] = set()
             if self._room < len(rows):
-                (count,) = connection.execute("SELECT COUNT(*) FROM compressible_accounts").fetchone()
-                self._room = max(0, self._maximum - count)
                 found = "SELECT address FROM compressible_accounts WHERE address = ?"
                 tracked = {address for row in rows for (address,) in connection.execute(found, row[:1])}
             new = [row for row in rows if row[0] not in tracked]
+            if self._room < len(new):
+                (count,) = connection.execute("SELECT COUNT(*) FROM compressible_accounts").fetchone()
+                self._room = max(0, self._maximum - count)
             fitting = [row for row in rows if row[0] in tracked] + new[: self._room]
             self._room -= min(len(new), self._room)
             connection.executemany(statement, fitting)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from forester.chain.tree_metadata import TreeMetadata
-from forester.errors import ForesterError, failure_of
+from forester.errors import EndpointError, ForesterError, failure_of
 from forester.journal.proofs import StoredProof
 from forester.observability.work_records import BatchState
 from forester.pipeline_v2.batch_sender import BatchSender, unfitting
@@ -230,7 +230,7 @@ class V2Processor:
         self._record(group, BatchState.SENT)
         try:
             outcome = await self._batches.send(group, current.eligibility.epoch, step.seconds)
-        except (TransactionTooLarge, BudgetExceeded) as error:
+        except (TransactionTooLarge, BudgetExceeded, EndpointError) as error:
             # Nothing was signed, and the lookup table may be gone: the next round sends as many as fit.
             self._not_landed(group, error.detail)
             raise

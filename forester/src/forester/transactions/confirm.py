@@ -71,8 +71,9 @@ class _Pending:
     last_valid_block_height: int
     deadline: float
     outcome: asyncio.Future[Outcome] = field(repr=False)
-    sent_at: float = math.inf
-    """Time of the last broadcast; infinite until its answer, so that no other one overtakes it."""
+    sent_at: float = -math.inf
+    """Beginning of the last broadcast."""
+    broadcasts: int = 0
 
 
 class Confirmations:
@@ -114,9 +115,9 @@ class Confirmations:
     ) -> Outcome:
         """Send a transaction and return its outcome, after ``within_s`` seconds and a last read at most.
 
-        Raises the EndpointError or TransactionRefused of the first broadcast unless a retry may succeed. Those of later
-        ones are only logged, also of the first one of a ``repeated`` transaction: an earlier broadcast may land. A
-        cancelled call abandons the transaction, which may still land.
+        Raises the EndpointError or TransactionRefused of the first broadcast unless a retry may succeed, or another
+        broadcast may land: of a ``repeated`` transaction, or a later one before that answer. Refusals of later ones are
+        only logged. A cancelled call abandons the transaction, which may still land.
         """
         within_s = min(within_s, self._longest_s)
         pending = _Pending(
@@ -129,8 +130,8 @@ class Confirmations:
             try:
                 await self._broadcast(pending, min(self._pace.call_s, within_s))
             except (EndpointError, TransactionRefused) as error:
-                # A node may forward a transaction, then refuse it.
-                if not repeated and not pending.outcome.done():
+                # A node may forward a transaction, then refuse it; another broadcast may have overtaken this one.
+                if not repeated and pending.broadcasts == 1 and not pending.outcome.done():
                     raise
                 _log.warning("rebroadcast_refused", signature=str(built.signature), error=error.detail)
             return await pending.outcome
@@ -138,13 +139,8 @@ class Confirmations:
             self._pending.pop(built.signature, None)
 
     async def _broadcast(self, pending: _Pending, within_s: float) -> None:
-        began, pending.sent_at = self._clock(), math.inf
-        try:
-            await self._broadcast_once(pending, within_s)
-        finally:
-            pending.sent_at = began
-
-    async def _broadcast_once(self, pending: _Pending, within_s: float) -> None:
+        pending.sent_at = self._clock()
+        pending.broadcasts += 1
         try:
             async with asyncio.timeout(within_s):
                 await self._rpc.send_transaction(pending.built.data, skip_preflight=True)

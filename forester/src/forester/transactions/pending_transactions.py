@@ -32,11 +32,11 @@ _FORGOTTEN_AFTER_S = 600.0
 """Seconds. A blockhash is valid for about a minute; block heights come from a node, this does not."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Signed:
     """A transaction of this process; ``work`` is the digest of its work, ``since`` the time of its signature.
 
-    ``preamble`` is the number of its instructions before the work.
+    ``preamble`` is the number of its instructions before the work. ``was_sent``: it may have reached a node.
     """
 
     built: Built
@@ -45,6 +45,7 @@ class Signed:
     last_valid_block_height: int
     fee_lamports: int
     since: float
+    was_sent: bool = False
 
 
 class PendingTransactions:

@@ -211,20 +211,20 @@ class Sender:
                         if self.short_of_funds:  # found out while this call waited
                             return self._unpaid(order)
                         signed = await self._signed(order)
-                    await self._unsettled.add(signed, purpose, order.subject)
-                    if known is None:
                         count_signature()
+                    await self._unsettled.add(signed, purpose, order.subject)
             except TimeoutError:
                 return self._reported(Outcome(Fate.DEADLINE_PASSED, signed=signed is not None), purpose, None)
             except BudgetExceeded:
                 self._metrics.failed.labels("budget_exceeded").inc()
                 raise
             self._metrics.work.carried(str(signed.built.signature), _shown(order.subject))
-            return await self._settled(signed, order, ends, repeated=known is not None)
+            return await self._settled(signed, order, ends)
 
-    async def _settled(self, signed: Signed, order: _Order, ends: float, *, repeated: bool) -> Outcome:
+    async def _settled(self, signed: Signed, order: _Order, ends: float) -> Outcome:
         """Send a signed transaction and return its outcome."""
         purpose = order.purpose
+        repeated, signed.was_sent = signed.was_sent, True
         try:
             with self._metrics.in_flight.track_inprogress():
                 outcome = await self._confirmations.send(

@@ -139,7 +139,11 @@ def over_budget() -> Outcome:
     raise BudgetExceeded("spending budget exceeded")
 
 
-@pytest.mark.parametrize("reason", [lambda: Outcome(Fate.DEADLINE_PASSED, signed=False), over_budget])
+def without_node() -> Outcome:
+    raise EndpointUnreachable("no answer")
+
+
+@pytest.mark.parametrize("reason", [lambda: Outcome(Fate.DEADLINE_PASSED, signed=False), over_budget, without_node])
 async def test_not_signed__proofs_share_a_transaction_with_those_made_meanwhile(
     bench: Bench, reason: Callable[[], Outcome]
 ) -> None:

@@ -21,13 +21,35 @@ from forester.journal.database import Journal
 from forester.journal.signatures import SentTransaction
 from forester.transactions.builder import TransactionTooLarge
 from forester.transactions.confirm import Fate, Outcome
+from forester.transactions.sender import Sender
 from forester.transactions.spending import BudgetExceeded
+from shared.process.retries import Backoff
 
 
 @pytest_asyncio.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with await Journal.open(tmp_path / "journal") as journal:
         yield Bench(journal)
+
+
+async def abandoned(bench: Bench, sender: Sender) -> None:
+    """Send a transaction whose call is cancelled, so that its outcome is unknown."""
+    sending = asyncio.create_task(send(sender))
+    await until(lambda: bool(bench.chain.sent))
+    sending.cancel()
+    await asyncio.wait([sending])
+
+
+def let_writes_hang(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Let writes of signatures return only after an event, which is returned."""
+    add, may_return = bench.signatures.add, asyncio.Event()
+
+    async def slow(sent: SentTransaction) -> None:
+        await add(sent)
+        await may_return.wait()
+
+    monkeypatch.setattr(bench.signatures, "add", slow)
+    return may_return
 
 
 async def test_send__landed__was_in_the_journal_before_and_is_not_after(bench: Bench) -> None:
@@ -81,40 +103,57 @@ async def test_send__fate_unknown__stays_in_the_journal_and_is_repeated_not_sign
 async def test_send__node_refuses_a_repetition__what_was_sent_first_is_its_fate(bench: Bench) -> None:
     bench.chain.drops = True
     async with bench.sender() as sender:
-        assert (await send(sender, within_s=0.2)).fate is Fate.DEADLINE_PASSED
+        await abandoned(bench, sender)
         bench.chain.refuses = TransactionRefused("the chain refused a transaction: BlockhashNotFound")
-        assert (await send(sender, within_s=0.2)).fate is Fate.DEADLINE_PASSED
-        bench.chain.refuses, bench.chain.landed[bench.chain.signatures[0]] = None, None
+        assert (await send(sender, within_s=0.5)).fate is Fate.DEADLINE_PASSED
+        bench.chain.landed[bench.chain.signatures[0]] = None
         assert (await send(sender)).fate is Fate.CONFIRMED
-    assert len(bench.chain.landed) == 1
+    assert len(bench.chain.signatures) == 1
 
 
 async def test_send__deadline_while_the_journal_writes__same_transaction_is_sent_by_the_next_call(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add, written = bench.signatures.add, asyncio.Event()
-
-    async def slow(sent: SentTransaction) -> None:
-        await add(sent)
-        await written.wait()
-
-    monkeypatch.setattr(bench.signatures, "add", slow)
+    may_return = let_writes_hang(bench, monkeypatch)
     async with bench.sender() as sender:
-        assert await send(sender, within_s=0.2) == Outcome(Fate.DEADLINE_PASSED)
+        assert await send(sender, within_s=2.0) == Outcome(Fate.DEADLINE_PASSED)
         (stored,) = await bench.signatures.pending()
-        written.set()
+        may_return.set()
         assert (await send(sender)).fate is Fate.CONFIRMED
     assert [str(signature) for signature in bench.chain.signatures] == [stored.signature]
     assert await bench.signatures.pending() == []
 
 
+async def test_send__deadline_while_the_journal_writes__refusal_by_the_node_is_its_fate(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_return = let_writes_hang(bench, monkeypatch)
+    bench.chain.refuses = RequestRefused("too large", code=-32602)
+    async with bench.sender() as sender:
+        await send(sender, within_s=2.0)
+        may_return.set()
+        with pytest.raises(RequestRefused):
+            await send(sender)
+    assert await bench.signatures.pending() == []
+
+
+async def test_send__deadline_while_the_journal_writes__is_the_signature_of_its_pause(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.pauses = Backoff(600.0, 600.0)
+    bench.chain.drops, bench.chain.height = True, LAST_VALID + 1
+    async with bench.sender() as sender:
+        assert (await send(sender, work(1))).fate is Fate.EXPIRED
+        bench.now, bench.chain.height = 600.0, 10
+        let_writes_hang(bench, monkeypatch)
+        assert await send(sender, work(2), within_s=2.0) == Outcome(Fate.DEADLINE_PASSED)
+        assert await send(sender, work(3), within_s=0.2) == Outcome(Fate.DEADLINE_PASSED, signed=False)
+
+
 async def test_send__fate_unknown_for_longer_than_is_remembered__is_signed_again(bench: Bench) -> None:
     bench.chain.drops = True
     async with bench.sender() as sender:
-        sending = asyncio.create_task(send(sender))
-        await until(lambda: bool(bench.chain.sent))
-        sending.cancel()
-        await asyncio.wait([sending])
+        await abandoned(bench, sender)
         bench.now, bench.chain.drops = 181.0, False
         assert (await send(sender)).fate is Fate.CONFIRMED
         assert len(bench.chain.signatures) == 2

@@ -131,10 +131,13 @@ async def test_send__all_expired__work_over_the_budget_takes_no_turn_of_smaller_
 
 
 async def test_send__payer_turns_out_to_have_nothing__those_that_wait_for_a_slot_are_not_signed(bench: Bench) -> None:
-    bench.chain.drops, bench.chain.balance_lamports = True, 0
+    bench.chain.drops = True
     async with bench.sender() as sender:
-        sends = [send(sender, work(n), within_s=0.5 if n < SLOTS else 60.0) for n in range(3 * SLOTS)]
-        outcomes = await asyncio.wait_for(asyncio.gather(*sends), 30)
+        sends = [asyncio.create_task(send(sender, work(n), within_s=4.0)) for n in range(SLOTS)]
+        await until(lambda: len(bench.chain.works) == SLOTS)
+        sends += [asyncio.create_task(send(sender, work(n))) for n in range(SLOTS, 3 * SLOTS)]
+        bench.chain.balance_lamports = 0
+        outcomes = await asyncio.wait_for(asyncio.gather(*sends), 60)
     assert [outcome.signed for outcome in outcomes] == [True] * SLOTS + [False] * 2 * SLOTS
     assert len(bench.chain.signatures) == SLOTS
 
