@@ -156,7 +156,7 @@ class JobStore:
         """End a waiting job as failed with ``cancelled``; ask the worker of a running one to stop.
 
         Returns the status afterwards. Final jobs stay as they are, and so do those that were submitted more than once:
-        another client waits for them.
+        another client may wait for them.
         """
         if len(job_id) > LONGEST_ID:
             return None

@@ -10,7 +10,7 @@ from queue_inspection import KEYS, Queue
 from redis_server import RedisServer, StartRedis
 
 from prover.queue.circuit_queues import CircuitQueue
-from prover.queue.jobs import JobState, LeaseState, Submission, SweepKind
+from prover.queue.jobs import EventKind, JobState, LeaseState, Submission, SweepKind
 from prover.settings import QueueSettings
 
 REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
@@ -110,16 +110,21 @@ async def test_wake_up__that_a_worker_with_other_circuits_used__is_replaced(queu
     for wake_up in (used.decode(), ""):  # without one, none is missing
         assert await queue.claim(CircuitQueue.UPDATE, WORKER, frozenset({"another"}), wake_up) is None
         assert (await queue.stats()).queues[CircuitQueue.UPDATE].wake_ups == 2
-        # For a second nobody takes it; then everybody may, whatever the worker's clock: its score is long past.
-        (passed_on, score) = queue.client.zrange(KEYS.wake_queue(CircuitQueue.UPDATE), -1, -1, withscores=True)[0]
-        assert 0 < queue.client.pttl(b"arq:in-progress:" + passed_on) <= 1000
-        assert score < 1_000_000
+        if wake_up:
+            # For a second nobody takes it; then everybody may, whatever the worker's clock: its score is long past.
+            (passed_on, score) = queue.client.zrange(KEYS.wake_queue(CircuitQueue.UPDATE), -1, -1, withscores=True)[0]
+            assert 0 < queue.client.pttl(b"arq:in-progress:" + passed_on) <= 1000
+            assert score < 1_000_000
         queue.client.delete(queue.look.queue_key(CircuitQueue.UPDATE, "passed_on"))
     assert await queue.claim(CircuitQueue.UPDATE, WORKER, frozenset({REQUEST.circuit})) is not None
 
 
-@pytest.mark.parametrize("place", ["leases", "waiting"])
-@pytest.mark.parametrize("record", [{"state": "processing"}, {"state": "queued", "queue": "no_queue"}, "a text"])
+@pytest.mark.parametrize(
+    "place", ["zk_address_append_queue:leases", "zk_address_append_queue:waiting", "failed", "results"]
+)
+@pytest.mark.parametrize(
+    "record", [{"state": "processing"}, {"state": "queued", "queue": "no_queue"}, {"state": "failed"}, "a text"]
+)
 async def test_record__that_no_instance_writes__is_removed_and_stops_no_sweep(
     queue: Queue, place: str, record: dict[str, str] | str
 ) -> None:
@@ -132,13 +137,41 @@ async def test_record__that_no_instance_writes__is_removed_and_stops_no_sweep(
         queue.client.set(key, record)
     else:
         queue.client.hset(key, mapping=record)
-    queue.client.zadd(queue.look.queue_key(CircuitQueue.ADDRESS_APPEND, place), {"x": 1})
+    queue.client.zadd(queue.look.key(place), {"x": 1})
     await queue.heartbeat([])
     for kind in SweepKind:
         await queue.sweep(kind)
     assert (await queue.state(claim.job_id))[0] is JobState.QUEUED
     assert not queue.client.exists(key)
     queue.look.check()
+
+
+@pytest.mark.parametrize("field", ["size", "fence", "attempt", "queued"])
+@pytest.mark.parametrize("number", ["1.5", "inf", "-1", "1" * 20, ""])
+async def test_record__with_a_number_that_no_instance_writes__is_removed_and_its_body_is_a_new_job(
+    queue: Queue, field: str, number: str
+) -> None:
+    await queue.submit(REQUEST)
+    claim = await queue.claimed()
+    queue.client.hset(queue.look.key(f"job:{claim.job_id}"), field, number)
+    queue.look.end_lease(claim.job_id)
+    await queue.heartbeat([])
+    for kind in SweepKind:
+        await queue.sweep(kind)
+    assert EventKind.REMOVED in queue.happened()
+    again = await queue.submit(REQUEST)
+    assert (again.duplicate, again.job_id == claim.job_id) == (False, False)
+
+
+async def test_submit__job_of_the_body_is_a_text__is_a_new_job(queue: Queue) -> None:
+    first = await queue.submit(REQUEST)
+    queue.client.set(queue.look.key(f"job:{first.job_id}"), "a text")
+    second = await queue.submit(REQUEST)
+    assert not second.duplicate
+    claim = await queue.claimed()
+    assert claim.job_id == second.job_id
+    assert await queue.finish(claim, b"proof", 1)
+    await queue.sweep(SweepKind.STUCK)  # corrects the sums
 
 
 async def test_claim__with_or_without_a_wake_up__removes_one(queue: Queue) -> None:

@@ -117,10 +117,13 @@ class KeyStore:
         return installed_keys(self.directory)
 
     def loaded(self, circuit: CircuitId) -> LoadedKey | None:
-        """Return a key that is in memory now; it may be closed at any time."""
-        with self._changed:
-            slot = self._residency.find(circuit)
-            return slot.key.result() if slot is not None and slot.key.done() else None
+        """Return a key that is in memory now; it may be closed at any time.
+
+        Takes no lock, as the event loop calls it: the lock is held while other keys are freed.
+        """
+        slot = self._residency.find(circuit)
+        is_there = slot is not None and slot.key.done() and slot.key.exception() is None
+        return slot.key.result() if slot is not None and is_there else None
 
     def is_loaded(self, circuit: CircuitId) -> bool:
         """Return whether a key is in memory now."""

@@ -55,7 +55,7 @@ class GpuDevices(Devices):
     def is_ready(self, key: LoadedKey) -> bool:
         """Return whether the GPU that the next proof gets has the key; see Devices.
 
-        A key that no GPU can hold is ready, as the CPU makes its proofs.
+        A key that no GPU can hold is ready, as the CPU makes its proofs. One that others keep off it for now is not.
         """
         return key in self._already_logged or self._in_order(key)[0].is_ready(key)
 

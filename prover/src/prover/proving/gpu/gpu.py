@@ -97,14 +97,15 @@ class Gpu:
 
     def holds(self, key: LoadedKey) -> bool:
         """Return True if a key is on the device or being copied to it."""
-        with self._changed:
-            return self._keys.find(key) is not None
+        return self._keys.find(key) is not None
 
     def is_ready(self, key: LoadedKey) -> bool:
-        """Return whether a lease of a key would not wait for its copy: it is there, or the device refuses at once."""
-        with self._changed:
-            slot = self._keys.find(key)
-            return self._device is None or (slot is not None and slot.copy.done())
+        """Return whether a lease of a key would not wait for its copy: it is there, or the device refuses at once.
+
+        Takes no lock, as the event loop calls it: the lock is held while copies of other keys are freed.
+        """
+        slot = self._keys.find(key)
+        return self._device is None or (slot is not None and slot.copy.done())
 
     def describe(self) -> DeviceReport:
         """Return its properties, its memory and its problem."""

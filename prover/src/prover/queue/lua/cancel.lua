@@ -1,5 +1,5 @@
--- Ends a waiting job; asks the worker of a running one to stop. From then on an equal body is a new job. A job that another
--- client has submitted as well stays.
+-- Ends a waiting job; asks the worker of a running one to stop. From then on an equal body is a new job. A job that was
+-- submitted more than once stays.
 allow_when_full()
 local job = read(args.id)
 if job and call('HEXISTS', job_key(args.id), 'shared') == 1 then return reply({}) end

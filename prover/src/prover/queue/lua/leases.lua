@@ -45,10 +45,12 @@ end
 
 local function announce(id) call('PUBLISH', root .. 'events', id) end
 
--- A live job without one of these was not written by an instance.
+-- Whether an instance can have written a record: of a live job it needs all of this.
 local function is_whole(job)
+    if not job.digest then return false end
+    if job.state ~= 'queued' and job.state ~= 'processing' then return true end
     for _, name in ipairs({
-        'type', 'label', 'circuit', 'tree', 'index', 'group', 'rank', 'digest', 'size', 'created', 'queued', 'attempt', 'fence'
+        'type', 'label', 'circuit', 'tree', 'index', 'group', 'rank', 'size', 'created', 'queued', 'attempt', 'fence'
     }) do
         if not job[name] then return false end
     end
@@ -58,22 +60,29 @@ local function is_whole(job)
     return false
 end
 
+local function natural(text)
+    return text and #text <= 15 and string.match(text, '^%d+$') and tonumber(text) or nil
+end
+
+local function discard(id)
+    call('DEL', job_key(id), body_key(id))
+    report('removed', string.sub(id, 1, 64), {queue = QUEUES[1], type = ''}, 'malformed')
+    announce(id)
+end
+
 -- The fields of a job; nil when there is none, or none that an instance can have written: it is removed.
 local function read(id)
     local values = redis.pcall('HMGET', job_key(id), unpack(JOB_FIELDS))
-    if values.err then -- no hash
-        call('DEL', job_key(id), body_key(id))
-        return nil
+    if values.err then
+        if not string.find(values.err, 'WRONGTYPE', 1, true) then error(values.err) end
+        return discard(id)
     end
     if not values[1] then return nil end
     local job = {}
     for position, name in ipairs(JOB_FIELDS) do job[name] = values[position] end
     job.queue = job.queue or job.lane
-    for _, name in ipairs({'size', 'created', 'queued', 'attempt', 'fence', 'lease'}) do job[name] = tonumber(job[name]) end
-    if (job.state == 'queued' or job.state == 'processing') and not is_whole(job) then
-        call('DEL', job_key(id), body_key(id))
-        return nil
-    end
+    for _, name in ipairs({'size', 'created', 'queued', 'attempt', 'fence', 'lease'}) do job[name] = natural(job[name]) end
+    if not is_whole(job) then return discard(id) end
     return job
 end
 

@@ -3,7 +3,7 @@
 local queue = args.queue
 local id = call('GET', digest_key(args.digest))
 if args.fresh and id ~= args.id then id = nil end
-if id and call('EXISTS', job_key(id)) == 1 then
+if id and read(id) then
     if id ~= args.id then
         allow_when_full()
         call('HSET', job_key(id), 'shared', 1)
