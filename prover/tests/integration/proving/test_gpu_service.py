@@ -60,11 +60,15 @@ def on(policy: str, library: Path, **values: Any) -> DeviceSettings:
 def little_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a key of the little circuit."""
     folder = tmp_path_factory.mktemp("little")
-    outputs = ("--output", str(folder / LITTLE.key_file), "--output-vkey", str(folder / "little.vkey"))
-    answer = run("setup", "--circuit", "inclusion", "--inclusion-tree-height", "2",
-                 "--inclusion-compressed-accounts", "1", *outputs)  # fmt: skip
-    assert answer.returncode == 0, answer.stderr
+    make_key(folder / LITTLE.key_file, accounts=1)
     return folder
+
+
+def make_key(key: Path, *, accounts: int) -> None:
+    outputs = ("--output", str(key), "--output-vkey", str(key.with_suffix(".vkey")))
+    answer = run("setup", "--circuit", "inclusion", "--inclusion-tree-height", "2",
+                 "--inclusion-compressed-accounts", str(accounts), *outputs)  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
 
 
 @pytest.fixture
@@ -103,10 +107,7 @@ def next_folder(little_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
     """A folder with the keys of two little circuits."""
     folder = tmp_path_factory.mktemp("next")
     (folder / LITTLE.key_file).symlink_to(little_folder / LITTLE.key_file)
-    outputs = ("--output", str(folder / NEXT.key_file), "--output-vkey", str(folder / "next.vkey"))
-    answer = run("setup", "--circuit", "inclusion", "--inclusion-tree-height", "2",
-                 "--inclusion-compressed-accounts", "2", *outputs)  # fmt: skip
-    assert answer.returncode == 0, answer.stderr
+    make_key(folder / NEXT.key_file, accounts=2)
     return folder
 
 

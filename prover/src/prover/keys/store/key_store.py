@@ -122,8 +122,9 @@ class KeyStore:
         Takes no lock, as the event loop calls it: the lock is held while other keys are freed.
         """
         slot = self._residency.find(circuit)
-        is_there = slot is not None and slot.key.done() and slot.key.exception() is None
-        return slot.key.result() if slot is not None and is_there else None
+        if slot is None or not slot.key.done() or slot.key.exception() is not None:
+            return None
+        return slot.key.result()
 
     def is_loaded(self, circuit: CircuitId) -> bool:
         """Return whether a key is in memory now."""

@@ -305,13 +305,6 @@ end
 -- only keep or free records need almost none, so they begin with a write that needs none.
 local function allow_when_full() call('DEL', root .. 'nothing') end
 
--- The length of a lease, which its worker may have set otherwise than this instance; releases that do not record it
--- have that of this one.
-local function lease_length(id)
-    local length = redis.pcall('HGET', job_key(id), 'lease')
-    return type(length) == 'string' and tonumber(length) or args.lease_ms
-end
-
 -- If no sign of life came for most of a lease, this server or the network was down rather than its worker: the lease
 -- starts again if it was renewed since the last such extension. After a restart the latest renewal gives the time of the
 -- last sign of life.
@@ -325,7 +318,9 @@ local function note_sign_of_life()
     for _, queue in ipairs(QUEUES) do
         local found = call('ZRANGE', queue_key(queue, 'leases'), 0, -1, 'WITHSCORES')
         for position = 1, #found, 2 do
-            local length = lease_length(found[position])
+            local job = read(found[position])
+            -- Its worker may have set it otherwise than this instance; some releases do not record it.
+            local length = job and job.lease or args.lease_ms
             local renewed = tonumber(found[position + 1]) - length
             last = math.max(last, renewed)
             leases[#leases + 1] = {queue = queue, id = found[position], length = length, renewed = renewed}
