@@ -71,7 +71,7 @@ class Installation:
 
 
 def _proofs(python: Path, rounds: int, folder: Path, environment: Mapping[str, str]) -> Mapping[str, float]:
-    words = [python, WORKSPACE / "shared/scripts/installed_proofs.py", KEY]
+    words = [python, WORKSPACE / "prover/scripts/installed_proofs.py", KEY]
     answer = subprocess.run(
         [*words, REQUEST, str(rounds)],
         cwd=folder,
