@@ -1,7 +1,6 @@
 """Calls with retries and jitter, and with a fallback node while the first one fails."""
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -28,7 +27,7 @@ from forester.limits.untrusted_json import decode_untrusted
 from forester.settings import Settings, revealed
 from shared.process.logs import get_logger
 from shared.process.rate_limits import LogThrottle, TokenBucket
-from shared.process.retries import Backoff
+from shared.process.retries import Backoff, jittered
 
 _log = get_logger(__name__)
 
@@ -55,12 +54,9 @@ class RetryPolicy:
 
     def pause(self, failures: int, error: EndpointError) -> float:
         """Return the seconds to wait after consecutive ``failures``; a Retry-After of the node comes first."""
-        fraction = random.random()  # noqa: S311 - spreads load, keeps nothing secret
-        if not isinstance(error, RateLimited):
-            return self.backoff.wait_s(failures, fraction)
-        if error.retry_after_s is not None:
-            return max(error.retry_after_s, self.backoff.wait_s(failures, fraction))
-        return self.backoff.wait_s(failures, 0.5 + fraction / 2)
+        if isinstance(error, RateLimited):
+            return max(error.retry_after_s or 0.0, jittered(self.backoff, failures))
+        return self.backoff.pause_s(failures)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ reads the accounts. Nothing is queued here: a slow reader makes the node wait, a
 
 import asyncio
 import math
-import random
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -163,7 +162,7 @@ async def events(
             raise
         except EndpointError as error:
             failures = 1 if time.monotonic() - connected_at >= steady_s else failures + 1
-            wait_s = waits.wait_s(failures, random.random())  # noqa: S311 - jitter
+            wait_s = waits.pause_s(failures)
             _log.warning("subscriptions_broken", error=error.detail, failures=failures, wait_s=round(wait_s, 3))
             await asyncio.sleep(wait_s)
 

@@ -74,15 +74,19 @@ class Connections:
         self._limit: TokenBucket | None = None
 
     @asynccontextmanager
-    async def open(self, *needs: str, optional: tuple[str, ...] = ()) -> AsyncIterator[tuple[RpcClient, Settings]]:
+    async def open(
+        self, *needs: str, optional: tuple[str, ...] = (), with_fallback: bool = True
+    ) -> AsyncIterator[tuple[RpcClient, Settings]]:
         """Read the settings of one check and open its connections; yield client and settings.
 
-        Raises SettingsInvalid for settings that are invalid, or missing from ``needs``.
+        Without ``with_fallback`` the client calls the first node alone. Raises SettingsInvalid for settings that are
+        invalid, or missing from ``needs``.
         """
         names = ("rpc_url", "fallback_rpc_url", "rpc_rate_limit", *needs, *optional)
         settings = self.settings(*names)
         require(settings, "rpc_url", *needs)
-        async with RpcPool.from_settings(settings, retry=RETRY, reads=self.limit(settings)) as pool:
+        nodes = settings if with_fallback else settings.model_copy(update={"fallback_rpc_url": None})
+        async with RpcPool.from_settings(nodes, retry=RETRY, reads=self.limit(settings)) as pool:
             yield RpcClient(pool), settings
 
     def settings(self, *names: str) -> Settings:

@@ -16,6 +16,9 @@ from forester.errors import ForesterError
 from forester.redaction import mask
 from shared.process.command_line import LazyGroup
 
+_LONGEST_START_S = 10.0
+"""Seconds that an interpreter may take to start."""
+
 
 class Group(LazyGroup):
     """A group of commands that may raise ForesterError.
@@ -58,11 +61,15 @@ def command_start_s() -> float:
 
 
 def process_start_s() -> float:
-    """Return the start of this process in seconds of ``time.monotonic``; now where /proc does not have it."""
+    """Return the start of this process in seconds of ``time.monotonic``; now where /proc does not have it.
+
+    Now as well for an older process than ``_LONGEST_START_S``: it ran another program before, and exec keeps the start.
+    """
     now = time.monotonic()
     with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
         # Field 22, proc(5); the name in parentheses may have spaces.
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
-        return min(now, now - (since_boot - ticks / os.sysconf("SC_CLK_TCK")))
+        age = since_boot - ticks / os.sysconf("SC_CLK_TCK")
+        return now - age if 0 <= age <= _LONGEST_START_S else now
     return now

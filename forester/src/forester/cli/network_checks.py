@@ -2,12 +2,12 @@
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
+from forester.chain.trees import TreeFilter, find_trees
 from forester.checks.admission import check_admission
 from forester.checks.node import check_node, check_protocol, check_same_cluster
 from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY, Check, Connections, balance_check
-from forester.daemon.trees.discovery import TreeFilter, find_trees
 from forester.settings import given
 
 PROVERS = ("prover_url", "prover_append_url", "prover_update_url", "prover_address_append_url")
@@ -17,7 +17,7 @@ def network_checks(connections: Connections, min_balance: float) -> dict[str, Ch
     """Return the checks by name; those of services that are optional pass where the settings name none."""
 
     async def node_check() -> str:
-        async with connections.open() as (client, _):
+        async with connections.open(with_fallback=False) as (client, _):
             return await check_node(client)
 
     async def websocket_check() -> str:
@@ -25,7 +25,7 @@ def network_checks(connections: Connections, min_balance: float) -> dict[str, Ch
         return "not set; slots and queues are polled" if url is None else await check_websocket(url.get_secret_value())
 
     async def fallback_check() -> str:
-        async with connections.open() as (client, settings):
+        async with connections.open(with_fallback=False) as (client, settings):
             if settings.fallback_rpc_url is None:
                 return "no fallback node is set"
             url, reads = settings.fallback_rpc_url.get_secret_value(), connections.limit(settings)

@@ -44,7 +44,8 @@ _log = get_logger(__name__)
     epilog="SIGTERM and SIGINT drain: transactions in flight end, proofs under way are stored in the journal for the "
     "next start; a second signal ends the process at once. Exit codes: 0 stopped by a signal, 1 a check failed (dry "
     "run), 2 usage, 65 a newer release wrote the journal, 69 a service is unreachable (dry run), 75 the chain is far "
-    "behind the reported slots (start again), 78 configuration or journal in use, 130 and 143 by a second signal.",
+    "behind the reported slots (start again), 78 configuration, or journal in use or unusable, 130 and 143 by a second "
+    "signal.",
 )
 @setting_options(*(name for name in Settings.model_fields if name != "forester_api_urls"))
 @refused_options(REFERENCE_ONLY)

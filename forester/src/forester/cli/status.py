@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import click
+from prometheus_client import generate_latest
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
@@ -171,15 +172,14 @@ def _print_tables(settings: Settings, every_s: float | None, interrupts: list[in
     while not interrupts:
         try:
             state, _ = asyncio.run(_read(settings, full=False))
-        except EndpointError as error:
-            if every_s is None:
-                raise
-            click.echo(f"{time.strftime('%H:%M:%S')} {error.detail}", err=True)
-        else:
             clear = _CLEAR if every_s is not None and sys.stdout.isatty() else ""
             click.echo(clear + "\n".join(table_of(state)))
             if settings.push_gateway_url is not None:
                 asyncio.run(_push(settings.push_gateway_url.get_secret_value(), state))
+        except EndpointError as error:
+            if every_s is None:
+                raise
+            click.echo(f"{time.strftime('%H:%M:%S')} {error.detail}", err=True)
         if every_s is None:
             return
         time.sleep(every_s)
@@ -203,8 +203,16 @@ async def _compressible(settings: Settings, slot: int) -> dict[str, dict[str, in
     return {name: numbers_of(counts.get(kind, TrackedCounts())) for kind, name in names.items()}
 
 
+class _StatusMetrics(Metrics):
+    """The metrics of a status alone: zeros of the others would replace what a daemon has pushed to the same group."""
+
+    def exposition(self) -> bytes:
+        families = ("queue_length", "queue_capacity", "forester_sol_balance", "registered_foresters")
+        return generate_latest(self.registry.restricted_registry(families))
+
+
 async def _push(url: str, state: NetworkState) -> None:
-    metrics = Metrics()
+    metrics = _StatusMetrics()
     set_gauges(metrics, state)
     async with aiohttp.ClientSession() as session:
         await push(session, url, metrics)

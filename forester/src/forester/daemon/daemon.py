@@ -7,6 +7,7 @@ from functools import partial
 from solders.pubkey import Pubkey
 
 from forester.chain.tree_metadata import TreeKind, TreeMetadata
+from forester.chain.trees import TreeFilter
 from forester.compressible.view import CompressibleView
 from forester.daemon.clock import SlotClock, follow_slots, poll_slots
 from forester.daemon.compression import start_compression
@@ -15,7 +16,7 @@ from forester.daemon.funds import Funds
 from forester.daemon.live_epochs import LiveShares
 from forester.daemon.services import Services
 from forester.daemon.supervisor import Supervisor
-from forester.daemon.trees.discovery import Discovery, TreeFilter, Trees
+from forester.daemon.trees.discovery import Discovery, Trees
 from forester.daemon.trees.dispatch import CLOSE_S, DRAIN_S, DispatchParts, TreeDispatcher
 from forester.daemon.trees.processor_factory import make_processor
 from forester.daemon.trees.tasks import TreeTasks
@@ -84,6 +85,7 @@ class Daemon:
             TreeFilter.from_settings(settings),
             interval_s=settings.tree_discovery_interval_seconds,
             changed=self._trees.set_trees,
+            board=board,
         )
         self._gap = asyncio.Event()
         self._heartbeat = Heartbeat(self._clock, self._keeper, self._supervisor, self._funds, board)

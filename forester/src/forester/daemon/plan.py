@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from forester.chain.registry_accounts import read_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
-from forester.daemon.trees.discovery import TreeFilter, find_trees
+from forester.chain.trees import TreeFilter, find_trees
 from forester.epoch.machine import EpochOnChain, Progress, decide
 from forester.epoch.phases import EpochPhases, SlotRange
 from forester.epoch.registration import read_epoch

@@ -1,5 +1,6 @@
 """The clients and the memory of one daemon, opened together from the settings and closed in order."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -35,6 +36,9 @@ from shared.process.logs import get_logger
 from shared.process.rate_limits import TokenBucket
 
 _log = get_logger(__name__)
+
+_FIRST_READ_S = 5.0
+"""Seconds that the start waits for the lookup table; transactions are only larger until it is read again."""
 
 _JOURNAL = Path("forester") / "journal.sqlite"
 
@@ -145,8 +149,11 @@ def _observe(
 async def _read_first(tables: LookupTables) -> None:
     """Read the lookup table; a failure is logged, since it is read again later."""
     try:
-        await tables.refresh()
+        async with asyncio.timeout(_FIRST_READ_S):
+            await tables.refresh()
         problem = tables.problem
+    except TimeoutError:
+        problem = f"the lookup table was not read within {_FIRST_READ_S:g} s; it is read again"
     except EndpointError as error:
         problem = error.detail
     if problem is not None:

@@ -29,6 +29,7 @@ ADVICE = {
     "prover": Advice("Prover is out of order", "Check the prover: its /health must answer with 200."),
     "key": Advice("Key is used elsewhere", "Stop one of the two processes, or give it a key of its own."),
     "lookup_table": Advice("Lookup table is unusable", "Create another one and pass it as --lookup-table-address."),
+    "trees": Advice("No tree is chosen", "Correct the setting that the reason names."),
     "progress": Advice("Work waits without progress", "See the likely cause of each tree below."),
 }
 SERVICES = {

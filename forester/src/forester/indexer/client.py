@@ -5,7 +5,6 @@ read, so each may be repeated.
 """
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +38,7 @@ from forester.limits.retry_after import RetryAfterGate
 from forester.urls import shown, under
 from shared.process.logs import get_logger
 from shared.process.rate_limits import LogThrottle
-from shared.process.retries import Backoff, read_retry_after
+from shared.process.retries import Backoff, jittered, read_retry_after
 
 _T = TypeVar("_T")
 _CONNECT_S = 5.0
@@ -265,10 +264,8 @@ class IndexerClient:
                 failures += 1
                 if not error.retryable or failures >= self._times.attempts:
                     raise
-                fraction = random.random()  # noqa: S311 - jitter
-                if isinstance(error, RateLimited):
-                    fraction = 0.5 + fraction / 2
-                wait_s = self._times.backoff.wait_s(failures, fraction)
+                backoff = self._times.backoff
+                wait_s = jittered(backoff, failures) if isinstance(error, RateLimited) else backoff.pause_s(failures)
                 _log.debug("indexer_call_failed", method=call.method, error=error.detail, wait_s=round(wait_s, 3))
                 await asyncio.sleep(wait_s)
 

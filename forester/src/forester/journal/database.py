@@ -8,9 +8,10 @@ It contains keys of accounts that are about to be created, so only its owner may
 """
 
 import asyncio
+import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -107,11 +108,11 @@ _MIGRATIONS = (
 """Each entry raises the schema by one version; entries are never changed once released."""
 
 
-class JournalError(ForesterError):
+class JournalError(ForesterError, exit_code=78):
     """The journal cannot be used."""
 
 
-class JournalLocked(JournalError, exit_code=78):
+class JournalLocked(JournalError):
     """Another process uses the journal."""
 
 
@@ -139,28 +140,20 @@ class Journal:
 
     @classmethod
     def _open(cls, path: Path, executor: ThreadPoolExecutor) -> Self:
-        try:
+        with _failures_explained(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = _open_lock_file(path)
-        except OSError as error:
-            raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
-        try:
-            _keep_private(path)
-            connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+            lock = _open_lock_file(path, os.O_CREAT)
             try:
-                _prepare(connection, path)
+                _keep_private(path)
+                connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+                try:
+                    _prepare(connection, path)
+                except BaseException:
+                    connection.close()
+                    raise
             except BaseException:
-                connection.close()
+                os.close(lock)
                 raise
-        except OSError as error:
-            os.close(lock)
-            raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
-        except sqlite3.Error as error:
-            os.close(lock)
-            raise JournalError(f"the journal {path} cannot be used: {error}; move it away to create another") from error
-        except BaseException:
-            os.close(lock)
-            raise
         return cls(connection, lock, executor)
 
     async def run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
@@ -213,9 +206,31 @@ class JournalStore:
         self._journal = journal
 
 
-def _open_lock_file(path: Path) -> int:
+def require_usable(path: Path) -> None:
+    """Raise the JournalError with which ``Journal.open`` would refuse an existing journal; nothing is written."""
+    with _failures_explained(path), contextlib.ExitStack() as stack:
+        with contextlib.suppress(FileNotFoundError):
+            stack.callback(os.close, _open_lock_file(path))
+        real = path.resolve()
+        # SQLite writes a log in order to read, except from an immutable file: the lock excludes other writers.
+        access = "mode=ro" if real.with_name(real.name + "-wal").exists() else "immutable=1"
+        connection = stack.enter_context(contextlib.closing(sqlite3.connect(f"{real.as_uri()}?{access}", uri=True)))
+        _version(connection, path)
+
+
+@contextlib.contextmanager
+def _failures_explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error.strerror}; correct --journal") from error
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal {path} cannot be used: {error}; move it away to create another") from error
+
+
+def _open_lock_file(path: Path, flags: int = 0) -> int:
     """Acquire the lock of a journal; it is held as long as the descriptor is open."""
-    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
     try:
         lock(descriptor)
     except BlockingIOError:
@@ -248,15 +263,19 @@ def _keep_private(path: Path) -> None:
             _log.warning("journal_readable_by_others", file=str(file), error=error.strerror)
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
+def _version(connection: sqlite3.Connection, path: Path) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > len(_MIGRATIONS):
         raise JournalNewer(
             f"the journal {path} has schema {version}, this forester knows {len(_MIGRATIONS)}: use the newer release"
         )
-    for number in range(version, len(_MIGRATIONS)):
+    return int(version)
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    for number in range(_version(connection, path), len(_MIGRATIONS)):
         # executescript would commit on its own; one transaction per version keeps steps whole.
         connection.execute("BEGIN IMMEDIATE")
         for statement in _MIGRATIONS[number].split(";"):

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from solders.pubkey import Pubkey
 
-from forester.chain import batched_accounts, bounds, concurrent_accounts
-from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTRY, epoch_address
+from forester.chain import batched_accounts, concurrent_accounts
+from forester.chain.programs.addresses import REGISTRY, epoch_address
 from forester.chain.programs.coder import account_discriminator
 from forester.chain.registry_accounts import (
     ForesterEpochAccount,
@@ -15,21 +15,18 @@ from forester.chain.registry_accounts import (
     read_protocol_config,
 )
 from forester.chain.rpc_client import Account, RpcClient
-from forester.chain.tree_metadata import (
-    ADDRESS_TREE_V1_DISCRIMINATOR,
-    BATCHED_TREE_DISCRIMINATOR,
-    STATE_TREE_V1_DISCRIMINATOR,
-    TreeKind,
-    TreeMetadata,
-    decode_tree_metadata,
-)
-from forester.errors import AccountMissing, MalformedAnswer
+from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_tree_metadata
+from forester.chain.trees import is_served, read_tree_accounts, require_few
+from forester.errors import AccountMissing
 from forester.network_status.epochs import EpochView, protocol_times
 from forester.network_status.queue_counts import QueueCount, QueueCounts
 from forester.network_status.state import NetworkState, TreeState
 
 _EPOCH_OFFSET = 48
 """Offset of the epoch in a ForesterEpochPda."""
+
+_HEAD_BYTES = max(batched_accounts.TREE_HEAD_BYTES, concurrent_accounts.TREE_HEAD_BYTES)
+"""Bytes that contain the head of a tree of any kind."""
 
 
 async def read_network(
@@ -60,30 +57,11 @@ async def read_network(
     return NetworkState(slot, protocol, registrations, weights, balances, trees)
 
 
-async def _find_trees(client: RpcClient) -> list[Account]:
-    """Return a slice of every tree that epoch foresters serve, long enough for the head of its kind."""
-    kinds = [
-        (BATCHED_TREE_DISCRIMINATOR, batched_accounts.TREE_HEAD_BYTES),
-        (STATE_TREE_V1_DISCRIMINATOR, concurrent_accounts.TREE_HEAD_BYTES),
-        (ADDRESS_TREE_V1_DISCRIMINATOR, concurrent_accounts.TREE_HEAD_BYTES),
-    ]
-    found = await asyncio.gather(
-        *(
-            client.program_accounts(ACCOUNT_COMPRESSION, memcmp=[(0, discriminator)], length=length)
-            for discriminator, length in kinds
-        )
-    )
-    accounts = [account for part in found for account in part]
-    trees = [item for item in accounts if decode_tree_metadata(item.address, item.data).metadata.network_fee > 0]
-    if len(trees) > bounds.MAXIMUM_TREES:
-        text = f"the RPC node returned {len(trees)} trees, more than {bounds.MAXIMUM_TREES}; use another node"
-        raise MalformedAnswer(text)
-    return trees
-
-
 async def _trees(client: RpcClient, counts: QueueCounts) -> tuple[TreeState, ...]:
-    accounts = await _find_trees(client)
-    found = [(decode_tree_metadata(item.address, item.data), item.data) for item in accounts]
+    accounts = await read_tree_accounts(client, _HEAD_BYTES)
+    decoded = [(decode_tree_metadata(item.address, item.data), item.data) for item in accounts]
+    found = [(tree, data) for tree, data in decoded if is_served(tree)]
+    require_few(found, "use another node")
     outputs = [tree.queue for tree, _ in found if tree.kind is TreeKind.STATE_V2]
     heads, counted = await asyncio.gather(
         client.accounts(outputs, length=batched_accounts.QUEUE_HEAD_BYTES),

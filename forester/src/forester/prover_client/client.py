@@ -9,7 +9,6 @@ by its body.
 
 import asyncio
 import hmac
-import random
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -192,10 +191,8 @@ class _Call:
             await asyncio.sleep(max(0.0, interval_s - (clock() - began)))
 
     async def _pause(self, error: ProverRefused | EndpointUnreachable, failures: int, event: str) -> None:
-        wait_s = self._times.backoff.wait_s(failures, random.random())  # noqa: S311 - jitter
         requested_s = error.retry_after_s if isinstance(error, ProverRefused) else None
-        # Jitter on top: clients that were refused together must not return together.
-        wait_s = wait_s if requested_s is None else requested_s + wait_s
+        wait_s = self._times.backoff.pause_s(failures, requested_s)
         # Many proofs may wait for minutes, each trying again every few seconds.
         log = _log.warning if failures == 1 else _log.debug
         log(event, prover=self.shown, circuit=self.kind.value, error=error.detail, wait_s=round(wait_s, 3))

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,6 +61,11 @@ class Loaded:
 def variable(name: str) -> str:
     """Return the environment variable of a setting, as the reference spells it."""
     return _OTHER_VARIABLES.get(name, name.upper())
+
+
+def _spellings(name: str) -> tuple[str, str]:
+    """Return the variables of a setting, that with our prefix first."""
+    return f"{PREFIX}{variable(name)}", variable(name)
 
 
 def flag(name: str) -> str:
@@ -116,7 +122,7 @@ def _dotenv_invalid(path: Path, fault: str) -> SettingsInvalid:
 
 
 def _candidates(name: str, environment: Mapping[str, str], from_file: Mapping[str, str]) -> Iterator[Candidate]:
-    names = (f"{PREFIX}{variable(name)}", variable(name))
+    names = _spellings(name)
     for source, where in ((environment, ""), (from_file, " in .env")):
         for spelled in names:
             if source.get(spelled):
@@ -203,9 +209,9 @@ def revealed(*secrets: SecretStr | None) -> list[str]:
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Return one sentence per variable with our prefix that is not a setting."""
-    names = {name: f"{PREFIX}{variable(name)}" for name in Settings.model_fields}
-    of_files = {f"{spelled}_FILE" for name, spelled in names.items() if is_in_files(name)}
-    known = {*names.values(), *map(variable, names), *of_files, SECRETS_FOLDER, LOG_LEVEL}
+    names = {name: _spellings(name) for name in Settings.model_fields}
+    of_files = {f"{spelled}_FILE" for name, spellings in names.items() if is_in_files(name) for spelled in spellings}
+    known = {*chain.from_iterable(names.values()), *of_files, SECRETS_FOLDER, LOG_LEVEL}
     sentences = []
     for name in sorted(environment):
         if name.startswith(PREFIX) and name not in known:

@@ -240,6 +240,10 @@ def test_status__with_a_push_gateway__pushes_the_gauges_of_every_queue(net: Loca
     assert f'queue_length{{tree_pubkey="{STATE_TREE}",tree_type="StateV2.Nullify"}} 5.0' in lines
     assert f'queue_capacity{{tree_pubkey="{STATE_TREE}",tree_type="StateV2.Append"}} 100.0' in lines
     assert 'tree_type="AddressV1"' in lines
+    families = {line.split()[2] for line in lines.splitlines() if line.startswith("# TYPE")}
+    assert families <= {"queue_length", "queue_capacity", "forester_sol_balance", "registered_foresters"}, (
+        "zeros would replace what the daemon has pushed"
+    )
 
 
 def test_subscriptions__slots_and_an_account__report_what_the_network_does(net: Localnet) -> None:

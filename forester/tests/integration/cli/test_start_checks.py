@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic import SecretStr
-from scripted_node import serving
+from scripted_node import ScriptedNode, serving, status
 from solders.keypair import Keypair
 from start_options import Network, Pauses
 
@@ -16,11 +16,11 @@ ANSWERS = {"getHealth": "ok", "getGenesisHash": "1" * 32, "getAccountInfo": {"co
 KEY = SigningKey(Keypair.from_seed(bytes([4]) * 32))
 
 
-def settings_of(first: Network, second: Network) -> Settings:
+def settings_of(first: ScriptedNode, second: ScriptedNode, rate_limit: int | None = 1) -> Settings:
     return Settings(
         rpc_url=SecretStr(first.url),
         fallback_rpc_url=SecretStr(second.url),
-        rpc_rate_limit=1,
+        rpc_rate_limit=rate_limit,
         indexer_url=SecretStr("http://127.0.0.1:1"),
         prover_url=SecretStr("http://127.0.0.1:1"),
         payer=KEY,
@@ -36,6 +36,17 @@ async def test_checks__of_two_nodes__keep_the_limit_of_reads_together(monkeypatc
     assert found["fallback_rpc"].success
     assert second.asked
     assert max(pauses.slept) > len(first.asked), "the last call waits for those of both nodes"
+
+
+async def test_checks__first_node_out_of_order__are_not_passed_by_the_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
+    Pauses.kept(monkeypatch)
+    first, second = ScriptedNode(usual=status(500)), Network(answers=ANSWERS)
+    async with serving(first, second):
+        found = {item.name: item for item in await run_start_checks(settings_of(first, second, rate_limit=None))}
+    assert found["protocol"].code == "configuration", "the fallback has answered the others"
+    assert not found["rpc"].success
+    assert not found["fallback_rpc"].success
+    assert not is_hopeless(found["fallback_rpc"])
 
 
 async def test_checks__one_of_them_crashes__it_alone_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,7 +171,7 @@ async def test_max_retries__of_a_node_that_fails__is_how_often_it_is_asked_again
 async def test_retry_delays__first_and_longest__bound_the_pauses(
     initial_ms: str, longest_ms: str, expected: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forester.chain.rpc_pool.random.random", lambda: 1.0)
+    monkeypatch.setattr("shared.process.retries.random.random", lambda: 1.0)
     pauses = Pauses.kept(monkeypatch)
     words = ("--rpc-pool-initial-retry-delay-ms", initial_ms, "--rpc-pool-max-retry-delay-ms", longest_ms)
     async with pool_of("--rpc-url", NOWHERE, "--rpc-pool-max-retries", "4", *words) as pool:

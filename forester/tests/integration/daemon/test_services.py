@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_node import Answer, ScriptedNode, result, serving, status
+from scripted_node import Answer, ScriptedNode, result, serving, silence, status
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
@@ -88,6 +88,22 @@ async def test_open_services__lookup_table__is_used_or_omitted(
             with pytest.raises(JournalLocked, match="another forester uses the journal"):
                 async with open_services(chosen, Metrics()):
                     pass
+
+
+async def test_open_services__node_is_silent__does_not_wait_for_the_lookup_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "_FIRST_READ_S", 0.1)
+    warned: list[dict[str, Any]] = []
+    monkeypatch.setattr(services._log, "warning", lambda event, **facts: warned.append({"event": event} | facts))
+    node = ScriptedNode(usual=silence)
+    async with serving(node):
+        chosen = settings(rpc_url=node.url, lookup_table_address=TABLE, journal_path=str(tmp_path / "j"))
+        # Shorter than one attempt of the client.
+        async with asyncio.timeout(10), open_services(chosen, Metrics()) as opened:
+            assert opened.lookup_tables.current == ()
+    problem = "the lookup table was not read within 0.1 s; it is read again"
+    assert warned == [{"event": "lookup_table_rejected", "error": problem}]
 
 
 def answer(account: dict[str, Any] | None) -> Answer:

@@ -16,8 +16,8 @@ import pytest
 from command_line import run
 from solders.keypair import Keypair
 
-from forester.cli import status
-from forester.errors import ForesterError
+from forester.cli import command, status
+from forester.errors import EndpointUnreachable, ForesterError
 
 PAYER = Keypair.from_seed(bytes([9]) * 32)
 PAYER_JSON = json.dumps(list(bytes(PAYER)))
@@ -189,6 +189,38 @@ def test_exit_codes__in_the_help_of_start__are_those_of_the_contract() -> None:
 def test_min_balance__that_would_check_nothing__is_a_usage_error(amount: str) -> None:
     code, text = run("health", "--check-balance", "--min-balance", amount)
     assert code == 2, text
+
+
+def test_process_start__of_a_process_that_ran_another_program_before__is_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    since_boot = time.clock_gettime
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: since_boot(clock) + 60)
+    called = time.monotonic()
+    assert command.process_start_s() >= called, "the time of the other program does not count"
+
+
+def test_status__push_that_fails__is_reported_and_the_watch_continues(monkeypatch: pytest.MonkeyPatch) -> None:
+    pushes = 0
+
+    async def read(*_: object, **__: object) -> tuple[None, None]:
+        return None, None
+
+    async def push(*_: object) -> None:
+        nonlocal pushes
+        pushes += 1
+        if pushes == 2:
+            signal.raise_signal(signal.SIGINT)
+        raise EndpointUnreachable("the push gateway does not answer")
+
+    monkeypatch.setattr(status, "_read", read)
+    monkeypatch.setattr(status, "_push", push)
+    monkeypatch.setattr(status, "table_of", lambda _: ["a table"])
+    words = ("status", "--table", "--rpc-url", "http://127.0.0.1:1", "--push-gateway-url", "http://127.0.0.1:1")
+    code, text = run(*words, "--watch", "1")
+    assert code == 130
+    assert text.count("a table\n") == 2
+    assert text.count("the push gateway does not answer\n") == 1
+    code, text = run(*words)
+    assert (code, text) == (69, "a table\nerror: the push gateway does not answer\n")
 
 
 def test_status__interrupt_in_a_destructor__ends_after_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from command_line import run
+from solders.keypair import Keypair
 
 from forester.checks.result import run_check
+from forester.journal.database import Journal
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +57,76 @@ def test_check__a_check_that_meets_a_surprise__leaves_the_others_their_results(m
     assert len(results) == 13
     reported = "unexpected ValueError: no such thing as http://***@h; forester -v logs its trace"
     assert (results["indexer"]["success"], results["indexer"]["message"]) == (False, reported)
+
+
+def _journal_check(path: Path) -> dict[str, object]:
+    before = sorted(path.parent.rglob("*"))
+    _, text = run("check", "--output", "json", JOURNAL_PATH=str(path))
+    assert sorted(path.parent.rglob("*")) == before, "nothing is written"
+    found: dict[str, object] = next(item for item in json.loads(text)["checks"] if item["name"] == "journal")
+    return found
+
+
+def _started(path: Path) -> tuple[int, str]:
+    key = Keypair.from_seed(bytes([9]) * 32)
+    nowhere = dict.fromkeys(("RPC_URL", "INDEXER_URL", "PROVER_URL"), "http://127.0.0.1:1")
+    return run("start", PAYER=str(key), DERIVATION_PUBKEY=str(key.pubkey()), JOURNAL_PATH=str(path), **nowhere)
+
+
+def _write_other_file(path: Path) -> None:
+    path.write_text("not a data base at all, but long enough to look like one" * 20)
+
+
+def _write_newer_journal(path: Path) -> None:
+    program = (
+        "import os, sqlite3, sys\n"
+        "connection = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "connection.execute('PRAGMA journal_mode = WAL')\n"
+        "connection.execute('PRAGMA user_version = 99')\n"
+        "os._exit(0)  # leaves the version in the log"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "reason"),
+    [
+        (_write_other_file, 78, "file is not a database"),
+        (_write_newer_journal, 65, "has schema 99"),
+        (Path.mkdir, 78, "directory"),
+    ],
+)
+def test_journal__that_cannot_be_used__fails_check_and_ends_start(
+    tmp_path: Path, make: Callable[[Path], None], code: int, reason: str
+) -> None:
+    path = tmp_path / "journal"
+    make(path)
+    found = _journal_check(path)
+    assert not found["success"]
+    assert found["code"] == "failed"
+    if make is not Path.mkdir:
+        assert reason in str(found["message"])
+    ended, text = _started(path)
+    assert ended == code
+    assert reason in text
+
+
+def test_journal__path_that_no_system_accepts__fails_check_and_ends_start_as_configuration(tmp_path: Path) -> None:
+    path = tmp_path / ("j" * 300)
+    found = _journal_check(path)
+    assert (found["success"], found["code"]) == (False, "failed")
+    assert _started(path)[0] == 78
+
+
+async def test_journal__in_use_or_left_by_a_forester__passes_check_which_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "journal"
+    async with await Journal.open(path):
+        found = await asyncio.to_thread(_journal_check, path)
+        assert (found["success"], found["code"]) == (True, "warning")
+    found = await asyncio.to_thread(_journal_check, path)
+    assert (found["success"], found["code"]) == (True, None)
+    (path.parent / "journal.lock").unlink()
+    assert (await asyncio.to_thread(_journal_check, path))["success"]
 
 
 @pytest.mark.parametrize("stop", [asyncio.CancelledError, KeyboardInterrupt])

@@ -13,7 +13,7 @@ from solders.pubkey import Pubkey
 from forester.errors import SettingsInvalid
 from forester.settings import load_settings, require, sources
 from forester.settings.keys import parse_pubkey, parse_signing_key
-from forester.settings.model import Settings
+from forester.settings.model import Settings, is_in_files
 from forester.settings.sources import FlagInvalid, flag, unknown_variables, variable
 
 KEY = Keypair.from_seed(bytes(range(32)))
@@ -226,3 +226,17 @@ def test_unknown_variable__with_our_prefix__is_reported_with_the_nearest_known_o
     environment = {"FORESTER_RPC_ULR": "x", "FORESTER_PAYER_FILE": "x", "FORESTER_CU_LIMIT": "1", "HOME": ""}
     expected = ["FORESTER_RPC_ULR is not a setting of the forester; is FORESTER_RPC_URL meant?"]
     assert unknown_variables(environment) == expected
+
+
+def test_known_variables__of_every_setting__are_never_reported() -> None:
+    spellings = {
+        spelled for name in Settings.model_fields for spelled in (variable(name), f"FORESTER_{variable(name)}")
+    }
+    files = {
+        f"{spelled}_FILE"
+        for name in Settings.model_fields
+        if is_in_files(name)
+        for spelled in (variable(name), f"FORESTER_{variable(name)}")
+    }
+    assert "FORESTER_API_URLS_FILE" in files
+    assert unknown_variables(dict.fromkeys(spellings | files, "x")) == []

@@ -29,6 +29,13 @@ class Backoff:
         doublings = min(max(failures - 1, 0), 32)
         return min(self.first_s * math.ldexp(1.0, doublings), self.longest_s) * fraction
 
+    def pause_s(self, failures: int, retry_after_s: float | None = None) -> float:
+        """Return the pause of a call in seconds: a server's Retry-After if it gives one, and full jitter.
+
+        The jitter comes on top: clients that were refused together must not return together.
+        """
+        return (retry_after_s or 0.0) + self.wait_s(failures, random.random())  # noqa: S311 - keeps nothing secret
+
 
 def jittered(backoff: Backoff, failures: int) -> float:
     """Return the pause of a background task in seconds: between half of the bound and all of it."""
@@ -47,7 +54,7 @@ def read_retry_after(
         return min(float(text[:9]), longest_s)
     try:
         moment = parsedate_to_datetime(text)
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, IndexError, OverflowError):
         return None
     if moment.tzinfo is None:
         return None

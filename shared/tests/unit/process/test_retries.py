@@ -49,6 +49,14 @@ def test_jittered__failures__doubles_to_the_bound_and_is_never_below_half() -> N
             assert bound / 2 <= jittered(backoff, failures) <= bound
 
 
+def test_pause__failures__is_any_part_of_the_bound_after_the_retry_after() -> None:
+    backoff = Backoff(0.2, 30.0)
+    for failures, bound in ((1, 0.2), (5, 3.2), (1000, 30.0)):
+        for _ in range(20):
+            assert 0 <= backoff.pause_s(failures) < bound
+            assert 7 <= backoff.pause_s(failures, 7) < 7 + bound
+
+
 def test_retry_after__longer_bound_of_the_caller__is_kept() -> None:
     assert read_retry_after("200", longest_s=300) == 200
 

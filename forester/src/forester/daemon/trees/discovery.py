@@ -1,4 +1,4 @@
-"""Discovery of trees: found by slices of the programs' accounts, narrowed by the settings.
+"""Discovery of trees: listed again and again, and kept while their queues hold work.
 
 Source: forester/docs/reference/behaviour.md, "Tree discovery".
 
@@ -9,12 +9,9 @@ some discoveries: one short answer of a node must not stop the work on it.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Self
 
 from solders.pubkey import Pubkey
 
-from forester.chain import bounds
 from forester.chain.batched_accounts import (
     QUEUE_HEAD_BYTES,
     TREE_HEAD_BYTES,
@@ -22,27 +19,15 @@ from forester.chain.batched_accounts import (
     decode_output_queue,
 )
 from forester.chain.concurrent_accounts import pending_cells
-from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTERED_PROGRAM
-from forester.chain.registry_accounts import decode_registered_program
 from forester.chain.rpc_client import RpcClient
-from forester.chain.tree_metadata import (
-    ADDRESS_TREE_V1_DISCRIMINATOR,
-    BATCHED_TREE_DISCRIMINATOR,
-    METADATA_BYTES,
-    STATE_TREE_V1_DISCRIMINATOR,
-    TreeKind,
-    TreeMetadata,
-    decode_tree_metadata,
-)
-from forester.errors import MalformedAccount, MalformedAnswer
-from forester.settings import Settings
-from forester.settings.model import ProcessorMode
+from forester.chain.tree_metadata import METADATA_BYTES, TreeKind, TreeMetadata, decode_tree_metadata
+from forester.chain.trees import TREE_DISCRIMINATORS, TreeFilter, list_trees, read_group
+from forester.errors import MalformedAccount
+from forester.observability.health import HealthBoard
 from forester.waiting import occurs_within
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
-
-TREE_DISCRIMINATORS = (BATCHED_TREE_DISCRIMINATOR, STATE_TREE_V1_DISCRIMINATOR, ADDRESS_TREE_V1_DISCRIMINATOR)
 
 NOTIFIED_SPACING_S = 5.0
 """Minimum pause before a notified refresh: each one costs three getProgramAccounts."""
@@ -51,66 +36,6 @@ ABSENT_DISCOVERIES = 3
 """A tree is removed when this many consecutive discoveries did not find it."""
 
 Trees = Mapping[Pubkey, TreeMetadata]
-
-
-@dataclass(frozen=True)
-class TreeFilter:
-    """Selection of trees by the settings; empty ``ids`` and ``group`` None choose all."""
-
-    ids: tuple[Pubkey, ...] = ()
-    group: Pubkey | None = None
-    mode: ProcessorMode = "all"
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> Self:
-        """Return the filter of the settings, which may leave the group to the registry."""
-        return cls(settings.tree_ids, settings.group_authority, settings.processor_mode)
-
-    def chooses(self, tree: TreeMetadata, group: Pubkey | None) -> bool:
-        """Return whether a tree is chosen; ``group`` is the owner that all trees must have."""
-        if tree.metadata.network_fee == 0:
-            return False  # served by the key in its metadata, not by foresters of epochs
-        if group is not None and tree.metadata.owner != group:
-            return False
-        if self.ids and tree.address not in self.ids:
-            return False
-        return self.mode == "all" or tree.kind.is_batched == (self.mode == "v2")
-
-
-async def find_trees(rpc: RpcClient, wanted: TreeFilter) -> dict[Pubkey, TreeMetadata]:
-    """Return the chosen trees, including those that were rolled over; EndpointError if a kind could not be read."""
-    return (await _read_trees(rpc, wanted, await _group(rpc, wanted)))[0]
-
-
-async def _read_trees(
-    rpc: RpcClient, wanted: TreeFilter, group: Pubkey | None
-) -> tuple[dict[Pubkey, TreeMetadata], frozenset[Pubkey]]:
-    """Return the chosen trees, and the addresses of all accounts that the node returned."""
-    reads = [
-        rpc.program_accounts(ACCOUNT_COMPRESSION, memcmp=[(0, discriminator)], length=METADATA_BYTES)
-        for discriminator in TREE_DISCRIMINATORS
-    ]
-    found = [account for part in await asyncio.gather(*reads) for account in part]
-    trees: dict[Pubkey, TreeMetadata] = {}
-    for account in found:
-        try:
-            tree = decode_tree_metadata(account.address, account.data)
-        except MalformedAccount as error:
-            _log.warning("tree_malformed", tree=str(account.address), error=error.detail)
-            continue
-        if wanted.chooses(tree, group):
-            trees[tree.address] = tree
-    if len(trees) > bounds.MAXIMUM_TREES:
-        text = f"{len(trees)} trees of the group, more than {bounds.MAXIMUM_TREES}"
-        raise MalformedAnswer(f"the RPC node returned {text}; choose trees with --tree-id, or use another node")
-    return trees, frozenset(account.address for account in found)
-
-
-async def _group(rpc: RpcClient, wanted: TreeFilter) -> Pubkey | None:
-    if wanted.group is not None:
-        return wanted.group
-    account = await rpc.account(REGISTERED_PROGRAM)
-    return None if account is None else decode_registered_program(account.data).group
 
 
 async def has_work(rpc: RpcClient, tree: TreeMetadata) -> bool:
@@ -127,8 +52,19 @@ async def has_work(rpc: RpcClient, tree: TreeMetadata) -> bool:
     return any(queue.ready_zkp_batches for queue in queues)
 
 
+def _why_none(trees: int) -> str:
+    """Return the reason why no tree is chosen of those on the chain."""
+    if not trees:
+        return "no tree is worked on: the RPC node returned none; correct --rpc-url"
+    options = "--group-authority, --processor-mode and --tree-id"
+    return f"no tree is worked on: {options} choose none of the {trees} trees on the chain; correct them"
+
+
 class Discovery:
-    """The trees that are worked on, kept up to date; ``changed`` is called with all of them when they differ."""
+    """The trees that are worked on, kept up to date; ``changed`` is called with all of them when they differ.
+
+    While the settings choose no tree, ``board`` has the condition ``trees``.
+    """
 
     def __init__(
         self,
@@ -137,12 +73,14 @@ class Discovery:
         *,
         interval_s: float,
         changed: Callable[[Trees], None],
+        board: HealthBoard,
         spacing_s: float = NOTIFIED_SPACING_S,
     ) -> None:
         self._rpc = rpc
         self._wanted = wanted
         self._interval_s = interval_s
         self._changed = changed
+        self._board = board
         self._spacing_s = min(spacing_s, interval_s or spacing_s)
         self._group: Pubkey | None = None
         """The group of the registry as last read: a node without it must not add the trees of all groups."""
@@ -154,14 +92,16 @@ class Discovery:
 
     async def refresh(self) -> None:
         """Read the trees once. Raises EndpointError and MalformedAccount, and then changes nothing."""
-        self._group = await _group(self._rpc, self._wanted) or self._group
-        found, known = await _read_trees(self._rpc, self._wanted, self._group)
+        self._group = await read_group(self._rpc, self._wanted) or self._group
+        found, known = await list_trees(self._rpc, self._wanted, self._group)
         retired = [tree for tree in found.values() if tree.metadata.is_rolled_over]
         working = await asyncio.gather(*(has_work(self._rpc, tree) for tree in retired))
         drained = {tree.address for tree, more in zip(retired, working, strict=True) if not more}
         trees = {address: tree for address, tree in found.items() if address not in drained}
         trees |= self._absent(found)
         self._known = known
+        # Retired trees without work are still chosen: they may get some later.
+        self._board.set("trees", None if found or trees else _why_none(len(known)))
         if trees != self.trees:
             new, gone = len(trees.keys() - self.trees.keys()), len(self.trees.keys() - trees.keys())
             _log.info("trees_changed", trees=len(trees), new=new, gone=gone, drained=len(drained))

@@ -13,7 +13,8 @@ from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, PROTOCOL_CONF
 from forester.chain.programs.coder import account_discriminator
 from forester.chain.subscriptions import AccountChanged, NotificationsLost, Subscription
 from forester.chain.tree_metadata import OUTPUT_QUEUE_DISCRIMINATOR, QUEUE_V1_DISCRIMINATOR
-from forester.daemon.trees.discovery import NOTIFIED_SPACING_S, TREE_DISCRIMINATORS
+from forester.chain.trees import TREE_DISCRIMINATORS
+from forester.daemon.trees.discovery import NOTIFIED_SPACING_S
 from forester.errors import RequestRefused
 from shared.process.logs import get_logger
 

@@ -15,9 +15,11 @@ from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTERED_PR
 from forester.chain.registry_accounts import REGISTERED_PROGRAM_DISCRIMINATOR
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import METADATA_BYTES, TreeKind
-from forester.daemon.trees.discovery import ABSENT_DISCOVERIES, Discovery, TreeFilter, Trees, find_trees
+from forester.chain.trees import TreeFilter, find_trees
+from forester.daemon.trees.discovery import ABSENT_DISCOVERIES, Discovery, Trees
 from forester.daemon.watches.chain_events import follow_gaps, watched, while_offered
 from forester.errors import EndpointUnreachable, MalformedAnswer, RequestRefused
+from forester.observability.health import HealthBoard
 
 STATE = TreeAccount(TreeKind.STATE_V2, 1)
 ADDRESSES = TreeAccount(TreeKind.ADDRESS_V2, 2)
@@ -103,13 +105,48 @@ async def test_find_trees__filters__choose_by_group_id_generation_and_fee(
 async def test_discovery__one_kind_unreadable__keeps_what_it_had() -> None:
     reported: list[Trees] = []
     node = Node()
-    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=reported.append)
+    discovery = Discovery(node, TreeFilter(), interval_s=60, board=HealthBoard(), changed=reported.append)
     await discovery.refresh()
     node.broken, node.trees = True, (STATE,)
     with pytest.raises(EndpointUnreachable):
         await discovery.refresh()
     assert numbers(discovery.trees) == [1, 2, 3, 4]
     assert len(reported) == 1
+
+
+async def test_discovery__settings_that_choose_no_tree__are_a_condition_until_one_is_chosen() -> None:
+    node, board = Node(broken=True), HealthBoard()
+
+    def reasons() -> list[tuple[str, str]]:
+        return [(problem.condition, problem.reason) for problem in board.problems]
+
+    discovery = Discovery(node, TreeFilter(group=address(7)), interval_s=60, board=board, changed=lambda _: None)
+    with pytest.raises(EndpointUnreachable):
+        await discovery.refresh()
+    assert reasons() == [], "nothing is known yet"
+    node.broken = False
+    await discovery.refresh()
+    options = "--group-authority, --processor-mode and --tree-id"
+    none = f"no tree is worked on: {options} choose none of the 6 trees on the chain; correct them"
+    assert reasons() == [("trees", none)]
+    node.trees = ()
+    await discovery.refresh()
+    assert reasons() == [("trees", "no tree is worked on: the RPC node returned none; correct --rpc-url")]
+    node.trees = (replace(STATE, owner=address(7), rolledover_slot=700),)
+    await discovery.refresh()
+    assert discovery.trees == {}
+    assert reasons() == [], "a retired tree may get work again"
+
+
+async def test_discovery__all_trees_missing_from_one_answer__is_no_condition() -> None:
+    node, board = Node(), HealthBoard()
+    discovery = Discovery(node, TreeFilter(), interval_s=60, board=board, changed=lambda _: None)
+    await discovery.refresh()
+    node.trees = ()
+    for _ in range(ABSENT_DISCOVERIES):
+        assert not board.problems
+        await discovery.refresh()
+    assert [problem.condition for problem in board.problems] == ["trees"]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +165,9 @@ async def test_discovery__tree_was_rolled_over__goes_when_it_is_drained_and_come
     retired = replace(tree, rolledover_slot=700)
     node = Node(trees=(replace(retired, **more), TreeAccount(TreeKind.ADDRESS_V2, 8)))  # type: ignore[arg-type]
     reported: list[list[int]] = []
-    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=lambda trees: reported.append(numbers(trees)))
+    discovery = Discovery(
+        node, TreeFilter(), interval_s=60, board=HealthBoard(), changed=lambda trees: reported.append(numbers(trees))
+    )
     await discovery.refresh()
     await discovery.refresh()
     working, node.trees = node.trees, (retired, node.trees[1])
@@ -141,7 +180,9 @@ async def test_discovery__tree_was_rolled_over__goes_when_it_is_drained_and_come
 async def test_discovery__tree_is_missing__stays_until_several_answers_in_a_row_agree() -> None:
     node = Node()
     reported: list[list[int]] = []
-    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=lambda trees: reported.append(numbers(trees)))
+    discovery = Discovery(
+        node, TreeFilter(), interval_s=60, board=HealthBoard(), changed=lambda trees: reported.append(numbers(trees))
+    )
     for trees in (ALL, (), (STATE,), ALL, (STATE,), (STATE, ADDRESSES), (STATE,)):
         node.trees = trees
         await discovery.refresh()
@@ -154,7 +195,7 @@ async def test_discovery__tree_is_missing__stays_until_several_answers_in_a_row_
 
 async def test_discovery__registry_is_missing_once__keeps_to_its_group() -> None:
     node = Node()
-    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=lambda _: None)
+    discovery = Discovery(node, TreeFilter(), interval_s=60, board=HealthBoard(), changed=lambda _: None)
     for group in (GROUP, None, address(9)):
         node.group = group
         await discovery.refresh()
@@ -164,7 +205,7 @@ async def test_discovery__registry_is_missing_once__keeps_to_its_group() -> None
 async def test_discovery__tree_that_was_rolled_over_is_listed_and_cannot_be_read__stays() -> None:
     retired = replace(STATE, rolledover_slot=700, ready=1)
     node = Node(trees=(retired,))
-    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=lambda _: None)
+    discovery = Discovery(node, TreeFilter(), interval_s=60, board=HealthBoard(), changed=lambda _: None)
     await discovery.refresh()
     node.unread = {retired.accounts()[0].address}
     await discovery.refresh()
@@ -175,7 +216,12 @@ async def test_discovery__notified__reads_new_and_replaced_trees_only() -> None:
     node = Node(trees=(STATE,))
     found: asyncio.Queue[list[int]] = asyncio.Queue()
     discovery = Discovery(
-        node, TreeFilter(), interval_s=0, changed=lambda trees: found.put_nowait(numbers(trees)), spacing_s=0.01
+        node,
+        TreeFilter(),
+        interval_s=0,
+        board=HealthBoard(),
+        changed=lambda trees: found.put_nowait(numbers(trees)),
+        spacing_s=0.01,
     )
     await discovery.refresh()
     assert await found.get() == [1]
@@ -201,7 +247,9 @@ async def test_discovery__notified__reads_new_and_replaced_trees_only() -> None:
 
 async def test_discovery__notified_of_trees_that_are_not_chosen__does_not_read_them_again() -> None:
     node = Node()
-    discovery = Discovery(node, TreeFilter(mode="v1"), interval_s=0, changed=lambda _: None, spacing_s=0)
+    discovery = Discovery(
+        node, TreeFilter(mode="v1"), interval_s=0, board=HealthBoard(), changed=lambda _: None, spacing_s=0
+    )
     await discovery.refresh()
     task = asyncio.create_task(discovery.run())
     looked = node.looked
@@ -216,7 +264,7 @@ async def test_discovery__notified_of_trees_that_are_not_chosen__does_not_read_t
 
 async def test_discovery__notified_of_many_unknown_trees_and_gaps__reads_once_for_all() -> None:
     node = Node()
-    discovery = Discovery(node, TreeFilter(), interval_s=0, changed=lambda _: None, spacing_s=1)
+    discovery = Discovery(node, TreeFilter(), interval_s=0, board=HealthBoard(), changed=lambda _: None, spacing_s=1)
     await discovery.refresh()
     task = asyncio.create_task(discovery.run())
     looked = node.looked
@@ -233,7 +281,9 @@ async def test_discovery__notified_of_many_unknown_trees_and_gaps__reads_once_fo
 
 async def test_discovery__interval_shorter_than_the_spacing__reads_at_the_interval() -> None:
     node = Node()
-    discovery = Discovery(node, TreeFilter(), interval_s=0.01, changed=lambda _: None, spacing_s=600)
+    discovery = Discovery(
+        node, TreeFilter(), interval_s=0.01, board=HealthBoard(), changed=lambda _: None, spacing_s=600
+    )
     task = asyncio.create_task(discovery.run())
     await until_looked(node, 9)
     task.cancel()
