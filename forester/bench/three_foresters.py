@@ -208,7 +208,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
   bench.py forester shared                              two epochs with kills and faults, some five minutes
   bench.py forester shared --kills 100 --epochs 8       a long one
   bench.py forester shared --kills 0 --fault-every 0    how much foresters disturb each other when nothing fails
-  bench.py forester shared --keys-dir keys-cache/development real proofs (`prover keys dev --mode local-rpc`)
+  bench.py forester shared --keys-dir keys-cache/development real proofs (`prover keys dev --run-mode local-rpc`)
 """
     add = parser.add_argument
     add("--weights", type=int, nargs="+", default=[1, 2, 3], help="weight of each forester (1 2 3)")

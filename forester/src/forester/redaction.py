@@ -36,11 +36,12 @@ def remember_secret(value: str) -> None:
 def remember_url(url: str) -> None:
     """Remember the parts of a URL that grant access: password, and values of keys in its query, as written or decoded.
 
-    A user without a password also counts; so does the HTTP encoding of both (basic authentication).
+    A user without a password also counts; so does the HTTP encoding of both (basic authentication), and a long opaque
+    segment of the path.
     """
     parts = urlsplit(url)
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    found = [parts.password or parts.username or "", password or user]
+    found = [parts.password or parts.username or "", password or user, *_OPAQUE_SEGMENT.findall(parts.path)]
     if user or password:
         found.append(base64.b64encode(f"{user}:{password}".encode()).decode())
     for pair in parts.query.split("&"):

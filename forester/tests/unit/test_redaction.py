@@ -54,6 +54,7 @@ def test_mask__what_grants_access__is_starred_and_the_rest_kept(text: str, maske
         ("http://h/?api-key=k3y%2Bk3y", "k3y+k3y, k3y%2Bk3y"),
         ("http://h/?api-key=k3yk3y+k3y", "k3yk3y k3y"),
         ("http://t0kent0ken@h/", "t0kent0ken, Basic dDBrZW50MGtlbjo="),
+        ("http://h/v2/Abcdefghijklmnopqrstuvwx1234", "Abcdefghijklmnopqrstuvwx1234"),
         ("http://user:p%40ssw0rd@h/", "p@ssw0rd, p%40ssw0rd, Basic dXNlcjpwQHNzdzByZA=="),
     ],
 )

@@ -52,7 +52,14 @@ capabilities: {drop: [ALL]}
 {{- define "forester.env" -}}
 - {name: FORESTER_SECRETS_DIR, value: /run/secrets/forester}
 - {name: FORESTER_LOG, value: {{ .Values.logLevel }}}
+{{- /* Arguments of the daemon override variables, so these would have no effect. */ -}}
+{{- $elsewhere := dict "PROCESSOR_MODE" "filters.processorMode" "API_SERVER_PORT" "port" -}}
+{{- $_ := set $elsewhere "JOURNAL_PATH" "journal.existing" -}}
+{{- $_ := set $elsewhere "API_SERVER_PUBLIC_BIND" "networkPolicy" }}
 {{- range $name, $value := .Values.settings }}
+{{- with get $elsewhere (trimPrefix "FORESTER_" $name) }}
+{{ fail (printf "settings.%s has no effect in this chart; use %s of the values" $name .) }}
+{{- end }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
 {{- end }}

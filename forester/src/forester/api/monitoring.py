@@ -65,6 +65,7 @@ class Watcher:
         events_url: str,
     ) -> None:
         payer, derivation = given(settings.payer).pubkey, given(settings.derivation)
+        metrics.payer.labels(str(payer)).set(1)
         self._ours: Callable[[TreeMetadata], bool] = lambda _: True
         self._progress = ProgressWatch(metrics, board)
         key, gateway = settings.pagerduty_routing_key, settings.push_gateway_url

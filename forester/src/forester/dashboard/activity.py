@@ -1,7 +1,7 @@
 """The activity of one forester as a document: what it did lately, and what it knows that the chain does not; no I/O.
 
-Source: forester/docs/reference/dashboard.md, "Activity object". A document may be another process's: sizes are bounded,
-and a member of the wrong type makes it unusable.
+Source: forester/docs/reference/dashboard.md, "Activity object". A document may be another process's: sizes and numbers
+are bounded, and a member of the wrong type makes it unusable.
 """
 
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ import msgspec
 from forester.errors import MalformedAnswer
 from forester.observability.health import Problem
 from forester.observability.progress import TreeProgress
-from forester.observability.work_records import BatchRecord, Short, Text, TransactionRecord
+from forester.observability.work_records import BatchRecord, Count, Short, Text, TransactionRecord
 
 _MANY = 2000
 
@@ -19,11 +19,11 @@ _MANY = 2000
 class MoneyFacts(msgspec.Struct, frozen=True):
     """Lamports: balance, signed for within the hour by purpose, and the budget; failed transactions by reason."""
 
-    lamports: int | None
-    spent: int
-    budget: int
-    by_purpose: dict[Short, int]
-    failed: dict[Short, int]
+    lamports: Count | None
+    spent: Count
+    budget: Count
+    by_purpose: dict[Short, Count]
+    failed: dict[Short, Count]
 
 
 class ServiceFacts(msgspec.Struct, frozen=True):
@@ -33,14 +33,14 @@ class ServiceFacts(msgspec.Struct, frozen=True):
     host: Short
     fallback: bool
     in_use: bool
-    failures: int
+    failures: Count
     latency_ms: float | None = None
     answered_at: float | None = None
     failed_at: float | None = None
     failing_since: float | None = None
     error: Text | None = None
-    lag_slots: int | None = None
-    queued: int | None = None
+    lag_slots: Count | None = None
+    queued: Count | None = None
 
 
 class HistoryFacts(msgspec.Struct, frozen=True):
@@ -48,10 +48,10 @@ class HistoryFacts(msgspec.Struct, frozen=True):
 
     began: float
     step_s: float
-    backlog: Annotated[list[int | None], msgspec.Meta(max_length=_MANY)]
-    proofs: Annotated[list[int | None], msgspec.Meta(max_length=_MANY)]
-    elements: Annotated[list[int | None], msgspec.Meta(max_length=_MANY)]
-    lamports: Annotated[list[int | None], msgspec.Meta(max_length=_MANY)]
+    backlog: Annotated[list[Count | None], msgspec.Meta(max_length=_MANY)]
+    proofs: Annotated[list[Count | None], msgspec.Meta(max_length=_MANY)]
+    elements: Annotated[list[Count | None], msgspec.Meta(max_length=_MANY)]
+    lamports: Annotated[list[Count | None], msgspec.Meta(max_length=_MANY)]
 
 
 class ActivityDocument(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class ActivityDocument(msgspec.Struct, frozen=True):
     transactions: Annotated[list[TransactionRecord], msgspec.Meta(max_length=_MANY)]
     money: MoneyFacts
     services: Annotated[list[ServiceFacts], msgspec.Meta(max_length=32)]
-    compressed_lamports: int = 0
+    compressed_lamports: Count = 0
     history: HistoryFacts | None = None
 
 

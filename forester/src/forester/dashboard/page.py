@@ -112,7 +112,7 @@ class Renderer:
     @staticmethod
     def _moment(at: float, style: str, now: float, running: bool) -> Markup:
         """Return a time element. The script writes its text if it is not ``running``, as it does every second."""
-        text = ""
+        at, text = texts.clamp(at), ""
         if style == "clock":
             text = texts.clock(at)
         elif running and style == "left":

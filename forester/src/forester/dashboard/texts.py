@@ -6,6 +6,7 @@ from forester.units import sol
 
 NONE = "\u2013"
 _THIN = "\u202f"
+_LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 
 
 def duration(seconds: float) -> str:
@@ -20,14 +21,19 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
+def clamp(at: float) -> float:
+    """Return the Unix time from 1970 to 9999 that is next to ``at``: a forester may report any number as a time."""
+    return min(max(at, 0.0), _LATEST)
+
+
 def clock(at: float) -> str:
     """Return the time of day of a Unix time, in UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
+    return datetime.fromtimestamp(clamp(at), UTC).strftime("%H:%M:%S")
 
 
 def iso(at: float) -> str:
     """Return a Unix time as an HTML time element has it."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(clamp(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def number(value: float) -> str:

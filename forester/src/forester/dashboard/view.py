@@ -302,7 +302,7 @@ def _aligned(histories: Sequence[HistoryFacts]) -> list[HistoryFacts]:
     length = len(last.backlog)
     found = []
     for item in histories:
-        late = round((last.began - item.began) / last.step_s) if last.step_s > 0 else 0
+        late = round(min(length, (last.began - item.began) / last.step_s)) if last.step_s > 0 else 0
         sizes = {len(item.backlog), len(item.proofs), len(item.elements), len(item.lamports)}
         if item.step_s == last.step_s and sizes == {length} and 0 <= late < length:
             columns = (item.backlog, item.proofs, item.elements, item.lamports)

@@ -55,20 +55,22 @@ class Endpoints:
         if self.second is None or url is not (self.second if self._failed_over else self.first):
             return
         self._failures = self._failures + 1 if failed else 0
-        if self._failures < FAILURES_BEFORE_FALLBACK:
-            return
-        if self._failed_over:
-            self.fail_over(url)
-        else:
-            _log.warning("indexer_fallback_used", indexer=shown(self.first), failures=self._failures)
-            self._second_until = self._clock() + PROBE_S
+        if self._failures >= FAILURES_BEFORE_FALLBACK:
+            if self._failed_over:
+                self.fail_over(url)
+            else:
+                if not self._second_until:  # an outage is one line, however often the first one is tried
+                    self._log_failover(url)
+                self._second_until = self._clock() + PROBE_S
+        elif not failed and not self._failed_over and 0 < self._second_until <= self._clock():
+            self._recovered()
 
     def fail_over(self, url: URL) -> None:
         """Use the other indexer from now on: this one is unusable although it may answer."""
+        self._log_failover(url)
         self._failed_over = url is self.first
         self._failures = 0
         self._second_until = self._clock() + PROBE_S if self._failed_over else 0.0
-        _log.warning("indexer_failed_over", indexer=shown(url))
 
     def record_probe(self, *, late: bool) -> None:
         """Record whether the first indexer is still late, unless the second one was replaced meanwhile."""
@@ -76,4 +78,14 @@ class Endpoints:
             return
         self._failed_over = late
         self._failures = 0
-        self._second_until = self._clock() + PROBE_S if late else 0.0
+        if late:
+            self._second_until = self._clock() + PROBE_S
+        else:
+            self._recovered()
+
+    def _recovered(self) -> None:
+        self._second_until = 0.0
+        _log.info("indexer_primary_recovered", indexer=shown(self.first))
+
+    def _log_failover(self, url: URL) -> None:
+        _log.warning("indexer_failed_over", indexer=shown(url), failures=self._failures)

@@ -63,7 +63,7 @@ class SnapshotKeeper:
     """Holder of the last good snapshot; one task runs ``run``, readers use ``latest`` without waiting.
 
     ``read`` returns a new state within ``timeout_s`` (see ``reading``). Older than ``stale_s``, or missing after
-    FIRST_WITHIN_S, the snapshot is a problem for ``board``. ``clock`` returns Unix seconds.
+    FIRST_WITHIN_S, the snapshot is a problem for ``board``. ``clock`` returns seconds of a clock that nobody sets.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SnapshotKeeper:
         every_s: float = REFRESH_EVERY_S,
         timeout_s: float = 60.0,
         stale_s: float = 300.0,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read = read
         self._metrics = metrics
@@ -84,7 +84,7 @@ class SnapshotKeeper:
         self._timeout_s = timeout_s
         self._stale_s = stale_s
         self._clock = clock
-        self._began = clock()
+        self._since = clock()
         self._lock = asyncio.Lock()
         self._listeners: list[Listener] = []
         self.latest: Snapshot | None = None
@@ -98,7 +98,7 @@ class SnapshotKeeper:
     @property
     def age_s(self) -> float | None:
         """Seconds since it was read; None before the first."""
-        return None if self.latest is None else max(0.0, self._clock() - self.latest.taken_at)
+        return None if self.latest is None else self._clock() - self._since
 
     def subscribe(self, listener: Listener) -> None:
         """Call ``listener`` with every new state from now on."""
@@ -114,7 +114,8 @@ class SnapshotKeeper:
             except ForesterError as error:
                 self._failed(error.detail)
                 return False
-            self._succeeded(Snapshot(state, self._clock(), status))
+            self._since = self._clock()
+            self._succeeded(Snapshot(state, time.time(), status))
             return True
 
     async def run(self) -> None:
@@ -145,11 +146,8 @@ class SnapshotKeeper:
         if self.error is None:
             _log.warning("snapshot_failed", error=error)
         self.error = error
-        since, patience_s = (
-            (self._began, FIRST_WITHIN_S) if self.latest is None else (self.latest.taken_at, self._stale_s)
-        )
-        age_s = self._clock() - since
-        if age_s >= patience_s:
+        age_s = self._clock() - self._since
+        if age_s >= (FIRST_WITHIN_S if self.latest is None else self._stale_s):
             reason = f"the network could not be read for {age_s:.0f} s: {error}"
             self._board.report(CONDITION, reason, severity=Severity.ERROR)
 

@@ -41,6 +41,7 @@ class Metrics:
         )
         self.rate = gauge("forester_transaction_rate", "Elements per second in the last round", ("epoch",))
         self.balance = gauge("forester_sol_balance", "Balance of a forester, SOL", ("pubkey",))
+        self.payer = gauge("forester_payer", "1 for the payer of this process", ("pubkey",))
         self.registered_foresters = gauge(
             "registered_foresters", "1 for each forester of an epoch", ("epoch", "authority")
         )

@@ -11,7 +11,7 @@ import msgspec
 
 from forester.observability.health import HealthBoard, Severity
 from forester.observability.metrics import Metrics
-from forester.observability.work_records import Short
+from forester.observability.work_records import Count, Short
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
@@ -93,7 +93,7 @@ class TreeProgress(msgspec.Struct, frozen=True):
     """
 
     tree: Short
-    waiting: int
+    waiting: Count
     silent_s: float
     cause: Short | None = None
 

@@ -3,6 +3,7 @@
 Source: forester/docs/reference/dashboard.md, "Activity object".
 """
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
@@ -22,6 +23,11 @@ _KEPT = 32
 """Latest calls whose median is the latency."""
 
 _ERROR_LENGTH = 300
+
+_UNANSWERED_S = 2.0
+"""A call that is cancelled later than this was not answered in time. Limits of calls are longer, and end them by
+cancellation, as a drain does at any moment."""
+
 _SERVER_FAULT = 500
 _REFUSED = (401, 402, 403, 404, 408, 429)
 
@@ -85,7 +91,7 @@ class ServiceRecords:
         """Return the observer of a session that calls services of ``roles``.
 
         A call lasts until the header of its answer. Calls that the server holds open until something happens
-        (``wait`` in the query) have no latency.
+        (``wait`` in the query) have no latency, and may be cancelled at any time.
         """
         config = aiohttp.TraceConfig()
 
@@ -109,11 +115,19 @@ class ServiceRecords:
                 record.seconds.append(time.monotonic() - context.began)
 
         async def failed(
-            _: aiohttp.ClientSession, __: SimpleNamespace, end: aiohttp.TraceRequestExceptionParams
+            _: aiohttp.ClientSession, context: SimpleNamespace, end: aiohttp.TraceRequestExceptionParams
         ) -> None:
-            record = found(end.url)
-            if record is not None and isinstance(end.exception, Exception):
+            record, lasted_s = found(end.url), time.monotonic() - context.began
+            if record is None:
+                return
+            if isinstance(end.exception, Exception):
                 self._failed(record, str(end.exception) or type(end.exception).__name__)
+            elif (
+                isinstance(end.exception, asyncio.CancelledError)
+                and lasted_s >= _UNANSWERED_S
+                and "wait" not in end.url.query
+            ):
+                self._failed(record, f"no answer within {lasted_s:.1f} s")
 
         config.on_request_start.append(began)
         config.on_request_end.append(ended)

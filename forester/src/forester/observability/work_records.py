@@ -22,6 +22,9 @@ Short = Annotated[str, msgspec.Meta(max_length=128)]
 Text = Annotated[str, msgspec.Meta(max_length=2000)]
 """Texts of the document: another process's may be of any length."""
 
+Count = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Whole numbers of the document: another process's may have any number of digits."""
+
 
 class BatchState(enum.Enum):
     """State of a batch; the values are words of the dashboard."""
@@ -47,12 +50,12 @@ class BatchRecord(msgspec.Struct, frozen=True):
 
     tree: Short
     circuit: Short
-    sequence: int
-    elements: int = 0
+    sequence: Count
+    elements: Count = 0
     state: Short = BatchState.STAGED.value
     times: dict[Short, float] = {}
     signature: Short | None = None
-    slot: int | None = None
+    slot: Count | None = None
     detail: Text | None = None
 
 
@@ -64,10 +67,10 @@ class TransactionRecord(msgspec.Struct, frozen=True):
 
     signature: Short
     purpose: Short
-    lamports: int
+    lamports: Count
     at: float
     outcome: Short | None = None
-    slot: int | None = None
+    slot: Count | None = None
     detail: Text | None = None
 
 

@@ -115,6 +115,7 @@ async def test_sinks__secrets_everywhere__hold_none(log: io.StringIO) -> None:
     assert all(event.pop("routing_key") == ROUTING_KEY for event in events)
     pushed = [body for body in echo.bodies if "# TYPE" in body]
     assert pushed
+    assert 'forester_payer{pubkey="' in pushed[0]
     sinks: dict[str, Any] = {
         "log": log.getvalue(),
         "answers": "\n".join(answers),

@@ -26,10 +26,11 @@ from forester.chain.rpc_pool import RpcPool
 from forester.dashboard.own_activity import own_activity
 from forester.dashboard.page import Renderer
 from forester.dashboard.view import view_of
+from forester.errors import EndpointTimedOut
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.probes import Probes
-from forester.observability.service_records import INDEXER, PROVER, ServiceRecord, ServiceRecords
+from forester.observability.service_records import INDEXER, NODE, PROVER, ServiceRecord, ServiceRecords
 
 SLOT = 5000
 KEY = "a-key-of-sixteen-characters"
@@ -157,6 +158,28 @@ async def test_readings__service_that_never_answers__delays_no_other(monkeypatch
             await read(records, "--indexer-url", url, "--prover-url", stalled)
         released.set()
     assert (prover.queued, indexer.lag_slots) == (None, 1)
+    assert prover.failures == 0, "a drain also cancels calls that have just begun"
+
+
+async def test_readings__services_that_never_answer__fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forester.api.service_readings._LIMIT_S", 0.2)
+    monkeypatch.setattr("forester.observability.service_records._UNANSWERED_S", 0.1)
+    released = asyncio.Event()
+
+    async def hang(_: web.Request) -> web.Response:
+        await released.wait()
+        return web.Response()
+
+    records = ServiceRecords()
+    async with served(hang) as node, served(hang) as indexer, served(hang) as prover:
+        services = [added(records, *item) for item in ((NODE, node), (INDEXER, indexer), (PROVER, prover))]
+        async with RpcPool([node], traces=[records.trace(NODE)]) as pool:
+            with pytest.raises(EndpointTimedOut):
+                await pool.call("getSlot", [], int, timeout_s=0.2, deadline_s=0.2)
+        await read(records, "--indexer-url", indexer, "--prover-url", prover, times=2)
+        released.set()
+    assert [service.failures for service in services] == [1, 2, 2]
+    assert all(str(service.error).startswith("no answer within 0.") for service in services)
 
 
 async def test_readings__real_prover_with_waiting_jobs__is_the_queue_that_the_page_shows(tmp_path: Path) -> None:

@@ -219,6 +219,29 @@ async def test_calls__indexer_refuses_permanently_and_the_other_requests_a_retry
             await client.slot()
 
 
+def test_log__failover_and_its_end__is_a_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[str] = []
+    for level in ("info", "warning"):
+        monkeypatch.setattr(f"forester.indexer.endpoints._log.{level}", lambda event, **_: logged.append(event))
+    now = 0.0
+    endpoints = Endpoints("http://first", "http://second", lambda: now)
+    for _ in range(3):
+        for _ in range(FAILURES_BEFORE_FALLBACK):
+            endpoints.note(endpoints.first, failed=True)
+        endpoints.note(endpoints.first, failed=False)  # a late answer
+        assert endpoints.current is endpoints.second
+        assert logged == ["indexer_failed_over"]
+        now += PROBE_S
+    for _ in range(2):
+        endpoints.note(endpoints.first, failed=False)
+    assert logged == ["indexer_failed_over", "indexer_primary_recovered"]
+    endpoints.fail_over(endpoints.first)
+    endpoints.record_probe(late=True)
+    endpoints.record_probe(late=False)
+    assert endpoints.current is endpoints.first
+    assert logged == ["indexer_failed_over", "indexer_primary_recovered"] * 2
+
+
 def test_look__asked_for_by_several__is_that_of_one_and_late_answers_change_nothing() -> None:
     now = 0.0
     endpoints = Endpoints("http://first", "http://second", lambda: now)

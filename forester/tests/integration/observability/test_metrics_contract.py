@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import aiohttp
@@ -16,8 +17,10 @@ from forester.daemon.supervisor import Supervisor
 from forester.errors import EndpointTimedOut, EndpointUnreachable, RequestRefused
 from forester.observability import push_gateway
 from forester.observability.metrics import EPOCHS_KEPT, CheckMetrics, Metrics
+from forester.transactions.confirm import Fate
 
-CONTRACTS = Path(__file__).resolve().parents[3] / "contracts"
+FORESTER = Path(__file__).resolve().parents[3]
+CONTRACTS = FORESTER / "contracts"
 CONTRACT = json.loads((CONTRACTS / "metrics.json").read_text())
 OWN = json.loads((CONTRACTS / "own-metrics.json").read_text())
 
@@ -59,6 +62,18 @@ def test_metrics__set__are_exposed_under_the_names_of_the_contract() -> None:
     assert 'forester_transactions_failed_total{reason="expired"} 1.0' in text
     assert "_created" not in text
     assert metrics.failures("expired", "other") == 1
+
+
+def test_reasons__of_failed_transactions__are_those_of_the_pages() -> None:
+    source = (FORESTER / "src/forester/transactions/sender.py").read_text()
+    reasons = {fate.value for fate in Fate if fate is not Fate.CONFIRMED}
+    reasons |= set(re.findall(r'(?:failed\.labels\(|reason = )"(\w+)"', source))
+    page = (FORESTER / "docs/reference/behaviour.md").read_text()
+    table = page.split("| Label of `forester_transactions_failed_total` |")[1].split("\n\n")[0]
+    assert set(re.findall(r"\| `(\w+)` \|$", table, re.MULTILINE)) == reasons
+    runbook = (FORESTER / "docs/runbooks/transactions-fail.md").read_text().split("| Reason | Cause |")[1]
+    cells = re.findall(r"^\| (`.*?`) \|", runbook, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", " ".join(cells))) == reasons
 
 
 def test_tree_labels__trees_that_are_gone__vanish() -> None:

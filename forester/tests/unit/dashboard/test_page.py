@@ -19,6 +19,8 @@ from network_states import ADDRESS_V2, STATE_V1, STATE_V2, network
 
 from forester.dashboard.activity import (
     ActivityDocument,
+    HistoryFacts,
+    MoneyFacts,
     ServiceFacts,
     read_activity,
 )
@@ -94,6 +96,52 @@ def test_page__hostile_names_everywhere__are_text_and_nothing_else() -> None:
         assert all(link.startswith(("/", "#", "data:,", "https://explorer.solana.com/")) for link in links)
         assert "<script>alert" not in text
         assert "49" not in re.findall(r"javascript:alert\(2\) (\S+)", text)
+
+
+def extreme_inputs(whole: int, fraction: float) -> Inputs:
+    """Return inputs with the same numbers in every place that another process fills."""
+    columns = [[whole, None, whole, -whole]] * 4
+    document = activity(
+        began=fraction,
+        problems=[Problem("funds", "empty", fraction, "critical")],
+        trees=[TreeProgress(str(STATE_V2), whole, fraction, "congestion")],
+        batches=[
+            batch(sequence=whole, elements=whole, slot=whole, times={"staged": fraction, "sent": -fraction}),
+            batch(sequence=1, times={"staged": -fraction, "proving": fraction}),
+        ],
+        transactions=[TransactionRecord("s", "purpose", whole, fraction, None, whole)],
+        money=MoneyFacts(whole, whole, whole, {"v2_batches": whole}, {"send_failed": whole}),
+        services=[
+            ServiceFacts(
+                *("indexer", "i:1", False, True, max(2, whole), fraction, fraction, fraction, fraction, "refused"),
+                *(whole, whole),
+            )
+        ],
+        compressed_lamports=whole,
+        history=HistoryFacts(fraction, abs(fraction), *columns),
+    )
+    other = msgspec.structs.replace(document, history=HistoryFacts(-fraction, abs(fraction), *columns))
+    accounts = {"tracked": whole, "ready": whole, "compressed": whole, "next_ready_slot": whole}
+    return replace(
+        inputs(activities=[document, other]),
+        merges=True,
+        compressible={"enabled": True, "total_tracked": whole, "total_ready": whole, "pda": accounts},
+    )
+
+
+@pytest.mark.parametrize("whole", [0, 10**12, 2**63 - 1, 1 - 2**63])
+@pytest.mark.parametrize("fraction", [0.0, 5e-324, -1.0, 1e12, 1.7e308, -1.7e308])
+def test_page__extreme_numbers_everywhere__is_rendered(whole: int, fraction: float) -> None:
+    found = extreme_inputs(whole, fraction)
+    for forester in found.foresters:
+        assert forester.activity is not None
+        assert read_activity(json.loads(msgspec.json.encode(forester.activity))) == forester.activity
+    view = view_of(found)
+    text = page(view)
+    assert set(live(view)["panels"]) == set(PANELS)
+    times = [float(at) for at in re.findall(r'data-at="([^"]+)"', text)]
+    assert times
+    assert all(0 <= at < 253_402_300_800 for at in times), "a script's date has no later year either"
 
 
 @settings(max_examples=30, deadline=None)
@@ -243,6 +291,9 @@ def test_activity__document_of_another_process__is_read_or_refused_as_a_whole() 
         {**content, "batches": [{"tree": "x"}]},
         {**content, "services": content["services"] * 40},
         {**content, "payer": "x" * 200},
+        {**content, "compressed_lamports": 10**400},
+        {**content, "money": {**content["money"], "lamports": -(10**400)}},
+        {**content, "batches": [{**content["batches"][0], "elements": 2**63}]},
         {},
     ):
         with pytest.raises(MalformedAnswer, match=r"/activity is unusable: .*"):

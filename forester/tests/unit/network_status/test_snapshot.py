@@ -129,6 +129,20 @@ async def test_keeper__node_away_from_the_start__is_a_problem_soon() -> None:
     assert problem.reason == "the network could not be read for 60 s: away"
 
 
+async def test_keeper__wall_clock_set_back__is_stale_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, wall = Network(), 1_700_000_000.0
+    monkeypatch.setattr("time.time", lambda: wall)
+    await net.keeper.refresh()
+    assert net.keeper.latest is not None
+    assert net.keeper.latest.taken_at == wall
+    wall -= 3600
+    net.state = EndpointUnreachable("away")
+    net.now += 300
+    await net.keeper.refresh()
+    assert net.keeper.age_s == 300
+    assert [problem.condition for problem in net.board.problems] == ["snapshot"]
+
+
 async def test_keeper__running__continues_after_failures_until_cancelled() -> None:
     net = Network()
     seen: list[int] = []
