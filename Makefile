@@ -227,7 +227,7 @@ keys-verify: native ## Verify the keys in KEYS_DIR=keys-cache/published by diges
 	@.venv/bin/prover keys verify --deep --keys-dir $(KEYS_DIR) $(if $(MODE),--run-mode $(MODE))
 
 keys-dev: native ## Make development keys of a run mode in keys-cache/development (MODE=local-rpc)
-	@.venv/bin/prover keys dev --mode $(or $(MODE),local-rpc) --keys-dir keys-cache/development
+	@.venv/bin/prover keys dev --run-mode $(or $(MODE),local-rpc) --keys-dir keys-cache/development
 
 ##@ Forester
 

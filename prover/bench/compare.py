@@ -43,10 +43,9 @@ from proof_requests import BATCH_CASES, BATCH_MODE, CASES, MODE, REQUESTS, bodie
 from prover_server import OURS, ServerProcess, running
 
 from prover.cli.random_requests import RandomRequests
-from prover.cpu.cpu_count import available_cpus
 from prover.keys.files.key_folder import installed_keys
 from prover.keys.files.memory_budget import key_budget_bytes
-from prover.observability.memory import memory_limit_bytes
+from shared.process.cpus_and_memory import available_cpus, memory_limit_bytes
 from shared.requests.proof_wire import encode_request
 
 HISTORY = Path(__file__).parent / "history" / "compare.jsonl"

@@ -44,7 +44,7 @@ The reference's variables are accepted:
   `PROVER_API_KEY_FILE` and `REDIS_URL_FILE` name files with these values, and an empty file is not set;
 - `PROVER_MAX_CONCURRENCY` as `PROVER_PROVING__MAX_CONCURRENCY` and `PROVER_QUEUE__SLOTS`;
 - `PROVER_MAX_PENDING_MAINNET` and `PROVER_MAX_PENDING_DEVNET` as those with `PROVER_QUEUE__MAX_PENDING_`;
-- `PROVER_TOTAL_MEMORY_GB` as `PROVER_KEYS__TOTAL_MEMORY_GIB`, and half of it as `PROVER_PROVING__WORKING_MEMORY_BYTES`;
+- `PROVER_TOTAL_MEMORY_GB` as `PROVER_KEYS__TOTAL_MEMORY_GIB`;
 - `QUEUE_MODE=true` as `--queue-only`, or with `SERVER_MODE=true` as API and workers, unless an option says otherwise.
 """
 

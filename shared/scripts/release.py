@@ -62,9 +62,21 @@ def install_wheels(python: Path, wheels: Sequence[Path]) -> None:
     run([*pip, "--force-reinstall", *wheels])
 
 
-def build_wheels(architecture: str, folder: Path) -> list[Path]:
+def export_commit() -> Path:
+    """Write the files of the checked-out commit, and no others, to a folder; return it.
+
+    The build backend packages what git ignores in a member, such as a CUDA library next to the sources.
+    """
+    folder = _STATE / "sources"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    run(["bash", "-euo", "pipefail", "-c", f'git archive HEAD | tar --extract --directory="{folder}"'])
+    return folder
+
+
+def build_wheels(architecture: str, folder: Path, sources: Path = WORKSPACE) -> list[Path]:
     """Build the wheels of all members; return their paths. Raises ReleaseFailed if a tag promises too much."""
-    wheels = _build(folder, f"--architecture={architecture}")
+    wheels = _build(folder, f"--architecture={architecture}", sources)
     for wheel in wheels:
         if not wheel.name.endswith("-any.whl"):
             words: list[str | Path] = [environment_of("tools", "release"), "-m", "auditwheel", "show", "--json", wheel]
@@ -86,10 +98,11 @@ def tag_problem(audit: Mapping[str, Any], architecture: str) -> str | None:
     return None
 
 
-def _build(folder: Path, option: str) -> list[Path]:
+def _build(folder: Path, option: str, sources: Path) -> list[Path]:
     """Build archives of all members with the times of the checked-out commit; return their paths."""
     tools = environment_of("tools", "release")
-    words: list[str | Path] = [tools, "shared/scripts/build_wheels.py", option, f"--output={folder}", *MEMBERS]
+    program = sources / "shared/scripts/build_wheels.py"
+    words: list[str | Path] = [tools, program, option, f"--output={folder}", *MEMBERS]
     time = run(["git", "log", "-1", "--format=%ct"]).strip()
     return [Path(line) for line in run(words, SOURCE_DATE_EPOCH=time).splitlines()]
 
@@ -130,13 +143,13 @@ def without_page_links(notes: str) -> str:
 
 
 def require_committed() -> None:
-    """Raise ReleaseFailed for changes that no commit has, and for new files, which archives would contain."""
+    """Raise ReleaseFailed for changes and new files that no commit has: a release misses them, a chart has them."""
     if run(["git", "status", "--porcelain", "--untracked-files=no"]):
         raise ReleaseFailed("there are uncommitted changes; commit them, so that the release has a commit")
     new = run(["git", "-c", "core.quotePath=false", "ls-files", "--others", "--exclude-standard", "--", *MEMBERS])
     if new:
         names = ", ".join(new.splitlines())
-        raise ReleaseFailed(f"archives could contain files that no commit has: {names}; commit or remove them")
+        raise ReleaseFailed(f"there are files that no commit has: {names}; commit or remove them")
 
 
 def build() -> Path:
@@ -151,8 +164,9 @@ def build() -> Path:
     fetch()
     folder = WORKSPACE / "dist" / number
     shutil.rmtree(folder, ignore_errors=True)
-    wheels = {architecture: build_wheels(architecture, folder) for architecture in ARCHITECTURES}
-    _build(folder, "--sdist")
+    sources = export_commit()
+    wheels = {architecture: build_wheels(architecture, folder, sources) for architecture in ARCHITECTURES}
+    _build(folder, "--sdist", sources)
     for service in CHARTS:
         package_chart(service, folder, number)
         shutil.copy(LOCKS / f"{service}.lock", folder / f"{service}-{number}.lock")

@@ -14,9 +14,9 @@ from msgspec import DecodeError, Meta, Struct, convert
 from msgspec.json import decode
 from msgspec.structs import FieldInfo, fields
 
-from prover.cpu.cpu_count import available_cpus
 from prover.errors import SettingsInvalid
 from prover.variables import PREFIX, Secret, unknown_names
+from shared.process.cpus_and_memory import available_cpus
 
 _KUBERNETES_VARIABLE = "KUBERNETES_SERVICE_HOST"
 """Set in every container of Kubernetes."""
@@ -72,7 +72,8 @@ class HttpSettings(Group, frozen=True):
     body_timeout_s: Time = 30
     """Time for a body to arrive."""
     body_memory_bytes: Positive = 256 * 2**20
-    """Memory for bodies that have arrived; an API key, or without keys an address, gets half of it."""
+    """Memory for bodies that have arrived, at least body_limit_bytes. An API key, or without keys an address, gets half
+    of it, and at least body_limit_bytes."""
     body_rate_bytes_per_s: Positive = 4096
     """Minimum rate at which a body arrives, in each period of 10 seconds."""
     header_timeout_s: Time = 10
@@ -104,6 +105,11 @@ class HttpSettings(Group, frozen=True):
     """Requests that an API key may send at once after a pause."""
     idempotency_retention_s: Time = 3600
     """Time for which the answer to a request with an Idempotency-Key is kept."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield a memory for bodies into which a body that is accepted never fits."""
+        if self.body_memory_bytes < self.body_limit_bytes:
+            yield "body_memory_bytes", f"must be at least body_limit_bytes ({self.body_limit_bytes})"
 
     @property
     def serving_after_stop_s(self) -> float:
@@ -169,7 +175,7 @@ class ProvingSettings(Group, frozen=True):
     key_wait_s: Time = 120
     """Time that a request waits for its key before it is answered 503."""
     working_memory_bytes: Count = 0
-    """Maximum memory of proofs in progress, without keys; 0 means half of the machine's or container's memory."""
+    """Maximum memory of proofs in progress, without keys; 0 means half of the total (keys.total_memory_gib)."""
 
     @property
     def permits(self) -> int:
@@ -201,7 +207,7 @@ class QueueSettings(Group, frozen=True):
     wait_limit_s: Time = 3600
     """Time after which a job that was not started fails with ``job expired``."""
     request_age_s: Time = 3600
-    """Age at which the rest of a request that is not running is removed."""
+    """Age at which the rest of a request that is not running is removed; at least wait_limit_s."""
     failure_age_s: Time = 3600
     """Age at which failed jobs are removed."""
     failure_limit: Positive = 50_000

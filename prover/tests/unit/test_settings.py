@@ -47,6 +47,15 @@ def test_settings__with_several_faults__lists_them_all(monkeypatch: pytest.Monke
     assert "PROVER_LOG__LEVEL" in caught.value.detail
 
 
+def test_settings__memory_for_bodies_below_one_body__is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVER_HTTP__BODY_MEMORY_BYTES", "2000000")
+    with pytest.raises(SettingsInvalid, match="must be at least body_limit_bytes") as caught:
+        load_settings()
+    assert caught.value.names == ("PROVER_HTTP__BODY_MEMORY_BYTES",)
+    monkeypatch.setenv("PROVER_HTTP__BODY_LIMIT_BYTES", "2000000")
+    assert load_settings().http.body_memory_bytes == 2_000_000
+
+
 def fractions(model: type[Group], prefix: str = "PROVER_") -> Iterator[str]:
     """Yield the variable of every setting that takes fractions."""
     for name, field in settings_of(model).items():

@@ -14,7 +14,16 @@ from pathlib import Path
 import build_wheels
 import pytest
 import release_version
-from release import MEMBERS, ReleaseFailed, require_committed, tag_problem, without_page_links, write_checksums
+from release import (
+    MEMBERS,
+    ReleaseFailed,
+    build,
+    export_commit,
+    require_committed,
+    tag_problem,
+    without_page_links,
+    write_checksums,
+)
 from release_check import BACKENDS, Installation, missing_backends
 from release_version import VersionsDiffer
 
@@ -83,13 +92,33 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for words in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message=all"]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
     monkeypatch.setattr("release.WORKSPACE", tmp_path)
+    monkeypatch.setattr("release._STATE", tmp_path / "state")
     return tmp_path
 
 
-def test_release__committed_tree_with_ignored_files_and_files_of_no_archive__is_built(repository: Path) -> None:
+def test_release__committed_tree_with_ignored_files_and_files_of_no_archive__is_built_without_them(
+    repository: Path,
+) -> None:
     (repository / "prover/src/native.so").write_text("")
     (repository / "notes.txt").write_text("")
     require_committed()
+    for _ in range(2):
+        sources = export_commit()
+        files = {str(path.relative_to(sources)) for path in sources.rglob("*") if path.is_file()}
+        assert files == {".gitignore", *(f"{member}/src/module.py" for member in MEMBERS)}
+        (sources / "object.o").write_text("")
+
+
+def test_release__archives__are_built_from_the_exported_commit(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def show_sources(_folder: Path, _option: str, sources: Path) -> None:
+        raise ReleaseFailed(f"built from {sources}")
+
+    monkeypatch.setattr("release.fetch", lambda: None)
+    monkeypatch.setattr("release._build", show_sources)
+    with pytest.raises(ReleaseFailed, match=f"built from {repository}/state/sources"):
+        build()
 
 
 @pytest.mark.parametrize(

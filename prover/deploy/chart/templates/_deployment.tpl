@@ -5,6 +5,11 @@
 {{- $queue := $root.Values.redis.existingSecret -}}
 {{- $source := $root.Values.keys.source -}}
 {{- $served := include "prover.served" (dict "root" $root "values" $values "serves" .serves) | fromYaml -}}
+{{- if and (eq $values.gpu.device "cpu") $values.gpu.count -}}
+{{- fail (printf "gpu of %s: device cpu uses no GPU; set gpu.count to 0, or gpu.device to cuda or auto" .name) -}}
+{{- else if and (hasPrefix "cuda" $values.gpu.device) (not $values.gpu.count) -}}
+{{- fail (printf "gpu of %s: device %s needs a GPU; set gpu.count to at least 1" .name $values.gpu.device) -}}
+{{- end -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:

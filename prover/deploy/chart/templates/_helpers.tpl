@@ -56,7 +56,7 @@ capabilities: {drop: [ALL]}
 {{- /* "true" if pods of two nodes can have the keys at once. */ -}}
 {{- define "prover.rolls" -}}
 {{- $modes := .Values.keys.claim.accessModes -}}
-{{- if or (not (include "prover.hasClaim" .)) (has "ReadWriteMany" $modes) (has "ReadOnlyMany" $modes) }}true{{ end -}}
+{{- if or (not (include "prover.hasClaim" .)) (has "ReadWriteMany" $modes) }}true{{ end -}}
 {{- end }}
 
 {{- /* Affinity of a pod that mounts the keys: root, name, affinity. All such pods, the Job's included, are on one node if
@@ -188,6 +188,13 @@ Redis, beyond which submissions are refused. */ -}}
 {{- define "prover.trialQueueBytes" -}}
 {{- $unit := ternary 1073741824 1048576 (hasSuffix "gb" .) -}}
 {{- div (mul (regexFind "^[0-9]+" . | int64) $unit 3) 40 -}}
+{{- end }}
+
+{{- /* Fails for bounds of replicas that exclude each other: name, values. */ -}}
+{{- define "prover.replicaBounds" -}}
+{{- if gt (int .values.minReplicas) (int .values.maxReplicas) -}}
+{{- fail (printf "%s: minReplicas (%v) is above maxReplicas (%v)" .name .values.minReplicas .values.maxReplicas) -}}
+{{- end -}}
 {{- end }}
 
 {{- /* Queues that hold the jobs of a run mode and of some circuits, without a network and of each; all without both. */ -}}

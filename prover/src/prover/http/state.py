@@ -19,12 +19,12 @@ from prover.http.server.heartbeat import LoopHeartbeat
 from prover.http.server.log_throttle import LogThrottles
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.store.key_store import KeyStore
-from prover.observability.memory import memory_limit_bytes
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission
 from prover.proving.devices import Devices
 from prover.proving.service import ProvingService
-from prover.settings import ProvingSettings, Settings
+from prover.settings import KeySettings, ProvingSettings, Settings
+from shared.process.cpus_and_memory import memory_limit_bytes
 
 if TYPE_CHECKING:
     from prover.queue.store import JobStore
@@ -57,7 +57,8 @@ class ServerState:
         self.queue = queue
         """Queue for jobs; None in standalone mode, which has no routes for jobs."""
         self.devices = devices or Devices(metrics)
-        self.admission = Admission(proving.permits, proving.waiting_limit, metrics, working_memory_bytes(proving))
+        budget_bytes = working_memory_bytes(proving, settings.keys)
+        self.admission = Admission(proving.permits, proving.waiting_limit, metrics, budget_bytes)
         self.service = ProvingService(keys, self.admission, metrics, self.devices)
         # Every request that proves, waits or loads a key occupies a thread; more are refused.
         threads = proving.permits + proving.waiting_limit + self.devices.call_capacity
@@ -105,9 +106,9 @@ def queue_of(request: web.Request) -> JobStore:
     return queue
 
 
-def working_memory_bytes(settings: ProvingSettings) -> int:
-    """Return the memory that proofs in progress may use together; the other half is for keys."""
-    return settings.working_memory_bytes or memory_limit_bytes() // 2
+def working_memory_bytes(proving: ProvingSettings, keys: KeySettings) -> int:
+    """Return the memory in bytes that proofs in progress may use together; the other half of the total is for keys."""
+    return proving.working_memory_bytes or int(keys.total_memory_gib * 2**30 or memory_limit_bytes()) // 2
 
 
 STATE: web.AppKey[ServerState] = web.AppKey("state", ServerState)

@@ -12,13 +12,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from prover.cpu.cpu_count import available_cpus
 from prover.errors import KernelMisused
 from prover.kernel._native import ffi, lib
 from prover.kernel.buffers import ScratchPool
 from prover.kernel.cancellation import CancelFlag, cell_of
 from prover.kernel.handles import Handle, Owner
 from prover.kernel.status import call
+from shared.process.cpus_and_memory import available_cpus
 
 SCALAR_BYTES = 32
 PROOF_BYTES: int = lib.G16_PROOF_BYTES

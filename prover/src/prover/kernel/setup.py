@@ -11,8 +11,6 @@ from prover.kernel.engine import SCALAR_BYTES, Engine, Readable
 from prover.kernel.handles import Handle, Owner
 from prover.kernel.status import call
 
-PERMILLE = 1000
-
 
 @dataclass(frozen=True)
 class SetupSecrets:

@@ -2,8 +2,11 @@
 
 A permit belongs to a thread, not to a request: the kernel may run on for a moment after a client disconnects. The
 permit is held until it returns. It is one of the concurrent calls of devices, and the working memory of the call. The
-proofs that a device makes in one call share a permit. Waiting is bounded, and first come, first served: smaller proofs
-do not delay a large one forever.
+proofs that a device makes in one call share a permit.
+
+Waiting is bounded, and first come, first served, with one exception. The first call that lacks memory may be passed by
+calls of other devices that together need no more than the budget without its own need. So it waits only for calls that
+were granted before, and small proofs do not wait for it.
 """
 
 import threading
@@ -59,6 +62,8 @@ class Permit:
         """Set when the permit is granted, or the flag raised."""
         self.call: _Call | None = None
         """Call that it is for; None while it waits."""
+        self.passing_bytes = 0
+        """Memory of the calls in progress that passed it."""
         self._admission = admission
 
     @property
@@ -85,8 +90,10 @@ class Permit:
 class _Call:
     """A call of a device with its share of the limits. The lock of the admission protects it."""
 
-    def __init__(self, permits: list[Permit]) -> None:
+    def __init__(self, permits: list[Permit], passed: Permit | None = None) -> None:
         self.permits = tuple(permits)
+        self.passed = passed
+        """Waiting permit that it passed."""
         self.demand = permits[0].demand
         self.memory_bytes = self.demand.memory_of(len(permits))
         self.granted_at = time.perf_counter()
@@ -118,12 +125,6 @@ class Admission:
         """Number of proofs that wait."""
         with self._lock:
             return len(self._queue)
-
-    @property
-    def free_permits(self) -> int:
-        """Number of calls that may begin before another ends."""
-        with self._lock:
-            return self._free
 
     @property
     def used_bytes(self) -> int:
@@ -192,11 +193,11 @@ class Admission:
             if permit.call is None:  # the flag was raised
                 self._stop_waiting(permit)
                 self._grant_next()  # those behind may be smaller
-        if permit.call is None:
-            permit.cancel.check()
         waited_s = time.perf_counter() - started
         permit.wait_s += waited_s
         self._metrics.admission_wait_seconds.labels(permit.kind.value).observe(waited_s)
+        if permit.call is None:
+            permit.cancel.check()
 
     def _require_possible(self, demand: Demand) -> None:
         need_bytes = demand.memory_of(1)
@@ -225,36 +226,48 @@ class Admission:
 
     def _grant_next(self) -> None:
         """Grant permits in order, without those whose device makes as many calls as it can."""
+        blocked: _Call | None = None
         for permit in tuple(self._queue):
+            if not self._free:
+                break
             if permit.call is not None or self._is_busy(permit.demand):
                 continue
-            call = _Call(self._sharers_of(permit))
-            if not self._fits(call):
-                break
-            self._grant(call)
+            if blocked is not None:
+                self._let_pass(permit, blocked)
+                continue
+            call = _Call(self._sharers_of(permit, self._budget_bytes))
+            if self._budget_bytes is None or self._used_bytes + call.memory_bytes <= self._budget_bytes:
+                self._grant(call)
+            else:
+                blocked = call
         self._metrics.waiting.set(len(self._queue))
+
+    def _let_pass(self, permit: Permit, blocked: _Call) -> None:
+        """Grant a permit if its call delays a call that lacks memory no further."""
+        assert self._budget_bytes is not None  # noqa: S101 - a call lacks memory
+        passed = blocked.permits[0]
+        left_over_bytes = self._budget_bytes - blocked.memory_bytes - passed.passing_bytes
+        room_bytes = min(left_over_bytes, self._budget_bytes - self._used_bytes)
+        needs_same_device = permit.demand.device is not None and permit.demand.device == blocked.demand.device
+        if not needs_same_device and permit.demand.memory_of(1) <= room_bytes:
+            self._grant(_Call(self._sharers_of(permit, room_bytes), passed))
 
     def _is_busy(self, demand: Demand) -> bool:
         return demand.device is not None and self._calls_of[demand.device] >= demand.calls_at_once
 
-    def _sharers_of(self, first: Permit) -> list[Permit]:
-        """Return a waiting permit and those behind it that its call can serve within the memory budget."""
+    def _sharers_of(self, first: Permit, room_bytes: int | None) -> list[Permit]:
+        """Return a waiting permit and those behind it that its call can serve within ``room_bytes``."""
         demand = first.demand
+        if demand.maximum == 1:
+            return [first]
         sharers = [
             first,
             *(other for other in self._queue if other is not first and demand.shares_call_with(other.demand)),
         ]
         del sharers[demand.maximum :]
-        while (
-            len(sharers) > 1 and self._budget_bytes is not None and demand.memory_of(len(sharers)) > self._budget_bytes
-        ):
+        while len(sharers) > 1 and room_bytes is not None and demand.memory_of(len(sharers)) > room_bytes:
             sharers.pop()
         return sharers
-
-    def _fits(self, call: _Call) -> bool:
-        if not self._free:
-            return False
-        return self._budget_bytes is None or self._used_bytes + call.memory_bytes <= self._budget_bytes
 
     def _grant(self, call: _Call) -> None:
         self._count(call, 1)
@@ -278,6 +291,8 @@ class Admission:
         """Add the share of a call to what is in use, or subtract it."""
         self._free -= sign
         self._used_bytes += sign * call.memory_bytes
+        if call.passed is not None:
+            call.passed.passing_bytes += sign * call.memory_bytes
         self._calls_of[call.demand.device] += sign
         self._metrics.working_memory_bytes.labels("lent").set(self._used_bytes)
         self._metrics.active_jobs.inc(sign * len(call.permits))

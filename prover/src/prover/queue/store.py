@@ -273,7 +273,8 @@ def _times_of(settings: QueueSettings) -> dict[str, int]:
         "lease_ms": settings.lease_s,
         "result_ms": settings.result_age_s,
         "failure_ms": settings.failure_age_s,
-        "request_ms": settings.request_age_s,
+        # A job may wait for as long as was set.
+        "request_ms": max(settings.request_age_s, settings.wait_limit_s),
     }
     numbers = {"stuck_ms": _STUCK_MS, "attempts": settings.attempts, "kept_failures": settings.failure_limit}
     return {name: max(1, round(value * 1000)) for name, value in seconds.items()} | numbers

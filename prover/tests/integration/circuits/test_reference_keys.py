@@ -11,6 +11,7 @@ import pytest
 from circuit_digests import constraint_digest
 from circuit_inputs import KEY_FILES, circuit_inputs
 from constraint_system_hooks import FORMAT_014, ConstraintSystem, Hooks, Refused
+from gnark_014_system import constraint_system_bytes
 from gnark_08_system import GNARK_08
 from gnark_conversion import decode_cbor, frame, key_sections, sections_014
 from golden_vectors import RequestVector, circuit_name, load, request_vectors
@@ -20,7 +21,6 @@ from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit, HintCall
 from prover.circuits.frontend.gnark_release import GNARK_014 as CURRENT
 from prover.circuits.frontend.gnark_release import GnarkRelease
-from prover.circuits.output.gnark_014 import constraint_system_bytes
 from shared.requests.circuit_id import CircuitId
 
 pytestmark = pytest.mark.unchecked

@@ -77,6 +77,7 @@ MATRIX: dict[str, dict[str, Any]] = {
         "monitoring": {"serviceMonitor": True, "prometheusRule": True, "dashboard": True, "labels": {"release": "x"}}
     },
 }
+SCALED = {**QUEUE, "autoscaling.enabled": True, "redis.address": "redis.data.svc:6379"}
 CASES: Mapping[str, Path | Mapping[str, Any]] = {**{path.stem: path for path in presets("prover")}, **MATRIX}
 """Values by name."""
 
@@ -285,6 +286,19 @@ def answer_at(port: int, path: str) -> int:
         ({**QUEUE, "redis.existingSecret": "redis", "workers": {"api": {}}}, "api"),
         ({"component.settings": {"PROVER_QUEUE__URL": "redis://:password@host:6379"}}, "PROVER_QUEUE__URL"),
         ({"component.settings": {"PROVER_API_KEY": "key"}}, "PROVER_API_KEY"),
+        ({"component.settings": {"PROVER_HTTP__DRAIN_DEADLINE_S": "600"}}, "PROVER_HTTP__DRAIN_DEADLINE_S"),
+        ({"keys.claim.accessModes": ["ReadOnlyMany"]}, "accessModes"),
+        ({"api.gpu": {"device": "cpu", "count": 1}}, r"gpu of api: .*gpu\.count to 0"),
+        ({"component.gpu": {"device": "cuda:1", "count": 0}}, "gpu of api: device cuda:1 needs a GPU"),
+        (
+            {"api.autoscaling": {"enabled": True, "minReplicas": 9}},
+            r"api\.autoscaling: minReplicas \(9\) is above maxReplicas \(8\)",
+        ),
+        ({**SCALED, "autoscaling.minReplicas": 5}, r" autoscaling: minReplicas \(5\) is above maxReplicas \(4\)"),
+        (
+            {**SCALED, "workers": {"batch": {"runMode": "forester"}, "small": {"runMode": "rpc"}}},
+            "workers batch and small share the queue update and prove different circuits",
+        ),
         ({"api.replica": 2}, "replica"),
         ({"keys.source": "disk"}, "source"),
         ({"redis.trial.maxMemory": "0mb"}, "maxMemory"),
@@ -295,6 +309,32 @@ def answer_at(port: int, path: str) -> int:
 def test_chart__values_that_cannot_work__are_refused_with_their_name(values: dict[str, Any], reason: str) -> None:
     with pytest.raises(RenderingFailed, match=reason):
         rendered("prover", values)
+
+
+def test_pools__scaled_by_jobs__may_share_queues_if_they_prove_the_same_circuits() -> None:
+    pools: dict[str, Any] = {"a": {"runMode": "forester"}, "b": {"runMode": "forester", "threads": 2}}
+    assert len(rendered("prover", SCALED, {"workers": pools}).of("ScaledObject")) == 2
+    pools["b"] = {"runMode": "rpc"}
+    assert len(rendered("prover", QUEUE, {"workers": pools}).of("Deployment")) == 3
+
+
+def test_chart__variables_of_its_arguments__are_refused_as_settings(chart: Rendered) -> None:
+    schema = json.loads((WORKSPACE / "prover/deploy/chart/values.schema.json").read_text())
+    refused = set(schema["$defs"]["settings"]["propertyNames"]["not"]["enum"])
+    start = cli.get_command(click.Context(cli), "start")
+    assert start is not None
+    parts = {"--no-workers": "PROVER_QUEUE__WORKERS", "--queue-only": "PROVER_QUEUE__HTTP"}
+    variables = {
+        option: parameter.envvar
+        for parameter in start.params
+        for option in parameter.opts
+        if isinstance(parameter.envvar, str)
+    } | parts
+    for pod in provers(chart):
+        if pod.owner["kind"] == "Deployment":
+            # The chart passes the slots only if no setting has them.
+            named = {variables[option] for option in pod.options() if option in variables} - {"PROVER_QUEUE__SLOTS"}
+            assert named <= refused
 
 
 def test_components__own_values__override_the_shared_ones() -> None:

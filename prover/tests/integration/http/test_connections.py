@@ -75,9 +75,12 @@ async def test_header__arriving_byte_by_byte__is_cut_off(listen: Listen, publish
     assert b"200 OK" in await ask(port)
 
 
-async def test_header__that_stops_half_way__is_answered_408(listen: Listen, published_keys: KeyStore) -> None:
+@pytest.mark.parametrize("before", [b"", b"\r\n\r\n", b"\n\n"])
+async def test_header__that_stops_half_way__is_answered_408(
+    listen: Listen, published_keys: KeyStore, before: bytes
+) -> None:
     _, port = await listen(published_keys, http={"header_timeout_s": 0.3})
-    answer = await ask(port, GET_HEALTH[:-2])
+    answer = await ask(port, before + GET_HEALTH[:-2])
     assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
     assert b"Connection: close\r\n" in answer
     problem = json.loads(answer.partition(b"\r\n\r\n")[2])
@@ -93,6 +96,16 @@ async def test_header__in_two_parts__is_read(listen: Listen, published_keys: Key
             await asyncio.sleep(0.02)
         for _ in range(2):
             assert b"200 OK" in await asyncio.wait_for(reader.readuntil(b'{"status":"ok"}'), PATIENCE_S)
+
+
+async def test_header__after_empty_lines__is_read(listen: Listen, published_keys: KeyStore) -> None:
+    _, port = await listen(published_keys, http={"header_timeout_s": 60})
+    async with connection(port) as (reader, writer):
+        for part in (b"\r\n", b"\r\n" + GET_HEALTH):
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+        assert b"200 OK" in await asyncio.wait_for(reader.readuntil(b'{"status":"ok"}'), PATIENCE_S)
 
 
 async def test_connection__silent_or_idle__is_closed_in_time(listen: Listen, published_keys: KeyStore) -> None:

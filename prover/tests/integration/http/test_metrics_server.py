@@ -112,6 +112,24 @@ async def test_metrics_server__next_to_hundreds_of_slow_clients__answers_probes_
         await asyncio.to_thread(ask_often)
 
 
+def test_probe__before_a_burst_of_connections__is_answered() -> None:
+    probe = {"/livez": lambda: (True, "live")}
+    with (
+        contextlib.closing(MetricsServer(new_registry(), "127.0.0.1", 0, probe)) as server,
+        contextlib.ExitStack() as clients,
+    ):
+        assert fetch(server, "/livez")[0] == 200
+        may_accept = threading.Event()
+        server._loop.call_soon_threadsafe(may_accept.wait, 60)
+        first = clients.enter_context(socket.create_connection(server.address, 60))
+        first.sendall(b"GET /livez HTTP/1.1\r\nHost: prover\r\n\r\n")
+        for _ in range(400):
+            clients.enter_context(socket.create_connection(server.address, 60))
+        may_accept.set()
+        assert first.recv(100).startswith(b"HTTP/1.1 200 OK")
+        assert fetch(server, "/livez")[0] == 200
+
+
 def test_metrics_server__with_a_client_that_trickles__ends_it_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("prover.http.server.metrics_server._DEADLINE_S", 0.5)
     with (

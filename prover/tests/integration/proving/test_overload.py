@@ -161,7 +161,8 @@ async def test_proof__that_takes_too_long__is_408_and_its_log_line_names_the_set
 
 
 async def test_bodies__together_too_large__are_refused_and_forgotten(serve: Serve, published_keys: KeyStore) -> None:
-    client = await serve(published_keys, http={"body_memory_bytes": 2 * len(BODY)}, proving={"max_concurrency": 1})
+    http = dict.fromkeys(("body_memory_bytes", "body_limit_bytes"), 2 * len(BODY))
+    client = await serve(published_keys, http=http, proving={"max_concurrency": 1})
     state = state_of(client)
     with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
         waiting = asyncio.ensure_future(client.post("/prove", data=BODY))

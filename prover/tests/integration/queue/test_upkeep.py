@@ -40,6 +40,20 @@ async def test_job__that_waited_too_long__fails_unproved(queue: Queue, by: str) 
     assert not (await queue.submit(REQUEST)).duplicate
 
 
+async def test_job__that_may_wait_for_longer_than_requests_are_kept__is_not_ended(redis_database: RedisServer) -> None:
+    queue = Queue(redis_database, QueueSettings(wait_limit_s=7200))
+    try:
+        submitted = await queue.submit(REQUEST)
+        queue.look.age(submitted.job_id, 3601)
+        for kind in SweepKind:
+            assert await queue.sweep(kind) == 0
+        assert (await queue.state(submitted.job_id))[0] is JobState.QUEUED
+        queue.look.age(submitted.job_id, 7201)
+        assert await queue.sweep(SweepKind.OLD_REQUESTS) == 1
+    finally:
+        await queue.end()
+
+
 async def test_job__that_was_begun_in_time__does_not_expire(queue: Queue) -> None:
     submitted = await queue.submit(REQUEST)
     queue.look.age(submitted.job_id, 3599)

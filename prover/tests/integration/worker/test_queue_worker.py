@@ -241,6 +241,25 @@ def test_api_with_workers__asked_to_stop__finishes_what_it_began(
         kill_if_running(both)
 
 
+def test_worker__that_gets_the_signal_to_reload_keys__continues_and_drains_when_asked(
+    redis_database: RedisServer, reference_keys_dir: Path, tmp_path: Path
+) -> None:
+    queue = Queue(redis_database)
+    words = ["--keys-dir", str(reference_keys_dir), "--queue-only", "--redis-url", redis_database.url]
+    worker = Member("worker", tmp_path, words, {})
+    try:
+        worker.start()
+        until(lambda: bool(events(worker, "starting")), worker)
+        os.kill(worker.pid, signal.SIGHUP)
+        worker.become_ready()
+        os.kill(worker.pid, signal.SIGHUP)
+        jobs = queue.submit(*range(2))
+        until(lambda: all_completed(queue, jobs), worker)
+        assert worker.end() == 0
+    finally:
+        kill_if_running(worker)
+
+
 def test_redis__absent_then_there_then_killed__loses_nothing(
     redis_start: StartRedis, reference_keys_dir: Path, tmp_path: Path
 ) -> None:

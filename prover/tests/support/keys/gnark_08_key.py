@@ -13,6 +13,7 @@ import mmap
 import struct
 from pathlib import Path
 
+import gnark_014_system
 import gnark_08_system
 import numpy as np
 from gnark_08_system import GNARK_08
@@ -20,7 +21,6 @@ from gnark_08_system import GNARK_08
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit
 from prover.circuits.frontend.gnark_release import GNARK_014
-from prover.circuits.output import gnark_014
 from prover.kernel.engine import Engine, Readable
 from prover.kernel.setup import TrustedSetup
 from prover.keys.files.key_description import header_of
@@ -37,7 +37,7 @@ _STEP_BYTES = 2**24
 def make_gnark_08_key(circuit: CircuitId, output: Path, output_vkey: Path) -> None:
     """Run a setup and write its key in the format of gnark 0.8, and the verifying key as text."""
     compiled = compile_circuit(circuit, GNARK_08)
-    system = gnark_014.constraint_system_bytes(_with_hints_of_gnark_014(compiled))
+    system = gnark_014_system.constraint_system_bytes(_with_hints_of_gnark_014(compiled))
     with Engine() as engine, TrustedSetup(engine, system, header_of(circuit)) as setup:
         key = mmap.mmap(-1, setup.key_bytes)
         setup.run(key)

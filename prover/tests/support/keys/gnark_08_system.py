@@ -79,7 +79,7 @@ def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
 
 
 def constraint_system_bytes(circuit: CompiledCircuit) -> bytes:
-    """Yield the bytes of `write_constraint_system`."""
+    """Return the bytes of `write_constraint_system`."""
     file = io.BytesIO()
     write_constraint_system(circuit, file)
     return file.getvalue()

@@ -14,11 +14,11 @@ from typing import Any
 from golden_vectors import load
 
 from prover.errors import RequestRejected
+from prover.http.server.problem import encode_problem, problem
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.prechecks.satisfiable import first_failure
 from prover.proving.request import read_envelope, read_task
 from shared.requests.circuit_inputs import inputs_of
-from shared.requests.problem import encode_problem, problem
 from shared.requests.proof_wire import Envelope, decode_request
 from shared.trees.field import FIELD_BYTES, parse_scalar, scalar_bytes
 

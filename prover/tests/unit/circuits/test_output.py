@@ -8,6 +8,7 @@ import struct
 import gnark_conversion
 import numpy as np
 import pytest
+from gnark_014_system import constraint_system_bytes
 from gnark_08_system import GNARK_08
 from golden_vectors import SCALAR_MODULUS, load
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from prover.circuits.frontend.compiled import CompiledCircuit
 from prover.circuits.frontend.gnark_release import GNARK_014
 from prover.circuits.frontend.system import ConstraintSystem
 from prover.circuits.output import cbor
-from prover.circuits.output.gnark_014 import constraint_system_bytes, write_constraint_system
+from prover.circuits.output.gnark_014 import write_constraint_system
 from prover.circuits.output.integer_columns import encoded_column, varint_bytes, varints
 from shared.requests.circuit_id import CircuitId, CircuitKind
 

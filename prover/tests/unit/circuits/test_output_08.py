@@ -6,6 +6,7 @@ import gnark_conversion
 import numpy as np
 import pytest
 from cbor_columns import heads, numbers
+from gnark_014_system import constraint_system_bytes as later_constraint_system_bytes
 from gnark_08_system import GNARK_08, HintUsedLate, constraint_system_bytes
 from golden_vectors import load
 from hypothesis import given
@@ -17,7 +18,6 @@ from prover.circuits.frontend.compiled import CompiledCircuit
 from prover.circuits.frontend.gnark_release import GNARK_014
 from prover.circuits.frontend.system import ConstraintSystem
 from prover.circuits.gadgets.choice import is_zero
-from prover.circuits.output.gnark_014 import constraint_system_bytes as later_constraint_system_bytes
 from shared.requests.circuit_id import CircuitId, CircuitKind
 
 

@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from prover.cli.main import cli
+from prover.http.state import working_memory_bytes
+from prover.keys.files.memory_budget import key_budget_bytes
 from prover.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("no_variables")
@@ -44,7 +46,7 @@ def test_variables__of_the_reference__reach_the_settings(
     assert settings.http.api_key.reveal() == "sekret"
     assert "sekret" not in repr(settings)
     assert settings.proving.permits == 3
-    assert settings.proving.working_memory_bytes == 5 * 2**30
+    assert working_memory_bytes(settings.proving, settings.keys) == 5 * 2**30
 
 
 def test_variables__of_the_reference__give_way_to_ours(
@@ -53,9 +55,33 @@ def test_variables__of_the_reference__give_way_to_ours(
     monkeypatch.setenv("PROVER_MAX_CONCURRENCY", "3")
     monkeypatch.setenv("PROVER_TOTAL_MEMORY_GB", "10")
     monkeypatch.setenv("PROVER_PROVING__WORKING_MEMORY_BYTES", "1000")
+    monkeypatch.setenv("PROVER_API_KEY", "theirs")
+    monkeypatch.setenv("PROVER_HTTP__API_KEY", "ours")
     settings = settings_of(started, "--max-concurrency", "9")
     assert settings.proving.permits == 9
-    assert settings.proving.working_memory_bytes == 1000
+    assert working_memory_bytes(settings.proving, settings.keys) == 1000
+    assert settings.http.api_key.reveal() == "ours"
+
+
+def test_total_memory__of_ours_and_of_the_reference__limits_keys_and_proofs_and_ours_counts(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROVER_TOTAL_MEMORY_GB", "10")
+    monkeypatch.setenv("PROVER_KEYS__TOTAL_MEMORY_GIB", "4")
+    monkeypatch.setenv("PROVER_MAX_CONCURRENCY", "1000")
+    monkeypatch.setenv("PROVER_PROVING__MAX_CONCURRENCY", "0")
+    settings = settings_of(started)
+    assert working_memory_bytes(settings.proving, settings.keys) == 2 * 2**30
+    assert key_budget_bytes(settings.keys.memory_gib, settings.keys.total_memory_gib) == 2 * 2**30
+    assert settings.proving.permits < 1000
+
+
+def test_api_key__of_ours_that_is_empty__leaves_that_of_the_reference(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROVER_API_KEY", "theirs")
+    monkeypatch.setenv("PROVER_HTTP__API_KEY", "")
+    assert settings_of(started).http.api_key.reveal() == "theirs"
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5", "\u0663"])

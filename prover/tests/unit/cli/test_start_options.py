@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from in_process_service import circuit
 
 from prover.cli.main import cli
 from prover.cli.serving.server import digests_of, fetch_of, required_circuits, selection_of
-from prover.errors import SettingsInvalid
+from prover.errors import KeyDownloadFailed, SettingsInvalid
+from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.files.memory_budget import key_budget_bytes
 from prover.settings import KeySettings, Settings, load_settings
@@ -224,6 +226,14 @@ def test_download_settings__that_cannot_work__are_refused_at_the_start(tmp_path:
     with pytest.raises(SettingsInvalid, match=r"absent\.json"):
         digests_of(KeySettings(manifest=tmp_path / "absent.json"))
     assert fetch_of(KeySettings(download_url="nowhere")) is None
+
+
+def test_fetch__whose_manifest_cannot_be_read_any_more__fails_as_a_download(tmp_path: Path) -> None:
+    fetch = fetch_of(KeySettings(directory=tmp_path, auto_download=True, manifest=tmp_path / "absent.json"))
+    assert fetch is not None
+    wanted = circuit("v2_inclusion_32_1")
+    with pytest.raises(KeyDownloadFailed, match=rf"not found: {wanted.key_file}; .*absent\.json cannot be used"):
+        fetch([wanted], CancelFlag())
 
 
 @pytest.mark.parametrize("name", ["circuits", "preload_circuits"])

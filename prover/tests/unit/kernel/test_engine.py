@@ -275,3 +275,9 @@ def test_scratch__of_a_giant_proof__is_given_back_to_the_system() -> None:
 def test_scratch__more_than_the_machine_has__is_out_of_memory() -> None:
     with pytest.raises(OutOfMemory, match="bytes of working memory"), ScratchPool().lend(2**60):
         pass
+
+
+def test_engine__threads_not_given__has_one_per_available_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prover.kernel.engine.available_cpus", lambda: 3)
+    with Engine() as chosen, Engine(1) as reported:
+        assert (chosen.threads, reported.threads) == (3, 1)

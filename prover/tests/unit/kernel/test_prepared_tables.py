@@ -184,6 +184,15 @@ def test_table__bit_flipped__is_seen_by_load_and_verify(engine: Engine, data: by
         open_prepared(engine, in_memory(bytes(broken)), check_points=False).close()
 
 
+@pytest.mark.parametrize("name", ["points_a", "points_k", "points_z", "points_b2"])
+def test_points__bit_flipped_in_a_file_with_tables__is_seen_by_load(engine: Engine, data: bytes, name: str) -> None:
+    """Proofs on the CPU read the tables only, but a GPU copies these lists."""
+    broken = bytearray(data)
+    broken[PreparedFile.read(data).section(name).fields["offset"] + 3] ^= 1
+    with pytest.raises(MalformedKey, match="checksum"):
+        opened(engine, bytes(broken))
+
+
 def test_file_with_tables__cut_off_anywhere__is_refused(engine: Engine, data: bytes, file: PreparedFile) -> None:
     starts = [file.section(name).fields["offset"] for name in TABLES]
     for length in [start + more for start in starts for more in (-1, 0, 1, 64)] + [len(data) - 1]:

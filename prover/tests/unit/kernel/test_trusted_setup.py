@@ -22,7 +22,7 @@ from prover.errors import Cancelled, KernelMisused, MalformedKey, ProofRejected,
 from prover.kernel._native import ffi
 from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Backend, Engine
-from prover.kernel.setup import PERMILLE, SetupSecrets, TrustedSetup
+from prover.kernel.setup import SetupSecrets, TrustedSetup
 from prover.keys.files.key_description import header_of
 from prover.proving.request import read_envelope, read_task
 from shared.requests.circuit_id import CircuitId, CircuitKind
@@ -35,8 +35,9 @@ SECRETS = SetupSecrets(**{name: int(value, 16) for name, value in TINY["toxic_wa
 
 CHUNKED = CircuitId(CircuitKind.INCLUSION, 2, (20,), (1,))
 """A circuit whose scalars and points are computed in several chunks."""
+FINISHED = 1000
 WRITING_POINTS = 350
-"""Thousandths at which the points of A are written, and most of the work is left."""
+"""Progress in thousandths: of a finished setup, and when the points of A are written and most work is left."""
 CANCELLATIONS = 5
 """Attempts: on a busy machine the thread that cancels may be late."""
 
@@ -70,7 +71,7 @@ def test_setup__known_secrets__gives_the_golden_key_byte_for_byte(engine: Engine
         setup.run(file, SECRETS, progress)
         offset = setup.verifying_key_offset
     assert bytes(file) == KEY
-    assert progress.permille == PERMILLE
+    assert progress.permille == FINISHED
     with engine.load_key(KEY) as key:
         assert offset == key.info.verifying_key_offset
 
@@ -185,13 +186,13 @@ def test_setup__cancelled_midway__stops_and_may_run_again(engine: Engine, chunke
             setup.run(file, SECRETS, progress, flag)
         assert 0 < progress.permille < WRITING_POINTS
         reached = [run_cancelled_at(pool, setup, file, WRITING_POINTS) for _ in range(CANCELLATIONS)]
-        assert any(permille < PERMILLE for permille in reached)
+        assert any(permille < FINISHED for permille in reached)
         setup.run(file, SECRETS)
     assert file == expected
 
 
 def run_cancelled_at(pool: Executor, setup: TrustedSetup, file: bytearray, permille: int) -> int:
-    """Cancel a setup as soon as it has progressed so far; return its last progress, PERMILLE if it was faster."""
+    """Cancel a setup as soon as it has progressed so far; return its last progress, FINISHED if it was faster."""
     progress, flag = Progress(), CancelFlag()
     run = pool.submit(setup.run, file, SECRETS, progress, flag)
     while progress.permille < permille and not run.done():

@@ -20,6 +20,11 @@ def admission(permits: int, waiting_limit: int = 100, budget_bytes: int | None =
     return Admission(permits, waiting_limit, Metrics(CollectorRegistry()), budget_bytes)
 
 
+def free_permits(subject: Admission) -> int:
+    """Return the number of calls that may begin before another ends."""
+    return subject._free
+
+
 def wait_for_queue(subject: Admission, length: int) -> None:
     deadline = time.monotonic() + 30
     while subject.waiting != length:
@@ -49,7 +54,7 @@ def test_permit__with_more_threads_than_permits__is_held_by_no_more() -> None:
     for thread in threads:
         thread.join()
     assert most == 3
-    assert subject.free_permits == 3
+    assert free_permits(subject) == 3
 
 
 def test_permit__asked_by_several__goes_to_the_first() -> None:
@@ -78,11 +83,12 @@ def test_permit__with_too_many_waiting__is_refused_at_once() -> None:
         subject.permit(KIND, CancelFlag()),
     ):
         pass
-    assert subject.free_permits == 1
+    assert free_permits(subject) == 1
 
 
 def test_permit__cancelled_while_waiting__leaves_the_queue() -> None:
-    subject = admission(permits=1)
+    metrics = Metrics(CollectorRegistry())
+    subject = Admission(1, 1, metrics)
     cancel = CancelFlag()
     failures: list[BaseException] = []
 
@@ -101,7 +107,9 @@ def test_permit__cancelled_while_waiting__leaves_the_queue() -> None:
         thread.join()
         assert len(failures) == 1
         assert subject.waiting == 0
-    assert subject.free_permits == 1
+    assert free_permits(subject) == 1
+    [waits] = metrics.admission_wait_seconds.labels(KIND.value).collect()
+    assert next(sample.value for sample in waits.samples if sample.name.endswith("_count")) == 2
 
 
 def test_permit__asked_with_a_raised_flag__is_given_back() -> None:
@@ -110,14 +118,14 @@ def test_permit__asked_with_a_raised_flag__is_given_back() -> None:
     cancel.raise_flag()
     with pytest.raises(Cancelled), subject.permit(KIND, cancel):
         pass
-    assert subject.free_permits == 1
+    assert free_permits(subject) == 1
 
 
 def test_permit__after_a_failure_inside__is_free_again() -> None:
     subject = admission(permits=1)
     with pytest.raises(ValueError, match="boom"), subject.permit(KIND, CancelFlag()):
         raise ValueError("boom")
-    assert subject.free_permits == 1
+    assert free_permits(subject) == 1
 
 
 def test_permit__for_more_memory_than_there_is__is_refused_with_need_budget_and_remedies() -> None:
@@ -158,27 +166,61 @@ def test_permits__together_beyond_the_memory__wait_for_each_other() -> None:
         thread.join()
     assert 7 <= most <= 10
     assert subject.used_bytes == 0
-    assert subject.free_permits == 8
+    assert free_permits(subject) == 8
 
 
-def test_permit__for_a_large_proof__is_not_overtaken_by_small_ones() -> None:
-    subject = admission(permits=4, budget_bytes=10)
-    order: list[str] = []
+class Waiter:
+    """A thread that waits for a permit, and holds it until the test releases it."""
 
-    def work(name: str, need_bytes: int) -> None:
-        with subject.permit(KIND, CancelFlag(), Demand(need_bytes)):
-            order.append(name)
+    def __init__(self, subject: Admission, demand: Demand, cancel: CancelFlag | None = None) -> None:
+        self.is_granted = threading.Event()
+        self._subject, self._demand, self._cancel = subject, demand, cancel or CancelFlag()
+        self._may_leave = threading.Event()
+        self._thread = threading.Thread(target=self._hold)
+        self._thread.start()
 
-    large = threading.Thread(target=work, args=("large", 9))
-    small = threading.Thread(target=work, args=("small", 1))
-    with subject.permit(KIND, CancelFlag(), Demand(5)):
-        large.start()
+    def leave(self) -> None:
+        self._may_leave.set()
+        self._thread.join()
+
+    def _hold(self) -> None:
+        with contextlib.suppress(Cancelled), self._subject.permit(KIND, self._cancel, self._demand):
+            self.is_granted.set()
+            assert self._may_leave.wait(60)
+
+
+def test_permit__behind_one_that_lacks_memory__is_granted_within_what_that_leaves_of_the_budget() -> None:
+    subject = admission(permits=8, budget_bytes=10)
+    with subject.permit(KIND, CancelFlag(), Demand(6)):
+        large = Waiter(subject, Demand(7))
         wait_for_queue(subject, 1)
-        small.start()
+        small = [Waiter(subject, Demand(1)) for _ in range(3)]
+        for waiter in small:
+            assert waiter.is_granted.wait(30)
+        # One more byte is free, but the large proof needs it.
+        last = Waiter(subject, Demand(1))
         wait_for_queue(subject, 2)
-    large.join()
-    small.join()
-    assert sorted(order) == ["large", "small"]
+        assert subject.used_bytes == 9
+        small.pop().leave()
+        assert last.is_granted.wait(30)
+    assert large.is_granted.wait(30)
+    assert subject.used_bytes == 10
+    for waiter in (*small, last, large):
+        waiter.leave()
+    assert (subject.used_bytes, free_permits(subject), subject.waiting) == (0, 8, 0)
+
+
+def test_permit__behind_one_that_needs_the_whole_budget__waits() -> None:
+    subject = admission(permits=4, budget_bytes=10)
+    with subject.permit(KIND, CancelFlag(), Demand(5)):
+        large = Waiter(subject, Demand(10))
+        wait_for_queue(subject, 1)
+        small = Waiter(subject, Demand(1))
+        wait_for_queue(subject, 2)
+    assert large.is_granted.wait(30)
+    assert not small.is_granted.is_set()
+    for waiter in (large, small):
+        waiter.leave()
     assert subject.used_bytes == 0
 
 
@@ -187,7 +229,7 @@ def test_permit__of_a_large_proof_that_leaves__lets_small_ones_pass() -> None:
     cancel, passed = CancelFlag(), threading.Event()
 
     def large() -> None:
-        with pytest.raises(Cancelled), subject.permit(KIND, cancel, Demand(9)):
+        with pytest.raises(Cancelled), subject.permit(KIND, cancel, Demand(10)):
             pass
 
     def small() -> None:
@@ -261,7 +303,7 @@ def test_permit__of_proofs_that_one_call_makes__is_one_up_to_maximum_and_memory(
     for sharer in sharers[first:]:
         sharer.leave()
     assert [sharer.begins for sharer in sharers].count(True) == 2
-    assert (subject.free_permits, subject.used_bytes, metrics.active_jobs._value.get()) == (1, 0, 0)
+    assert (free_permits(subject), subject.used_bytes, metrics.active_jobs._value.get()) == (1, 0, 0)
     assert metrics.admission_wait_seconds.labels(KIND.value)._sum.get() > 0
 
 
@@ -275,15 +317,26 @@ def test_permit__of_a_device_that_makes_its_call__does_not_delay_others() -> Non
     waiting.leave()
 
 
+def test_permit__behind_a_call_that_lacks_memory__does_not_take_the_device_of_that_call() -> None:
+    subject = admission(permits=4, budget_bytes=40)
+    with subject.permit(KIND, CancelFlag(), Demand(25)):
+        with subject.permit(KIND, CancelFlag(), Together()):
+            sharers = [Sharer(subject) for _ in range(2)]
+        assert (subject.waiting, subject.used_bytes) == (2, 25)
+    wait_for_queue(subject, 0)
+    for sharer in sharers:
+        sharer.leave()
+
+
 def test_call__ended_by_one_of_its_sharers__lets_the_next_begin() -> None:
     subject = admission(permits=1)
     with subject.permit(KIND, CancelFlag(), Together()) as permit:
         following = Sharer(subject)
         permit.end_call()
         wait_for_queue(subject, 0)
-    assert subject.free_permits == 0
+    assert free_permits(subject) == 0
     following.leave()
-    assert subject.free_permits == 1
+    assert free_permits(subject) == 1
 
 
 def test_permit__of_which_a_sharer_was_cancelled__stays_with_the_others() -> None:
@@ -295,7 +348,7 @@ def test_permit__of_which_a_sharer_was_cancelled__stays_with_the_others() -> Non
     wait_for_queue(subject, 0)
     stays.leave()
     gone.leave()
-    assert (gone.begins, stays.begins, subject.free_permits) == (None, True, 1)
+    assert (gone.begins, stays.begins, free_permits(subject)) == (None, True, 1)
 
 
 def test_permit__renewed__is_that_of_a_call_alone_and_not_refused_for_the_number_that_wait() -> None:
@@ -305,10 +358,10 @@ def test_permit__renewed__is_that_of_a_call_alone_and_not_refused_for_the_number
         released = threading.Timer(0.05, following.leave)
         released.start()
         permit.renew(Demand(30))
-        assert (subject.free_permits, subject.used_bytes, permit.demand.memory_of(1)) == (0, 30, 30)
+        assert (free_permits(subject), subject.used_bytes, permit.demand.memory_of(1)) == (0, 30, 30)
         assert permit.wait_s >= 0.04
     released.join()
-    assert (subject.free_permits, subject.used_bytes) == (1, 0)
+    assert (free_permits(subject), subject.used_bytes) == (1, 0)
 
 
 def test_permit__renewed_with_a_raised_flag__is_released() -> None:
@@ -319,7 +372,7 @@ def test_permit__renewed_with_a_raised_flag__is_released() -> None:
         with pytest.raises(Cancelled):
             permit.renew(Demand())
     following.leave()
-    assert (subject.free_permits, subject.waiting) == (1, 0)
+    assert (free_permits(subject), subject.waiting) == (1, 0)
 
 
 def test_retry_after__of_a_kind__follows_what_was_measured() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from constraint_system_hooks import FORMAT_014, ConstraintSystem, Hooks, Refused
+from gnark_014_system import constraint_system_bytes
 from golden_vectors import SCALAR_MODULUS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prover.circuits.catalogue import compile_circuit
-from prover.circuits.output.gnark_014 import constraint_system_bytes
 from prover.cli.random_requests import RandomRequests
 from prover.proving.assignment import Assignment, read_numbers
 from prover.proving.prechecks.checks import Failure

@@ -36,6 +36,8 @@ def test_wait__first_failures__doubles_up_to_the_longest() -> None:
         ("-1", None),
         ("soon", None),
         ("١٢", None),
+        ("Fri, 31 Dec 99999999999999999999 23:59:59 GMT", None),
+        ("Fri, 31 Dec 2024 23:59:59 +99999999999999999999", None),
     ],
 )
 def test_retry_after__forms_of_the_header__are_read(text: str | None, seconds: float | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import struct
 from typing import BinaryIO, Final
@@ -40,13 +39,6 @@ def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
     file.write(body)
     file.write(table)
     return 32 + total
-
-
-def constraint_system_bytes(circuit: CompiledCircuit) -> bytes:
-    """Yield the bytes of `write_constraint_system`."""
-    file = io.BytesIO()
-    write_constraint_system(circuit, file)
-    return file.getvalue()
 
 
 def _levels(circuit: CompiledCircuit) -> bytes:

@@ -7,7 +7,6 @@ from operator import itemgetter
 from pathlib import Path
 
 from prover.cli.checks.machine import Check, Status, existing_parent
-from prover.cpu.cpu_count import available_cpus
 from prover.errors import SettingsInvalid
 from prover.http.state import working_memory_bytes
 from prover.kernel.engine import Engine
@@ -19,6 +18,7 @@ from prover.keys.files.memory_budget import gibibytes, key_budget_bytes
 from prover.keys.prepared.prepared_keys import path_of
 from prover.keys.verify import known_files
 from prover.settings import KeySettings, ProvingSettings
+from shared.process.cpus_and_memory import available_cpus
 from shared.requests.circuit_id import CircuitId
 
 _MAX_NAMES = 5
@@ -43,7 +43,7 @@ def key_checks(
     if selected:
         yield check_key_disk(settings, missing)
         yield check_key_memory(settings, selected)
-        yield check_working_memory(proving, selected)
+        yield check_working_memory(proving, settings, selected)
     if required:
         yield check_preload_memory(settings, required, installed)
 
@@ -103,6 +103,8 @@ def check_key_disk(settings: KeySettings, missing: list[CircuitId]) -> Check:
     if settings.prepare:
         need += sum(map(resident_bytes, missing))
     free = shutil.disk_usage(existing_parent(settings.directory)).free
+    if not missing:
+        return Check("disk for keys", Status.OK, f"no key is missing; {gibibytes(free)} are free")
     detail = f"missing keys need up to {gibibytes(need)}; {gibibytes(free)} are free"
     if need > free:
         return Check("disk for keys", Status.FAILURE, detail, "free disk space or choose another --keys-dir")
@@ -152,9 +154,9 @@ def _prepared_of(settings: KeySettings, present: Mapping[CircuitId, Path]) -> se
         }
 
 
-def check_working_memory(proving: ProvingSettings, selected: list[CircuitId]) -> Check:
+def check_working_memory(proving: ProvingSettings, keys: KeySettings, selected: list[CircuitId]) -> Check:
     """Check that the largest proof fits into the memory for proofs."""
-    budget = working_memory_bytes(proving)
+    budget = working_memory_bytes(proving, keys)
     threads = proving.threads or available_cpus()
     need, largest = max(((scratch_bytes(circuit, threads), circuit) for circuit in selected), key=itemgetter(0))
     detail = f"a proof of {largest} takes about {gibibytes(need)}; the budget is {gibibytes(budget)}"

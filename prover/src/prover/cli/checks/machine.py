@@ -12,16 +12,15 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from prover.cpu.cpu_count import cpu_quota
 from prover.errors import SettingsInvalid
 from prover.http.app import split_address
 from prover.kernel.engine import Engine
 from prover.keys.files.memory_budget import gibibytes
-from prover.observability.memory import memory_limit_bytes
 from prover.observability.metrics import Metrics
 from prover.proving.device_selection import open_devices
 from prover.proving.devices import DeviceReport
 from prover.settings import DeviceSettings
+from shared.process.cpus_and_memory import cpu_quota, memory_limit_bytes
 from shared.process.listening import listen
 
 MIN_MEMORY_BYTES = 32 * 10**9

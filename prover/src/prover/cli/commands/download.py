@@ -16,6 +16,7 @@ from prover.cli.options.keys import (
     selection_from,
     set_option,
 )
+from prover.cli.options.settings import SettingOption
 from prover.cli.work import run_cancellable
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue.selection import CircuitSelection
@@ -37,11 +38,21 @@ from prover.keys.download.download import DownloadSource, download_keys
 @set_option()
 @keys_dir_option
 @download_url_option
-@click.option(
-    "--max-retries", type=click.IntRange(1, 1000), default=10, show_default=True, help="Maximum attempts per file."
+@SettingOption(
+    "keys.download_max_retries",
+    "--max-retries",
+    type=click.IntRange(1, 1000),
+    default=10,
+    show_default=True,
+    help="Maximum attempts per file.",
 )
-@click.option(
-    "--parallel", type=click.IntRange(1, 64), default=4, show_default=True, help="Maximum files downloaded at once."
+@SettingOption(
+    "keys.download_parallel",
+    "--parallel",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Maximum files downloaded at once.",
 )
 @manifest_option
 @click.option("--verify-only", is_flag=True, help="Only check the keys, as `prover keys verify` does.")

@@ -8,7 +8,6 @@ import click
 from prover.cli.options.settings import Function, Overrides, SettingOption, add_options, given_settings
 from prover.errors import SettingsInvalid
 
-_GIB = 2**30
 _OPTIONS = (
     SettingOption(
         "http.api_keys_file",
@@ -69,14 +68,12 @@ def http_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) -
     found: Overrides = {"http": {}, "proving": {}} | given_settings(_OPTIONS, options)
     if options["cors_origin"]:
         found["http"]["cors_origins"] = tuple(options["cors_origin"])
-    if environment.get("PROVER_API_KEY"):
+    # An empty variable must not open the API.
+    if environment.get("PROVER_API_KEY") and not environment.get("PROVER_HTTP__API_KEY"):
         found["http"]["api_key"] = environment["PROVER_API_KEY"]
     concurrency = positive_variable(environment, "PROVER_MAX_CONCURRENCY")
-    if concurrency and not options["max_concurrency"]:
+    if concurrency and options["max_concurrency"] is None:
         found["proving"]["max_concurrency"] = concurrency
-    total_gib = positive_variable(environment, "PROVER_TOTAL_MEMORY_GB")
-    if total_gib and "PROVER_PROVING__WORKING_MEMORY_BYTES" not in environment:
-        found["proving"]["working_memory_bytes"] = total_gib * _GIB // 2
     return found
 
 

@@ -126,8 +126,10 @@ def overrides_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> 
         "circuits": ",".join(options["circuits"]),
         "key_set": options["key_set"],
         "preload_circuits": ",".join(options["preload_circuits"]),
-        "total_memory_gib": positive_variable(environment, "PROVER_TOTAL_MEMORY_GB") or None,
     }
+    total_gib = positive_variable(environment, "PROVER_TOTAL_MEMORY_GB")
+    if total_gib and "PROVER_KEYS__TOTAL_MEMORY_GIB" not in environment:
+        given["keys"]["total_memory_gib"] = total_gib
     given["keys"] |= {name: value for name, value in keys.items() if value is not None}
     for group, values in http_overrides(options, environment).items():
         given.setdefault(group, {}).update(values)

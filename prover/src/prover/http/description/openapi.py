@@ -15,9 +15,9 @@ from prover.http.routes import about, queue_answers
 from prover.http.routes.jobs import LONGEST_WAIT_S
 from prover.http.routes.submit import NETWORK_HEADER
 from prover.http.routes.table import ROUTES, Route
+from prover.http.server.problem import PROBLEM_CONTENT_TYPE, Problem
 from prover.queue.circuit_queues import Network
 from prover.versions import INTERFACE_VERSION
-from shared.requests.problem import PROBLEM_CONTENT_TYPE, Problem
 from shared.requests.proof_wire import REQUEST_TYPES, ProofJson
 
 Json = dict[str, Any]

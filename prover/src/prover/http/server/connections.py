@@ -160,7 +160,8 @@ class ConnectionGuard(asyncio.Protocol):
 
     def _watch(self, data: bytes) -> None:
         assert self._tail is not None  # noqa: S101 - for the type checker
-        seen = self._tail + data
+        # Servers ignore empty lines before a request.
+        seen = self._tail + data if self._tail else data.lstrip(b"\r\n")
         if any(end in seen for end in _HEADER_ENDS):
             self._tail = None
             self._stop_timer()

@@ -9,12 +9,12 @@ from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
 from prover.errors import HeaderTooLarge, MalformedRequest, ProverError, TargetTooLong
 from prover.http.server.log_throttle import LogThrottles
+from prover.http.server.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
 from prover.http.server.responses import SERVER_NAME, problem_response
 from prover.http.server.tracing import REQUEST_ID_HEADER, request_id
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
 from shared.process.logs import get_logger
-from shared.requests.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
 
 _log = get_logger(__name__)
 

@@ -22,6 +22,9 @@ _log = get_logger(__name__)
 
 _MAXIMUM_CONNECTIONS = 128
 _BACKLOG = 1024
+_ACCEPTED_AT_ONCE = 32
+"""Connections that the loop accepts before it reads from others: few enough that a request is read before newer
+connections could replace its own."""
 _DEADLINE_S = 10.0
 """Maximum duration of a connection in seconds."""
 _PLAIN_TEXT = {"Content-Type": "text/plain; charset=utf-8"}
@@ -67,8 +70,10 @@ class MetricsServer:
         handlers = web.Server(self._handler.answer, handler_cancellation=True)
         connections = _OpenConnections()
         server = await self._loop.create_server(
-            lambda: _MetricsProtocol(handlers, connections), sock=self._socket, backlog=_BACKLOG
+            lambda: _MetricsProtocol(handlers, connections), sock=self._socket, backlog=_ACCEPTED_AT_ONCE
         )
+        # asyncio's backlog is also the number that it accepts at once; more may wait in the system.
+        self._socket.listen(_BACKLOG)
         await self._stop.wait()
         server.close()
         connections.close()

@@ -3,8 +3,8 @@
 from aiohttp import web
 
 from prover.errors import BodyTooLarge, BodyTooSlow, JobNotFound, ProverError, WitnessRejected
+from prover.http.server.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
 from prover.http.server.retry_words import without_retry_words
-from shared.requests.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
 
 SERVER_NAME = "zkc-prover"
 _RETRY_WORD = "503"

@@ -11,9 +11,6 @@ _SPELT: Final = {"500": "five hundred", "502": "five hundred two", "503": "five 
 _SCALES: Final = ("", " thousand", " million", " billion")
 _HYPHENATED: Final = {"connection": "con-nection", "timeout": "time-out", "job_not_found": "job-not-found"}
 
-RETRY_WORDS: Final = (*_SPELT, *_HYPHENATED)
-"""Words on which the Rust client submits a request again."""
-
 _WORD: Final = re.compile("|".join(_HYPHENATED))
 _INTEGER: Final = re.compile(r"(?<![0-9A-Za-z._/\[#-])[1-9][0-9]{2,11}(?![0-9A-Za-z]|\.[0-9])")
 _STATUS_IN_DIGITS: Final = re.compile("5(?=0[023])")

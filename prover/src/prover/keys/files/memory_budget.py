@@ -2,7 +2,7 @@
 
 from prover.errors import MemoryBudgetExceeded
 from prover.kernel.engine import KeyInfo
-from prover.observability.memory import memory_limit_bytes
+from shared.process.cpus_and_memory import memory_limit_bytes
 
 GIB = 2**30
 

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Final, TypeVar
 
-from prover.cpu.cpu_count import available_cpus
 from prover.proving.prechecks.checks import Checks, is_less, number, split
 from prover.proving.prechecks.membership import INDEX_OUT_OF_RANGE, WRONG_HASH, WRONG_PATH, indices_inside
+from shared.process.cpus_and_memory import available_cpus
 from shared.requests.circuit_inputs import PUBLIC_INPUT_HASH
 from shared.requests.witness_inputs import append_input_hash, update_input_hash
 from shared.trees.field import FIELD_BYTES, ZERO

@@ -25,13 +25,13 @@ _log = get_logger(__name__)
 @click.command(
     cls=Command,
     examples=(
-        "prover keys dev --mode local-rpc --keys-dir keys-cache/development",
+        "prover keys dev --run-mode local-rpc --keys-dir keys-cache/development",
         "prover start --keys-dir keys-cache/development",
     ),
 )
 @click.option(
-    "--mode",
     "--run-mode",
+    "--mode",
     "mode",
     type=click.Choice([mode.value for mode in RunMode]),
     default=RunMode.LOCAL_RPC.value,

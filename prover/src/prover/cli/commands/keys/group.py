@@ -18,7 +18,7 @@ from prover.cli.command import Group
         "prover keys list --run-mode rpc",
         "prover keys download --run-mode rpc",
         "prover keys verify --deep",
-        "prover keys dev --mode local-rpc --keys-dir keys-cache/development",
+        "prover keys dev --run-mode local-rpc --keys-dir keys-cache/development",
     ),
 )
 def keys() -> None:

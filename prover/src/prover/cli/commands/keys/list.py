@@ -29,7 +29,7 @@ def list_keys(keys_dir: Path, run_mode: str | None, circuits: tuple[str, ...], k
     installed = installed_keys(keys_dir)
     modes = {mode: set(circuits_of(mode, KeySet(key_set))) for mode in RunMode}
     rows: list[dict[str, Any]] = []
-    for circuit in selection_from(run_mode, circuits, key_set).published():
+    for circuit in sorted(selection_from(run_mode, circuits, key_set).published()):
         path = installed.get(circuit)
         rows.append(
             {

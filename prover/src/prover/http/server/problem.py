@@ -1,4 +1,4 @@
-"""Error bodies of both services: RFC 9457 members in addition to the reference's ``code`` and ``message``.
+"""Error bodies: RFC 9457 members in addition to the reference's ``code`` and ``message``.
 
 Clients of the reference read ``code`` and ``message``; other clients read the standard members.
 ``code`` values are stable; ``message`` equals ``detail``.
@@ -43,7 +43,7 @@ TITLES: Mapping[str, str] = {
     "configuration": "The configuration is invalid",
     "unexpected_error": "Unexpected failure",
 }
-"""Every ``code`` that a service of this workspace answers or prints, with its short title."""
+"""Every ``code`` that the prover answers or prints, with its short title."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

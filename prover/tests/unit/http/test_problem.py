@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from shared.requests.problem import encode_problem, problem
+from prover.http.server.problem import encode_problem, problem
 
 
 def test_problem__encoded__has_both_families_of_members() -> None:
