@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from prover.errors import Cancelled
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.download import download
+from prover.keys.download import checksum_list
 from prover.keys.download.download import DownloadSource, download_keys
 from prover.keys.verify import accepted_digests
 from shared.requests.circuit_id import CircuitId
@@ -163,7 +163,7 @@ def test_download__of_one_key_after_the_other__reads_those_of_another_release_on
 ) -> None:
     bring(first, folder, OLD)
     bring(second, folder, NEW)
-    monkeypatch.setattr(download, "sha256_of_file", lambda *_: pytest.fail("it was read before"))
+    monkeypatch.setattr(checksum_list, "sha256_of_file", lambda *_: pytest.fail("it was read before"))
     bring(second, folder, MORE)
     assert is_accepted(folder, OLD)
 
@@ -181,7 +181,7 @@ def test_download__cancelled_while_it_reads_keys_of_another_release__ends_soon(
 
     bring(first, folder, OLD)
     before = (folder / "CHECKSUM").read_text()
-    monkeypatch.setattr(download, "sha256_of_file", read_for_ever)
+    monkeypatch.setattr(checksum_list, "sha256_of_file", read_for_ever)
     cancel = CancelFlag()
     with ThreadPoolExecutor(1) as pool:
         running_ = pool.submit(bring, second, folder, NEW, cancel=cancel)

@@ -239,3 +239,26 @@ def test_publish__while_another_process_restarts_the_file__takes_back_wrong_byte
     with pytest.raises(PartialFileSuperseded):
         partial.publish()
     assert names(tmp_path) == {SHARED}
+
+
+def test_publish__partial_files_of_other_releases__are_removed_unless_in_use(
+    tmp_path: Path, partial: PartialFile
+) -> None:
+    abandoned, used, link, another = (
+        tmp_path / name
+        for name in (
+            f".{EXPECTED.name}.{'0' * 16}.partial",
+            f".{EXPECTED.name}.{'1' * 16}.partial",
+            f".{EXPECTED.name}.{'2' * 16}.partial",
+            f".v2_inclusion_32_2.key.{'0' * 16}.partial",
+        )
+    )
+    for path in (abandoned, used, another):
+        path.write_bytes(DATA[:10])
+    link.symlink_to(another)
+    with used.open("rb+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert partial.acquire()
+        partial.write(DATA)
+        partial.publish()
+        assert names(tmp_path) == {EXPECTED.name, used.name, link.name, another.name}

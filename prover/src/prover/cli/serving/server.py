@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prover.errors import SettingsInvalid
+from prover.errors import KeyDownloadFailed, SettingsInvalid
 from prover.http.app import serve, start_metrics_server
 from prover.http.server.metrics_server import MetricsServer
 from prover.http.state import ServerState
+from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, kernel_version
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS, UnknownCircuit, circuits_named, smallest_first
 from prover.keys.catalogue.published_digests import read_pinned_manifest
@@ -56,6 +58,8 @@ async def run_server(settings: Settings) -> int:
     metrics = Metrics(registry)
     shutdown = Shutdown()
     shutdown.install()
+    # By default SIGHUP ends the process without draining. The API reloads its keys instead.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
     with (
         Engine(settings.proving.threads) as engine,
         closing(open_devices(settings, metrics)) as devices,
@@ -195,7 +199,14 @@ def fetch_of(settings: KeySettings) -> Fetch | None:
         list_within_s=_LIST_WITHIN_S,
     )
     source.base()
-    return lambda circuits, cancel: download_keys(settings.directory, circuits, source, cancel, LogLines())
+
+    def fetch(circuits: Sequence[CircuitId], cancel: CancelFlag) -> None:
+        try:
+            download_keys(settings.directory, circuits, source, cancel, LogLines())
+        except SettingsInvalid as error:  # the manifest of the start cannot be read now, and may be again later
+            raise KeyDownloadFailed(f"proving key file not found: {circuits[0].key_file}; {error.detail}") from error
+
+    return fetch
 
 
 def digests_of(settings: KeySettings) -> Callable[[Path], Digests]:

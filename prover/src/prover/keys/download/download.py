@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import random
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 import aiohttp
 from yarl import URL
 
-from prover.errors import Cancelled, KeyDownloadFailed, KeyListUnavailable, KeyMissing, KeyUnavailable, SettingsInvalid
+from prover.errors import Cancelled, KeyDownloadFailed, KeyListUnavailable, KeyMissing, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue.published_digests import (
     CHECKSUM_LIST,
@@ -21,27 +20,26 @@ from prover.keys.catalogue.published_digests import (
     ExpectedFile,
     parse_checksum_list,
     published_keys,
-    read_checksum_list,
     read_pinned_manifest,
 )
+from prover.keys.download.checksum_list import fetch_list, restore_line, store_list
 from prover.keys.download.partial_file import PartialFile, PartialFileSuperseded
 from prover.keys.download.transfer import (
     TransferFailed,
     TransferInterrupted,
     WrongContent,
-    explained_network,
+    announced_bytes,
+    explained_disk,
     keeps_encryption,
     no_room,
     require_proxies,
-    require_status,
     transfer,
 )
-from prover.keys.files.atomic_file import atomic_file
-from prover.keys.files.key_folder import FileIdentity, file_identity, find_key
-from prover.keys.files.provenance import sha256_of_file
+from prover.keys.files.key_folder import find_key
 from prover.loopback import is_loopback
 from prover.versions import VERSION
 from shared.process.logs import get_logger
+from shared.process.retries import Backoff, jittered
 from shared.requests.circuit_id import CircuitId
 
 _log = get_logger(__name__)
@@ -55,8 +53,7 @@ _LOCK_POLL_S = 0.2
 _MAX_WRONG_CONTENTS = 3
 _MAX_SUPERSEDED = 5
 _NOTABLE_PROGRESS_BYTES = 2**24
-"""Bytes after which an interrupted attempt does not count as failed."""
-_LONGEST_LIST_BYTES = 2**20
+"""Bytes beyond the largest part so far after which failed attempts are counted from one again."""
 _LATER = "try again later, or check --download-url and the network"
 _UNENCRYPTED = "over http:// an attacker in the network can change a key together with its digest in the CHECKSUM list"
 _UNENCRYPTED_REMEDY = "use https://, or pin the digests with --manifest"
@@ -75,9 +72,9 @@ class DownloadSource:
     manifest: Path | None = None
     """File with pinned names, sizes and digests; replaces the CHECKSUM list and the built-in digests."""
     silence_s: float = 60.0
-    """Maximum time without data from the server."""
-    list_within_s: float | None = None
-    """Maximum time of the CHECKSUM list with all its attempts; None for no limit."""
+    """Maximum time in which the server sends less than 64 KiB of a file."""
+    list_within_s: float = 900.0
+    """Maximum time of the CHECKSUM list with all its attempts."""
     backoff_s: float = 1.0
     """First pause between attempts; each later one is twice as long, up to a minute."""
 
@@ -155,6 +152,7 @@ class _Download:
         self._missing = ""
         self._list_failure: KeyDownloadFailed | None = None
         self._interruption = ""
+        self._pauses = Backoff(source.backoff_s, _LONGEST_BACKOFF_S)
 
     async def run(self, circuits: Sequence[CircuitId], pinned: Expectations | None) -> None:
         first = circuits[0].key_file
@@ -208,23 +206,9 @@ class _Download:
         return f"proving key file not found: {self._missing}; {failure}: {failure.remedy}"
 
     async def _checksum_list(self, session: aiohttp.ClientSession) -> Expectations:
-        async def fetch() -> str:
-            with explained_network():
-                return await fetch_text()
-
-        async def fetch_text() -> str:
-            async with session.get(self._base / CHECKSUM_LIST) as response:
-                require_status(response, 200)
-                content = await response.content.read(_LONGEST_LIST_BYTES + 1)
-                while len(content) <= _LONGEST_LIST_BYTES and (more := await response.content.readany()):
-                    content += more
-            if len(content) > _LONGEST_LIST_BYTES:
-                raise TransferFailed("the CHECKSUM list is implausibly long", "check --download-url")
-            return content.decode("ascii", "replace")
-
         try:
             async with asyncio.timeout(self._source.list_within_s):
-                text = await self._retry(CHECKSUM_LIST, fetch)
+                text = await self._retry(CHECKSUM_LIST, lambda: fetch_list(session, self._base))
         except TimeoutError:
             reason = self._interruption or f"no answer within {self._source.list_within_s:g} s"
             raise self._failed(CHECKSUM_LIST, reason, _LATER) from None
@@ -232,34 +216,8 @@ class _Download:
             known = parse_checksum_list(text)
         except ValueError as error:
             raise self._failed(CHECKSUM_LIST, str(error), "check --download-url, or pass --manifest") from error
-        await asyncio.to_thread(self._store_list, text, known)
+        await asyncio.to_thread(store_list, self._folder, text, known, self._shown, self._cancel)
         return known
-
-    def _store_list(self, text: str, known: Expectations) -> None:
-        """Write the list into the folder, where `prover keys verify` and a start use it without the network.
-
-        Present keys of an earlier list keep their lines. Otherwise a start would refuse good keys from another release,
-        or accept bad ones that only the earlier list names.
-        """
-        kept = _lines_to_keep(self._folder, known, self._cancel)
-        _write_list(self._folder, _with_lines(text, kept))
-        others = sorted(name for name in kept if name in known)
-        if others:
-            _log.warning(
-                "keys_of_another_release",
-                files=", ".join(others),
-                detail=f"the list of {self._shown} has other digests for them; they stay as they are",
-                remedy="to replace them with its release, remove them and run `prover download` again",
-            )
-
-    def _restore_line(self, downloaded: ExpectedFile) -> None:
-        """Restore the line of a key: a process that downloads another release may have replaced the list meanwhile."""
-        if self._source.manifest is not None:
-            return
-        with suppress(SettingsInvalid, OSError, UnicodeError):
-            path = self._folder / CHECKSUM_LIST
-            if read_checksum_list(path).get(downloaded.name, downloaded).sha256 != downloaded.sha256:
-                _write_list(self._folder, _with_lines(path.read_text(encoding="ascii"), {downloaded.name: downloaded}))
 
     def _unlisted(self, name: str) -> KeyDownloadFailed:
         remedy = "check --manifest" if self._source.manifest else "check --download-url, or pass --manifest"
@@ -270,11 +228,14 @@ class _Download:
         sizes = await asyncio.gather(*(self._size(session, file) for file in files))
         known = [size for size in sizes if size is not None]
         self._watcher.planned(len(files), sum(known) if len(known) == len(files) else None)
-        present = sum(PartialFile(self._folder, file).left_over_bytes() for file in files)
-        free = self._free_bytes()
-        if sum(known) - present > free:
-            failure = no_room(sum(known) - present, free)
-            raise KeyDownloadFailed(self._explained(failure))
+        try:
+            with explained_disk():
+                present = sum(PartialFile(self._folder, file).left_over_bytes() for file in files)
+                free = self._free_bytes()
+            if sum(known) - present > free:
+                raise no_room(sum(known) - present, free)
+        except TransferFailed as error:
+            raise KeyDownloadFailed(self._explained(error)) from error
 
     async def _size(self, session: aiohttp.ClientSession, file: ExpectedFile) -> int | None:
         if file.size is not None:
@@ -285,37 +246,39 @@ class _Download:
                     asyncio.timeout(_HEAD_S),
                     session.head(self._base / file.name, allow_redirects=True) as response,
                 ):
-                    return response.content_length if response.status == 200 else None
+                    return announced_bytes(response) if response.status == 200 else None
         return None
 
     async def _file(self, session: aiohttp.ClientSession, expected: ExpectedFile) -> None:
+        name = expected.name
         async with self._transfer_slots:
             for _ in range(_MAX_SUPERSEDED):
-                if await self._fetch(session, expected):
-                    break
-                _log.info("download_superseded", file=expected.name, detail="another process replaced the partial file")
+                try:
+                    with explained_disk():
+                        if await self._fetch(session, expected):
+                            break
+                except TransferFailed as error:
+                    raise self._failed(name, str(error), error.remedy) from error
+                _log.info("download_superseded", file=name, detail="another process replaced the partial file")
             else:
                 reason = "other processes, which the locks of its file system do not exclude, replaced the partial file"
-                raise self._failed(expected.name, reason, "download by one process at a time")
-        self._watcher.finished(expected.name)
+                raise self._failed(name, reason, "download by one process at a time")
+        self._watcher.finished(name)
 
     async def _fetch(self, session: aiohttp.ClientSession, expected: ExpectedFile) -> bool:
-        """Download a file; False when another process interfered, which may have published it."""
+        """Download a file; False when another process interfered, which may have published it. Raises OSError."""
         partial = PartialFile(self._folder, expected)
         try:
             await self._lock(partial)
             if not partial.target.is_file():  # else another process was faster
                 await _in_thread(partial.resume, partial)
                 await self._retry(expected.name, lambda: self._attempt(session, expected, partial), partial)
-                self._restore_line(expected)
+                if self._source.manifest is None:
+                    restore_line(self._folder, expected)
                 await _in_thread(partial.publish, partial)
                 _log.debug("key_downloaded", file=expected.name, bytes=partial.size, sha256=expected.sha256)
         except PartialFileSuperseded:
             return False
-        except OSError as error:
-            reason = f"the file cannot be written: {error.strerror}"
-            remedy = "check disk space and permissions of the keys directory"
-            raise self._failed(expected.name, reason, remedy) from error
         finally:
             partial.close()
         return True
@@ -329,6 +292,7 @@ class _Download:
             partial,
             self._free_bytes,
             lambda done, total: self._watcher.advanced(expected.name, done, total),
+            self._source.silence_s,
         )
 
     async def _lock(self, partial: PartialFile) -> None:
@@ -348,8 +312,8 @@ class _Download:
     ) -> Result:
         """Retry until an attempt succeeds, with growing pauses; raises KeyDownloadFailed."""
         failed = wrong = 0
+        largest = partial.size if partial else 0
         while True:
-            before = partial.size if partial else 0
             try:
                 return await attempt()
             except TransferFailed as error:
@@ -358,16 +322,18 @@ class _Download:
                 reason, wait_s = str(error), error.wait_s
                 self._interruption = reason
                 wrong += isinstance(error, WrongContent)
-                received = partial.size - before if partial else 0
-                failed = 1 if received >= _NOTABLE_PROGRESS_BYTES else failed + 1
+                # A restart receives the same bytes again: they are no progress.
+                if partial and partial.size - largest >= _NOTABLE_PROGRESS_BYTES:
+                    failed, largest = 1, partial.size
+                else:
+                    failed += 1
                 if failed >= self._source.attempts or wrong >= _MAX_WRONG_CONTENTS:
                     tries = "1 attempt" if failed == 1 else f"{failed} attempts"
                     remedy = _LATER
                     if partial is None or partial.is_kept:
                         remedy += "; received bytes are kept"
                     raise self._failed(name, f"{reason} ({tries})", remedy) from error
-            pause_s = max(wait_s, min(self._source.backoff_s * 2 ** (failed - 1), _LONGEST_BACKOFF_S))
-            pause_s *= random.uniform(1.0, 1.25) if wait_s else random.uniform(0.5, 1.0)  # noqa: S311 - spreads clients
+            pause_s = wait_s + jittered(self._pauses, failed)
             _log.warning("download_interrupted", file=name, error=reason, attempt=failed, pause_s=round(pause_s, 2))
             await asyncio.sleep(pause_s)
 
@@ -385,58 +351,6 @@ class _Download:
 def _listed(circuit: CircuitId, known: Expectations) -> ExpectedFile | None:
     """Return the listed file of a circuit, under its current name or else its earlier one."""
     return next((known[name] for name in circuit.key_files if name in known), None)
-
-
-def _lines_to_keep(folder: Path, known: Expectations, cancel: CancelFlag) -> dict[str, ExpectedFile]:
-    """Return the lines of a folder's list for present keys that differ from the new list.
-
-    If both name a key, the earlier line stays only while the key agrees with it: a key that was replaced by hand or
-    damaged gets the new line. Raises Cancelled.
-    """
-    try:
-        earlier = read_checksum_list(folder / CHECKSUM_LIST)
-    except SettingsInvalid:
-        return {}
-    return {
-        name: file
-        for name, file in earlier.items()
-        if (name not in known or known[name].sha256 != file.sha256)
-        and CircuitId.from_key_file(name) is not None
-        and os.path.isfile(folder / name)  # noqa: PTH113 - that of a Path raises for a path that it cannot read
-        and (name not in known or _may_match(folder / name, file, cancel))
-    }
-
-
-def _may_match(path: Path, expected: ExpectedFile, cancel: CancelFlag) -> bool:
-    """Return whether a file has the expected digest, or cannot be read."""
-    try:
-        return _digest_of(path, cancel) == expected.sha256
-    except (KeyUnavailable, OSError):
-        return True
-
-
-_digests: dict[tuple[Path, FileIdentity], str] = {}
-"""Digests of keys that were read once: a server with --auto-download gets a list for each missing key."""
-
-
-def _digest_of(path: Path, cancel: CancelFlag) -> str:
-    version = path, file_identity(path)
-    if version not in _digests:
-        _digests[version] = sha256_of_file(path, cancel.check)
-    return _digests[version]
-
-
-def _with_lines(text: str, lines: Expectations) -> str:
-    """Return a CHECKSUM list with other lines for some files; the same bytes if there are none."""
-    if not lines:
-        return text
-    others = [line for line in text.splitlines() if not parse_checksum_list(line).keys() & lines.keys()]
-    return "\n".join([*others, *(f"{file.sha256}  {file.name}" for file in lines.values())]) + "\n"
-
-
-def _write_list(folder: Path, text: str) -> None:
-    with suppress(SettingsInvalid, OSError), atomic_file(folder / CHECKSUM_LIST, force=True) as file:
-        file.write(text.encode())
 
 
 def _make_writable(folder: Path, missing: Sequence[CircuitId]) -> None:

@@ -13,10 +13,12 @@ out of the folder. Anything but a regular file of this user with one name is lef
 """
 
 import errno
+import glob
 import hashlib
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from prover.keys.catalogue.published_digests import ExpectedFile
@@ -152,7 +154,8 @@ class PartialFile:
     def publish(self) -> None:
         """Sync the bytes to the disk and give them the name of the target in one step.
 
-        A target that appeared meanwhile stays. Raises PartialFileSuperseded when the file was replaced or changed.
+        A target that appeared meanwhile stays. Partial files of other releases that no process downloads are removed.
+        Raises PartialFileSuperseded when the file was replaced or changed.
         """
         descriptor = self._open()
         os.fsync(descriptor)
@@ -164,6 +167,7 @@ class PartialFile:
             # A process replaced it after the comparison, possibly as it found its own wrong bytes in it.
             raise PartialFileSuperseded
         sync_folder(self.target.parent)
+        self._remove_other_releases()
 
     def close(self) -> None:
         """Release the file; an empty or private one is removed."""
@@ -233,6 +237,13 @@ class PartialFile:
         if not os.fstat(descriptor).st_size and _is_at(self._path, descriptor):
             self._path.unlink(missing_ok=True)
 
+    def _remove_other_releases(self) -> None:
+        """Remove the partial files of other releases of the target, except those that another process downloads."""
+        for left in self.target.parent.glob(f".{glob.escape(self.target.name)}.*.partial"):
+            if left.name != self._shared_name:  # another machine may use that one now
+                with suppress(OSError):
+                    _remove_unlocked(left)
+
     def _remove_spoiled_target(self, descriptor: int) -> bool:
         """Remove the target if it is this file and has a wrong digest, and return whether it was removed.
 
@@ -251,6 +262,15 @@ def _refusal_reason(file: os.stat_result) -> str | None:
     if file.st_nlink > 1:
         return "it has other names, too"
     return untrusted_reason(file)
+
+
+def _remove_unlocked(path: Path) -> None:
+    descriptor = os.open(path, _OPEN & ~os.O_CREAT)
+    try:
+        if _refusal_reason(os.fstat(descriptor)) is None and try_lock(descriptor) and _is_at(path, descriptor):
+            path.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

@@ -1,22 +1,28 @@
 """One attempt to download a file over HTTP, resumed where the last one ended and checked against its digest."""
 
+import asyncio
+import errno
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.request import getproxies
 
 import aiohttp
 from yarl import URL
 
+from prover.keys.catalogue.key_estimates import file_bytes
 from prover.keys.catalogue.published_digests import ExpectedFile
 from prover.keys.download.partial_file import PartialFile
 from prover.keys.files.memory_budget import gibibytes
 from shared.process.retries import read_retry_after
+from shared.requests.circuit_id import CircuitId
 
 _LARGEST_BYTES = 2**36
-"""Maximum size of a file of unknown size."""
+"""Maximum size of a file of unknown size whose name is not that of a key."""
+_MIN_BYTES = 2**16
+"""Bytes that must arrive within the maximum time of silence: a few bytes in time would hold a slot for ever."""
 _TRANSIENT = frozenset({408, 425, 429})
-_CONTENT_RANGE = re.compile(r"bytes ([0-9]+)-[0-9]+/(?:([0-9]+)|\*)", re.ASCII)
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/(?:([0-9]{1,18})|\*)", re.ASCII)
 _MAX_RETRY_AFTER_S = 300.0
 
 
@@ -52,15 +58,17 @@ async def transfer(
     partial: PartialFile,
     free_bytes: FreeBytes,
     progress: Progress,
+    silence_s: float,
 ) -> None:
     """Fill a partial file until it is complete.
 
-    ``free_bytes`` returns the free bytes of the disk. Raises TransferFailed or TransferInterrupted; received bytes are
-    kept for the next attempt unless they are wrong.
+    ``free_bytes`` returns the free bytes of the disk. The attempt ends if less than 64 KiB arrive within ``silence_s``
+    seconds. Raises TransferFailed or TransferInterrupted; received bytes are kept for the next attempt, unless they are
+    wrong, or have no announced size and fill the disk.
     """
     if not partial.matches_published_digest:
         with explained_network():
-            await _request(session, url, expected, partial, free_bytes, progress)
+            await _request(session, url, expected, partial, free_bytes, progress, silence_s)
     if not partial.matches_published_digest:
         got, size = partial.sha256, partial.size
         partial.restart()
@@ -82,6 +90,13 @@ def require_status(response: aiohttp.ClientResponse, *accepted: int) -> None:
     if status in (401, 403, 407):
         raise TransferFailed(answer, "check --download-url, the credentials and the proxy")
     raise TransferFailed(answer, "check --download-url")
+
+
+def announced_bytes(response: aiohttp.ClientResponse) -> int | None:
+    """Return the size that an answer announces, None if there is none or it cannot be read."""
+    with suppress(ValueError):  # thousands of digits
+        return response.content_length
+    return None
 
 
 def keeps_encryption() -> aiohttp.TraceConfig:
@@ -123,7 +138,7 @@ def explained_network() -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise TransferInterrupted("the server sent nothing for too long") from error
+        raise TransferInterrupted("the server sent too little for too long") from error
     except aiohttp.ClientPayloadError as error:
         raise TransferInterrupted("the connection ended before the file did") from error
     except aiohttp.ClientError as error:
@@ -137,29 +152,36 @@ async def _request(
     partial: PartialFile,
     free_bytes: FreeBytes,
     progress: Progress,
+    silence_s: float,
 ) -> None:
     headers = {"Range": f"bytes={partial.size}-"} if partial.size else {}
-    async with session.get(url, headers=headers) as response:
+    received = 0
+    async with asyncio.timeout(silence_s) as too_slow, session.get(url, headers=headers) as response:
         if response.status == 416:
-            with _explained_disk():
+            with explained_disk():
                 partial.restart()
             raise TransferInterrupted("the server has fewer bytes than are already downloaded; restarting")
         require_status(response, 200, 206)
-        with _explained_disk():
+        with explained_disk():
             total = _continue_or_restart(response, partial)
         if total is not None and expected.size is not None and total != expected.size:
             raise WrongContent(f"the server offers {total} bytes, and {expected.size} were published")
         total = expected.size if total is None else total
         _require_room(total, partial, free_bytes)
         progress(partial.size, total)
+        largest = _largest_bytes(expected) if total is None else total
         async for piece in response.content.iter_any():
-            if partial.size + len(piece) > (_LARGEST_BYTES if total is None else total):
-                with _explained_disk():
+            if partial.size + len(piece) > largest:
+                with explained_disk():
                     partial.restart()
-                raise WrongContent("the server sends more bytes than were published")
-            with _explained_disk():
-                partial.write(piece)
+                raise WrongContent(f"the server sends more bytes than {'plausible' if total is None else 'published'}")
+            with explained_disk():
+                _write(partial, piece, is_sized=total is not None)
             progress(partial.size, total)
+            received += len(piece)
+            if received >= _MIN_BYTES:
+                received = 0
+                too_slow.reschedule(asyncio.get_running_loop().time() + silence_s)
     if total is not None and partial.size < total:
         raise TransferInterrupted(f"the connection ended after {partial.size} of {total} bytes")
 
@@ -172,12 +194,27 @@ def _continue_or_restart(response: aiohttp.ClientResponse, partial: PartialFile)
     partial.restart()
     if response.status == 206:
         raise TransferInterrupted("the server resumes at another offset than requested; restarting")
-    return response.content_length
+    return announced_bytes(response)
+
+
+def _largest_bytes(expected: ExpectedFile) -> int:
+    """Return the maximum size of a file of unknown size: twice the estimate of a key, which is an upper bound."""
+    circuit = CircuitId.from_key_file(expected.name)
+    return _LARGEST_BYTES if circuit is None else 2 * file_bytes(circuit)
+
+
+def _write(partial: PartialFile, piece: bytes, *, is_sized: bool) -> None:
+    try:
+        partial.write(piece)
+    except OSError as error:
+        if not is_sized and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            partial.restart()  # it may be endless, and would leave the disk full
+        raise
 
 
 def _require_room(total: int | None, partial: PartialFile, free_bytes: FreeBytes) -> None:
     need = (total or 0) - partial.size
-    with _explained_disk():
+    with explained_disk():
         free = free_bytes()
     if need > free:
         raise no_room(need, free)
@@ -192,7 +229,8 @@ def no_room(need: int, free: int) -> TransferFailed:
 
 
 @contextmanager
-def _explained_disk() -> Iterator[None]:
+def explained_disk() -> Iterator[None]:
+    """Turn failures of the disk inside the block into TransferFailed."""
     try:
         yield
     except OSError as error:

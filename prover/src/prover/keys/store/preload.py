@@ -72,8 +72,11 @@ class Preloader:
                 self._fetch(self._required, self._stopping)
             except Cancelled:
                 return
-            except ProverError as error:  # downloaded keys are loaded; the others are tried again one by one
+            # After any error downloaded keys are loaded; the others are tried again one by one.
+            except ProverError as error:
                 _log.error("keys_download_failed", error=error.detail)
+            except Exception:  # noqa: BLE001 - logged with its traceback
+                _log.exception("keys_download_failed")
         while True:
             for circuit in self._required:
                 if circuit not in self._loaded and not self._load(circuit):
@@ -94,10 +97,18 @@ class Preloader:
         except (Cancelled, ShuttingDown):
             return False
         except ProverError as error:
-            known = self._failures.get(circuit)
-            self._failures[circuit] = f"{circuit}: {error.detail}"
-            if known != self._failures[circuit]:
+            if self._is_new_failure(circuit, error.detail):
                 _log.error("key_not_preloaded", circuit=circuit.name, error=error.detail)
+        except Exception as error:  # noqa: BLE001 - logged with its traceback; the other keys are loaded
+            reason = f"{type(error).__name__}: {error}"
+            if self._is_new_failure(circuit, reason):
+                _log.exception("key_not_preloaded", circuit=circuit.name, error=reason)
         else:
             self._loaded.add(circuit)
         return True
+
+    def _is_new_failure(self, circuit: CircuitId, reason: str) -> bool:
+        """Record why a key is not loaded, and return whether the reason is a new one."""
+        known = self._failures.get(circuit)
+        self._failures[circuit] = f"{circuit}: {reason}"
+        return known != self._failures[circuit]
