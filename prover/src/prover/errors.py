@@ -132,7 +132,6 @@ class KeyMissing(KeyUnavailable, code="key_not_found", exit_code=69):
 
     def __init__(self, file_name: str, remedy: str) -> None:
         super().__init__(f"proving key file not found: {file_name}; {remedy}")
-        self.file_name = file_name
 
 
 class KeyDownloadFailed(KeyUnavailable, code="key_download_failed", exit_code=69):

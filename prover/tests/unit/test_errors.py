@@ -20,13 +20,13 @@ from prover.errors import (
     RequestRejected,
 )
 from prover.http.routes.queue_answers import job_response
+from prover.http.server.problem import TITLES
 from prover.http.server.responses import problem_response
-from prover.http.server.retry_words import RETRY_WORDS, without_retry_words
+from prover.http.server.retry_words import without_retry_words
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.request import read_envelope, read_task
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import JobState, JobStatus
-from shared.requests.problem import TITLES
 
 CONTRACTS = Path(__file__).resolve().parents[2] / "contracts"
 
@@ -86,6 +86,8 @@ def test_key_missing__message__is_the_one_users_search_for() -> None:
 
 STATUSES = (429, 500, 502, 503, 504)
 """Sizes of requests that are statuses of HTTP, some of which are retry words."""
+RETRY_WORDS = ("500", "502", "503", "connection", "timeout", "job_not_found")
+"""Words on which the Rust client submits a request again."""
 
 
 def has_retry_word(message: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -13,12 +14,14 @@ import pytest
 from golden_vectors import PUBLISHED
 from in_process_service import CONVERTED, circuit
 from independent_groth16 import IndependentKey
+from structlog.testing import capture_logs
 
 from prover.errors import MalformedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.keys.catalogue.published_verifying_keys import published_verifying_keys
+from prover.keys.files import verifying_keys
 from prover.keys.files.verifying_keys import VerifyingKeys, verifying_key_bytes
 from prover.keys.store.key_store import KeyStore
 from shared.requests.circuit_id import CircuitId, CircuitKind
@@ -51,6 +54,22 @@ def test_verifying_key__of_a_changed_file__is_read_again(
     assert keys.find(wanted) is found
     file.write_bytes(b"no key")
     assert keys.find(wanted) == ()
+
+
+def test_verifying_key__of_a_file_that_could_not_be_read_once__is_read_again(
+    published_keys: KeyStore, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = circuit("v2_inclusion_32_1")
+    keys = VerifyingKeys(published_keys.directory, engine)
+
+    def fail(*_: object) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched, capture_logs() as lines:
+        patched.setattr(verifying_keys, "verifying_key_bytes", fail)
+        assert keys.find(wanted) == ()
+    assert [line["event"] for line in lines] == ["verifying_key_unreadable"]
+    assert len(keys.find(wanted)) == 1
 
 
 def test_key_file__of_another_circuit__has_none(published_keys: KeyStore) -> None:

@@ -88,9 +88,12 @@ class FakeCopy:
             return error
 
     def close(self) -> None:
-        """Leave the device."""
+        """Leave the device, or fail."""
+        assert self._device.may_free.wait(60)
         assert not self.closed
         self.closed = True
+        if self._device.free_faults:
+            raise self._device.free_faults.pop(0)
 
 
 class FakeDevice:
@@ -100,6 +103,8 @@ class FakeDevice:
         self.budget = budget
         self.batch_limit = batch_limit
         self.sizes = key_bytes, proof_bytes
+        self.bytes_of: dict[LoadedKey, int] = {}
+        """Sizes of keys that have others."""
         self.copies: list[FakeCopy] = []
         self.closed = False
         self.load_faults: list[BaseException] = []
@@ -109,16 +114,20 @@ class FakeDevice:
         self.launches: list[FakeLaunch] = []
         self.on_launch: Callable[[], None] = lambda: None
         """Called in every call."""
+        self.free_faults: list[BaseException] = []
+        """Raised by the next keys that leave."""
         self.may_load = threading.Event()
         self.may_load.set()
+        self.may_free = threading.Event()
+        self.may_free.set()
 
     def describe(self) -> DeviceInfo:
         """Return the description of a GPU with twice the budget."""
         return DeviceInfo("fake", (9, 0), 12040, 2 * self.budget, self.budget, 0)
 
     def key_bytes(self, key: LoadedKey) -> int:
-        """Return bytes of any key."""
-        return self.sizes[0]
+        """Return bytes of a key."""
+        return self.bytes_of.get(key, self.sizes[0])
 
     def proof_bytes(self, key: LoadedKey) -> int:
         """Return bytes of any proof."""

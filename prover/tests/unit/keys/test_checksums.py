@@ -129,7 +129,7 @@ def test_digests__of_a_checksum_list_that_cannot_be_read__accept_any_file(tmp_pa
 
 def test_published_keys__are_those_of_the_reference_package() -> None:
     """The other record of that package is what its files were checked against when they were fetched."""
-    pins = json.loads((Path(__file__).parents[3] / "scripts" / "reference_pins.json").read_text())
+    pins = json.loads((Path(__file__).parents[3] / "scripts" / "reference" / "reference_pins.json").read_text())
     files = {
         Path(name).name: (pin["bytes"], pin["sha256"])
         for name, pin in pins["versions"]["0.27.0"]["files"].items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from prover.keys.store.residency import Residency, Slot
 from shared.requests.circuit_id import CircuitId, CircuitKind
@@ -15,7 +15,8 @@ def with_keys(budget: int, *sizes: int) -> tuple[Residency, list[Slot]]:
         slot = residency.add(CircuitId(CircuitKind.INCLUSION, 2, (32,), (number,)))
         loaded: Any = object()
         slot.key.set_result(loaded)
-        slot.users, slot.bytes = 1, size
+        slot.bytes = size
+        residency.use(slot)
         residency.leave(slot)
         slots.append(slot)
     return residency, slots
@@ -23,19 +24,41 @@ def with_keys(budget: int, *sizes: int) -> tuple[Residency, list[Slot]]:
 
 def newcomer(residency: Residency, size: int) -> Slot:
     slot = residency.add(CircuitId(CircuitKind.NON_INCLUSION, 2, (40,), (1,)))
-    slot.users, slot.bytes = 1, size
+    slot.bytes = size
+    residency.use(slot)
     return slot
 
 
 def test_evict_idle__for_a_newcomer__takes_the_longest_unused_and_no_more() -> None:
     residency, slots = with_keys(100, 30, 30, 30)
-    slots[0].users += 1
+    residency.use(slots[0])
     residency.leave(slots[0])
     new = newcomer(residency, 40)
     assert residency.excess_bytes() == 30
     assert residency.evict_idle(new) == [slots[1]]
-    assert residency.excess_bytes() == 0
     assert residency.loaded() == [slots[0], slots[2]]
+
+
+def test_evict_idle__memory_of_evicted_keys__counts_until_they_have_ended_and_is_not_evicted_twice() -> None:
+    residency, slots = with_keys(100, 30, 30, 30)
+    new = newcomer(residency, 40)
+    assert residency.evict_idle(new) == [slots[0]]
+    assert residency.evict_idle(new) == []
+    assert residency.retire_busy() == []
+    assert (residency.excess_bytes(), residency.loaded_bytes()) == (30, 90)
+    residency.ended(slots[0])
+    assert (residency.excess_bytes(), residency.loaded_bytes()) == (0, 60)
+
+
+def test_retire_busy__keys_in_use__takes_the_one_that_was_entered_longest_ago() -> None:
+    residency, slots = with_keys(90, 30, 30)
+    residency.use(slots[1])
+    residency.use(slots[0])
+    loaded_last, loaded = newcomer(residency, 30), cast("Any", object())
+    loaded_last.key.set_result(loaded)
+    needed = residency.add(CircuitId(CircuitKind.NON_INCLUSION, 2, (40,), (2,)))
+    needed.bytes = 30
+    assert residency.retire_busy() == [slots[1]]
 
 
 def test_evict_idle__of_keys_in_use_or_kept__takes_none() -> None:
@@ -58,6 +81,8 @@ def test_retire_busy__takes_as_many_as_needed_and_they_leave_with_their_last_use
     assert residency.excess_bytes() == 40
     assert not residency.leave(slots[0])
     assert residency.leave(slots[0])
+    assert residency.excess_bytes() == 40
+    residency.ended(slots[0])
     assert residency.excess_bytes() == 10
     assert not residency.leave(slots[2])
     assert not residency.leave(slots[2])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from fake_gpu import FakeDevice, FakeGpus, tiny_key
@@ -36,6 +38,23 @@ def keys(engine: Engine) -> Iterator[list[LoadedKey]]:
 def use(gpu: Gpu, key: LoadedKey, *, wait: bool = False) -> None:
     with gpu.lease(key, CancelFlag(), wait=wait):
         pass
+
+
+@contextmanager
+def slow_free(device: FakeDevice) -> Iterator[None]:
+    """Let no key leave during the block."""
+    device.may_free.clear()
+    try:
+        yield
+    finally:
+        device.may_free.set()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_key__used_twice__is_copied_once_and_stays(keys: list[LoadedKey]) -> None:
@@ -104,6 +123,74 @@ def test_memory__in_use_without_end__is_freed_with_its_present_users(
             assert device.held() == [keys[0]]
         waiting.result(60)
     assert device.held() == [keys[1]]
+
+
+def test_key__that_needs_the_memory_of_several_always_in_use__gets_it_and_they_are_copied_once_more(
+    engine: Engine, keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prover.proving.gpu.gpu._EVICTION_DELAY_S", 0.2)
+    device = FakeDevice(budget=100, key_bytes=30, proof_bytes=0)
+    gpu = FakeGpus(device).make()
+    stop, cancel = threading.Event(), CancelFlag()
+
+    def keep_using(key: LoadedKey) -> None:
+        while not stop.is_set():
+            with gpu.lease(key, CancelFlag(), wait=True):
+                stop.wait(0.05)
+
+    with tiny_key(engine) as large, ThreadPoolExecutor(7) as pool:
+        device.bytes_of[large] = 80
+        users = [pool.submit(keep_using, key) for key in keys * 2]
+        deadline = threading.Timer(20, cancel.raise_flag)
+        deadline.start()
+        try:
+            with gpu.lease(large, cancel, wait=True):
+                assert device.held() == [large]
+        finally:
+            deadline.cancel()
+            stop.set()
+        for user in users:
+            user.result(60)
+        assert len(device.copies) <= 2 * len(keys) + 1
+        gpu.close()
+
+
+def test_key__freed_slowly__delays_only_the_key_that_needs_its_memory_and_is_reported_as_stuck(
+    keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = FakeDevice(budget=210)
+    gpu = FakeGpus(device).make()
+    for key in keys[:2]:
+        use(gpu, key)
+    with ThreadPoolExecutor(4) as pool, slow_free(device):
+        waiting = [pool.submit(use, gpu, keys[2]) for _ in range(2)]
+        until(lambda: gpu.holds(keys[2]))
+        assert pool.submit(gpu.describe).result(10).key_bytes == 300  # that of the first is not free yet
+        pool.submit(use, gpu, keys[1]).result(10)
+        assert gpu.calls.problem() is None
+        monkeypatch.setattr("prover.proving.gpu.driver_calls.STUCK_S", -200.0)
+        assert "has not returned from the driver" in (gpu.calls.problem() or "")
+        assert not any(done.done() for done in waiting)
+        device.may_free.set()
+        for done in waiting:
+            done.result(60)
+    assert device.held() == [keys[1], keys[2]]
+    assert gpu.describe().key_bytes == 200
+
+
+def test_key__that_cannot_be_freed__fails_all_that_wait_for_its_memory(keys: list[LoadedKey]) -> None:
+    device = FakeDevice(budget=110)
+    gpu = FakeGpus(device).make()
+    use(gpu, keys[0])
+    device.free_faults = [MemoryError()]
+    with ThreadPoolExecutor(2) as pool:
+        with slow_free(device):
+            waiting = [pool.submit(use, gpu, keys[1]) for _ in range(2)]
+            until(lambda: gpu.leases == len(waiting))
+        for done in waiting:
+            with pytest.raises(MemoryError):
+                done.result(60)
+    use(gpu, keys[1])
 
 
 def test_waiting__for_memory__ends_with_its_request(keys: list[LoadedKey]) -> None:

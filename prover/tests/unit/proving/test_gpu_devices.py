@@ -13,6 +13,7 @@ import pytest
 from fake_gpu import KIND, FakeDevice, FakeGpus, prove_tiny, tiny_key, tiny_task, wrong
 
 from prover.errors import (
+    Cancelled,
     DeviceBudgetExceeded,
     DeviceLost,
     DeviceOutOfMemory,
@@ -179,6 +180,28 @@ def test_key__preloaded_on_no_gpu__is_refused_unless_the_cpu_takes_it(key: Loade
     devices_of("auto", gpus.metrics, gpu).preload(key)
     with pytest.raises(DeviceBudgetExceeded):
         devices_of("cuda", gpus.metrics, gpu).preload(key)
+
+
+def test_key__kept_off_the_gpu_by_keys_in_use__is_ready_only_where_the_cpu_takes_over(
+    engine: Engine, key: LoadedKey
+) -> None:
+    gpus = FakeGpus(FakeDevice(budget=150), FakeDevice(budget=150))
+    auto, cuda = devices_of("auto", gpus.metrics, gpus.make()), devices_of("cuda", gpus.metrics, gpus.make())
+    with tiny_key(engine) as other:
+        assert prove(auto, other).device == "cuda:0"
+        with auto.target(other, CancelFlag()):
+            assert not auto.is_ready(key)
+            assert prove(auto, key).device == "cpu"
+            assert auto.is_ready(key)
+        assert prove(auto, key).device == "cuda:0"
+        assert auto.is_ready(key)
+        assert not auto.is_ready(other)
+        cancel = CancelFlag()
+        cancel.raise_flag()
+        with cuda.target(other, CancelFlag()):
+            with pytest.raises(Cancelled), cuda.target(key, cancel):
+                pass
+            assert not cuda.is_ready(key)
 
 
 def test_gpus__of_which_one_failed__continue_with_the_other(key: LoadedKey) -> None:

@@ -203,7 +203,7 @@ def test_request__cancelled_before_its_launch_begins__is_omitted(
             gone.result(120)
         assert proved([stays], keys[0]) == [1]
     assert held.sizes() == [1]
-    assert held.admission.free_permits == 1
+    assert held.admission._free == 1
 
 
 def test_request__whose_witness_is_not_satisfied__fails_alone(keys: list[LoadedKey], pool: ThreadPoolExecutor) -> None:
@@ -286,5 +286,5 @@ def test_requests__of_many_threads_and_two_keys__are_all_proved_and_leave_nothin
     made = list(pool.map(ask, range(300)))
     assert all(made[number] for number in range(300) if number % 7 and number % 11)
     assert not any(made[number] for number in range(0, 300, 11))
-    assert held.admission.free_permits == 3
+    assert held.admission._free == 3
     assert (held.metrics.active_jobs._value.get(), held.admission.waiting, held.gpu.leases) == (0, 0, 0)

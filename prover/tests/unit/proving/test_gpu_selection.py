@@ -193,23 +193,6 @@ def test_device__closed_before_its_key__ends_with_it(cuda_host_library: Path, ke
     copy.close()
 
 
-def test_key__of_a_device_that_is_closed_while_it_is_copied__is_not_left_there(
-    cuda_host_library: Path, key: LoadedKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def closed(*_: object) -> None:
-        raise KernelMisused("the device is closed")
-
-    with Device(cuda_host_library) as device:
-        used_bytes = device.describe().used_bytes
-        with monkeypatch.context() as patched:
-            patched.setattr(Device, "_sizes", closed)
-            with pytest.raises(KernelMisused):
-                device.load_key(key)
-        assert device.describe().used_bytes == used_bytes
-        with device.load_key(key):
-            assert device.describe().used_bytes > used_bytes
-
-
 def test_device__proving_many_at_once__makes_a_proof_of_each_and_fails_what_is_false_alone(
     cuda_host_library: Path, key: LoadedKey
 ) -> None:

@@ -1,12 +1,13 @@
 """Answers about this instance: ``/version``, ``/openapi.json``, ``/docs`` and ``/admin/``."""
 
+import asyncio
 import sys
 from collections.abc import Callable
 
 import msgspec
 from aiohttp import web
 
-from prover.http.state import STATE
+from prover.http.state import STATE, ServerState
 from prover.kernel.engine import kernel_version
 from prover.proving.devices import Devices
 from prover.versions import INTERFACE_VERSION, VERSION
@@ -74,7 +75,7 @@ class Reloaded(msgspec.Struct, frozen=True):
 async def version(request: web.Request) -> web.Response:
     """Answer with versions and devices."""
     python = ".".join(map(str, sys.version_info[:3]))
-    device = _device_state(request.app[STATE].devices)
+    device = await asyncio.to_thread(_device_state, request.app[STATE].devices)  # waits for a lock of each GPU
     return _json(Version(INTERFACE_VERSION, VERSION, kernel_version(), python, device))
 
 
@@ -95,14 +96,15 @@ async def docs(request: web.Request) -> web.Response:
 
 async def keys(request: web.Request) -> web.Response:
     """Answer with the installed keys."""
-    state = request.app[STATE]
-    return _json(
-        KeyStates(
-            [
-                KeyState(circuit.name, path.name, state.keys.is_loaded(circuit), state.selection.includes(circuit))
-                for circuit, path in sorted(state.keys.installed().items())
-            ]
-        )
+    return _json(await asyncio.to_thread(_key_states, request.app[STATE]))  # reads a folder, perhaps of another machine
+
+
+def _key_states(state: ServerState) -> KeyStates:
+    return KeyStates(
+        [
+            KeyState(circuit.name, path.name, state.keys.is_loaded(circuit), state.selection.includes(circuit))
+            for circuit, path in sorted(state.keys.installed().items())
+        ]
     )
 
 

@@ -53,7 +53,8 @@ class VerifyingKeys:
         """Return the verifying keys one of which must accept a proof of a circuit; none if none is known.
 
         They are that of its key file, or else of its ``.vkey`` file, or else the published ones of all releases. A file
-        without a usable one is logged once; the published ones do not replace it.
+        without a usable one is logged once; the published ones do not replace it. One that cannot be read is logged
+        and read again by the next call.
         """
         try:
             path: Path | None = self._path_of(circuit)
@@ -63,7 +64,11 @@ class VerifyingKeys:
         with self._lock:
             known = self._known.get(circuit)
             if known is None or known[0] != identity:
-                keys = self._read(circuit, path) if path else self._published(circuit)
+                try:
+                    keys = self._read(circuit, path) if path else self._published(circuit)
+                except OSError as error:  # may be transient, for example too many open files
+                    _log.warning("verifying_key_unreadable", path=str(path), circuit=circuit.name, error=str(error))
+                    return ()
                 known = self._known[circuit] = identity, keys
             return known[1]
 
@@ -79,11 +84,12 @@ class VerifyingKeys:
             return None
 
     def _read(self, circuit: CircuitId, path: Path) -> tuple[VerifyingKey, ...]:
+        """Return the verifying key of a file, none if it holds none. Raises OSError."""
         try:
             if path.suffix == SUFFIX:
                 return (load_verifying_key(self._engine, path),)
             return (self._engine.load_verifying_key(verifying_key_bytes(path, circuit)),)
-        except (KeyUnavailable, OSError) as error:
+        except KeyUnavailable as error:
             _log.warning("verifying_key_unusable", path=str(path), circuit=circuit.name, error=str(error))
             return ()
 

@@ -7,7 +7,7 @@ it. A failure only slows the next start, so it is logged once.
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +32,7 @@ class _PreparationRequest(NamedTuple):
     origin: Source
     source: Path
     on_end: Callable[[], None]
+    reading: Callable[[], AbstractContextManager[None]]
 
 
 class PreparedKeys:
@@ -53,12 +54,19 @@ class PreparedKeys:
         return prepared_keys.open_existing(engine, source, self.folder, cancel, accepted)
 
     def prepare_later(
-        self, engine: Engine, key: LoadedKey, origin: Source, source: Path, on_end: Callable[[], None] = lambda: None
+        self,
+        engine: Engine,
+        key: LoadedKey,
+        origin: Source,
+        source: Path,
+        on_end: Callable[[], None] = lambda: None,
+        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> bool:
         """Queue a key that prepared_keys.load_with_origin returned for preparation; return whether that was done.
 
         Does not wait. ``on_end`` is called in another thread when the prepared key was written, or could not be, unless
-        this object is closed before.
+        this object is closed before. ``reading`` is entered while the key is read, not while it is queued; the key is
+        skipped if that raises KernelMisused.
         """
         with self._lock:
             if self._refused or self._stopping.is_raised:
@@ -71,7 +79,7 @@ class PreparedKeys:
                     _log.warning("key_not_prepared", source=str(source), error=str(error), remedy=_REMEDY)
                     return False
                 self._worker = worker
-            self._requests.append(_PreparationRequest(engine, key, origin, source, on_end))
+            self._requests.append(_PreparationRequest(engine, key, origin, source, on_end, reading))
         return True
 
     def close(self) -> None:
@@ -98,9 +106,10 @@ class PreparedKeys:
                     request.on_end()
 
     def _prepare(self, request: _PreparationRequest) -> None:
-        engine, key, origin, source, _ = request
+        engine, key, origin, source, _, reading = request
         try:
-            prepared_keys.prepare_loaded(key, origin, engine, source, self.folder, self._stopping)
+            with reading():
+                prepared_keys.prepare_loaded(key, origin, engine, source, self.folder, self._stopping)
         except (Cancelled, KernelMisused):  # the key or the store was closed meanwhile
             return
         except (ProverError, OSError) as error:

@@ -39,7 +39,7 @@ from prover.keys.prepared import fold_checkpoint
 from prover.keys.prepared.preparation_lock import preparation_lock
 from prover.keys.prepared.table_room import room_for_tables
 from prover.keys.prepared.verified_source import is_verified, record_verified
-from prover.observability.memory import memory_limit_bytes
+from shared.process.cpus_and_memory import memory_limit_bytes
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from prover.errors import (
     Cancelled,
+    KernelMisused,
     KeyDownloadFailed,
     KeyListUnavailable,
     KeyLoading,
@@ -102,7 +103,9 @@ class KeyStore:
         self._prepared = prepared_keys
         self._accepted_digests = accepted_digests
         self._map_written = map_written
-        self._changed = threading.Condition()
+        self._changed = threading.Condition()  # never held while a key is loaded or destroyed
+        self._first_waiting: Slot | None = None
+        """First slot that has waited too long for memory: only it evicts keys in use, and no other gets its memory."""
         self._failures: dict[CircuitId, _Failure] = {}
         self._fetch_failures: dict[CircuitId | None, tuple[float, KeyUnavailable]] = {}
         self._stopping = CancelFlag()
@@ -119,7 +122,7 @@ class KeyStore:
     def loaded(self, circuit: CircuitId) -> LoadedKey | None:
         """Return a key that is in memory now; it may be closed at any time.
 
-        Takes no lock, as the event loop calls it: the lock is held while other keys are freed.
+        Takes no lock, as the event loop calls it.
         """
         slot = self._residency.find(circuit)
         if slot is None or not slot.key.done() or slot.key.exception() is not None:
@@ -181,22 +184,35 @@ class KeyStore:
             is_first = slot is None
             if slot is None:
                 slot = self._residency.add(circuit)
-            slot.users += 1
+            self._residency.use(slot)
             slot.pinned |= pin
         if is_first:
-            run = contextvars.copy_context().run  # its log lines have the fields of the request that started it
-            thread = threading.Thread(target=run, args=(self._load_into, slot), name=f"load {circuit}")
             try:
-                thread.start()
-            except RuntimeError as error:  # the limit of threads is reached
+                run = contextvars.copy_context().run  # its log lines have the fields of the request that started it
+                threading.Thread(target=run, args=(self._load_into, slot), name=f"load {circuit}").start()
+            except BaseException as error:  # a slot without a loader would make all later requests wait
                 self._fail(slot, OutOfMemory(f"no thread to load a key: {error}"))
+                if not isinstance(error, RuntimeError):  # that is the limit of threads
+                    raise
         return slot
 
     def _leave(self, slot: Slot) -> None:
         with self._changed:
-            if self._residency.leave(slot):
-                slot.key.result().close()
+            ends = self._residency.leave(slot)
             self._changed.notify_all()
+        if ends:
+            self._end([slot])
+
+    def _end(self, slots: Sequence[Slot]) -> None:
+        """Destroy keys that Residency returned to be destroyed. The caller does not hold the lock: a GPU may hang."""
+        for slot in slots:
+            try:
+                slot.key.result().close()
+            finally:
+                with self._changed:
+                    self._residency.ended(slot)
+                    self._changed.notify_all()
+                self._account()
 
     def _fail(self, slot: Slot, error: BaseException) -> None:
         with self._changed:
@@ -217,8 +233,8 @@ class KeyStore:
             is_orphaned = not self._residency.holds(slot)
             slot.bytes = key.info.resident_bytes
             slot.key.set_result(key)
-            if not is_orphaned:
-                self._make_room(slot)
+            victims = [] if is_orphaned else self._evict_idle(slot)
+        self._end(victims)
         if is_orphaned:  # the store was closed meanwhile
             key.close()
         self._account()
@@ -266,9 +282,25 @@ class KeyStore:
         )
         if self._prepared is not None and origin is not None:
             end = partial(self._end_preparation, slot, path, accepted)
-            queued = self._prepared.prepare_later(self._engine, key, origin, path, end)
+            reading = partial(self._reading, slot)
+            queued = self._prepared.prepare_later(self._engine, key, origin, path, end, reading)
             slot.in_preparation = queued and self._map_written  # the end waits for the key, thus for this line
         return key
+
+    @contextmanager
+    def _reading(self, slot: Slot) -> Iterator[None]:
+        """Count the writer of a prepared key as a user, as the memory of the key is not free before it ends.
+
+        Raises KernelMisused if the key was evicted before.
+        """
+        with self._changed:
+            if not self._residency.holds(slot):
+                raise KernelMisused("the key was evicted")
+            self._residency.use(slot)
+        try:
+            yield
+        finally:
+            self._leave(slot)
 
     def _end_preparation(self, slot: Slot, path: Path, accepted: Digests) -> None:
         """Replace the key of a slot by its prepared key, whose pages need no room, if it was written and is mapped."""
@@ -290,9 +322,9 @@ class KeyStore:
         if is_idle is None:  # evicted, or the store was closed
             mapped.close()
             return
-        mapped.release_pages()  # the load read all of them for checksums; pages in use are read again
         if is_idle:
-            slot.key.result().close()
+            self._end([slot])
+        mapped.release_pages()  # the load read all of them for checksums; pages in use are read again
         self._account()
         _log.info("key_mapped", circuit=slot.circuit.name, file=str(path), mapped_bytes=mapped.info.mapped_bytes)
 
@@ -331,35 +363,60 @@ class KeyStore:
 
     def _reserve(self, slot: Slot, path: Path) -> None:
         """Wait until the key fits into the budget with those in use; others are evicted for it."""
+        need = resident_estimate(path, slot.circuit)
         patience_ends = time.monotonic() + _BUSY_EVICTION_S
-        need, budget = resident_estimate(path, slot.circuit), self._residency.budget_bytes
+        try:
+            while (victims := self._try_to_reserve(slot, need, patience_ends)) is not None:
+                self._end(victims)
+        finally:
+            with self._changed:
+                if self._first_waiting is slot:
+                    self._first_waiting = None
+
+    def _try_to_reserve(self, slot: Slot, need: int, patience_ends: float) -> list[Slot] | None:
+        """Reserve memory for a key, and return None; else the evicted keys to destroy first, after a wait without any.
+
+        The memory stays reserved while evicted keys are destroyed, and while the first slot waits.
+        """
         with self._changed:
             slot.bytes = need
-            while not self._make_room(slot):
-                fixed = self._residency.pinned_bytes(excluding=slot)
-                if budget is not None and fixed + need > budget:
-                    raise MemoryBudgetExceeded(
-                        f"the proving key of {slot.circuit} needs about {gibibytes(need)} of memory, and keys may take "
-                        f"{gibibytes(budget)}, of which {gibibytes(fixed)} are kept for preloaded ones: "
-                        "add memory, raise --key-memory-gb, preload fewer keys, or use smaller batches"
-                    )
-                if self._stopping.is_raised:
-                    raise Cancelled
-                if not slot.users:
-                    raise KeyLoading(f"the proving key of {slot.circuit} waits for memory; try again later")
-                if time.monotonic() > patience_ends:
-                    self._note_evicted(self._residency.retire_busy(), slot)
-                slot.bytes = 0  # waits without blocking other loads
-                self._changed.wait(_ROOM_POLL_S)
-                slot.bytes = need
+            if not self._residency.excess_bytes():
+                return None
+            victims = self._evict_idle(slot)
+            if not victims:
+                self._require_possible(slot)
+                self._wait_for_room(slot, patience_ends)
+            return victims
 
-    def _make_room(self, slot: Slot) -> bool:
-        """Evict unused keys until all fit, and return whether they do. The caller holds the lock."""
+    def _require_possible(self, slot: Slot) -> None:
+        """Raise if a slot that waits for memory waits in vain. The caller holds the lock."""
+        fixed, budget = self._residency.pinned_bytes(excluding=slot), self._residency.budget_bytes
+        if budget is not None and fixed + slot.bytes > budget:
+            raise MemoryBudgetExceeded(
+                f"the proving key of {slot.circuit} needs about {gibibytes(slot.bytes)} of memory, and keys may take "
+                f"{gibibytes(budget)}, of which {gibibytes(fixed)} are kept for preloaded ones: "
+                "add memory, raise --key-memory-gb, preload fewer keys, or use smaller batches"
+            )
+        if self._stopping.is_raised:
+            raise Cancelled
+        if not slot.users:
+            raise KeyLoading(f"the proving key of {slot.circuit} waits for memory; try again later")
+
+    def _wait_for_room(self, slot: Slot, patience_ends: float) -> None:
+        """Wait a moment; the first slot whose patience ends evicts keys in use. The caller holds the lock."""
+        if self._first_waiting is None and time.monotonic() > patience_ends:
+            self._first_waiting = slot
+        if self._first_waiting is slot:
+            self._note_evicted(self._residency.retire_busy(), slot)
+        else:
+            slot.bytes = 0  # waits without blocking other loads
+        self._changed.wait(_ROOM_POLL_S)
+
+    def _evict_idle(self, slot: Slot) -> list[Slot]:
+        """Evict unused keys until all fit, and return them; the caller, who holds the lock, destroys them without."""
         victims = self._residency.evict_idle(slot)
-        for victim in victims:
-            victim.key.result().close()
         self._note_evicted(victims, slot)
-        return not self._residency.excess_bytes()
+        return victims
 
     def _note_evicted(self, victims: list[Slot], slot: Slot) -> None:
         for victim in victims:

@@ -6,7 +6,7 @@ opened again. Under ``auto`` the CPU then makes the proof; under ``cuda`` the re
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from prover.errors import (
     DeviceBudgetExceeded,
@@ -46,6 +46,8 @@ class GpuDevices(Devices):
         self._metrics = metrics
         self._may_fall_back = choice.requested == "auto"
         self._already_logged: WeakKeyDictionary[LoadedKey, set[str]] = WeakKeyDictionary()
+        self._kept_off: WeakSet[LoadedKey] = WeakSet()
+        """Keys for which the last lease found no room, as other keys are in use."""
 
     @property
     def call_capacity(self) -> int:
@@ -55,9 +57,12 @@ class GpuDevices(Devices):
     def is_ready(self, key: LoadedKey) -> bool:
         """Return whether the GPU that the next proof gets has the key; see Devices.
 
-        A key that no GPU can hold is ready, as the CPU makes its proofs. One that others keep off it for now is not.
+        A key that no GPU can hold is ready, as the CPU makes its proofs; under ``auto`` also one that others keep off.
         """
-        return key in self._already_logged or self._in_order(key)[0].is_ready(key)
+        if key in self._already_logged:
+            return True
+        gpu = self._in_order(key)[0]
+        return gpu.is_ready(key) or (self._may_fall_back and key in self._kept_off and not gpu.holds(key))
 
     def preload(self, key: LoadedKey) -> None:
         """Copy a key to every GPU that has room for it, so that its first proof does not wait.
@@ -114,10 +119,15 @@ class GpuDevices(Devices):
         refusals: list[ProverError] = []
         for gpu in self._in_order(key):
             try:
-                return gpu, stack.enter_context(gpu.lease(key, cancel, wait=not self._may_fall_back))
+                copy = stack.enter_context(gpu.lease(key, cancel, wait=not self._may_fall_back))
             except (DeviceUnavailable, DeviceOutOfMemory) as refusal:
                 self._metrics.device_faults.labels(gpu.name, _reason(refusal)).inc()
                 refusals.append(refusal)
+            else:
+                self._kept_off.discard(key)
+                return gpu, copy
+        if isinstance(refusals[0], DeviceOutOfMemory):
+            self._kept_off.add(key)
         raise refusals[0]
 
     def _in_order(self, key: LoadedKey) -> list[Gpu]:

@@ -12,6 +12,8 @@ STUCK_S = 30.0
 """Seconds after its cancellation at which a call counts as stuck; a proof checks its flag several times a second."""
 _MAXIMUM_COPY_S = 600.0
 """Seconds after which copying a key counts as cancelled, since no request cancels it."""
+_MAXIMUM_FREE_S = 120.0
+"""Seconds after which freeing a key counts as cancelled. The driver waits for running proofs first."""
 
 
 class _Call:
@@ -42,6 +44,12 @@ class GpuCalls:
     def copy(self) -> Iterator[None]:
         """Count the block as the copy of a key."""
         with self._counted(_Call(time.monotonic() + _MAXIMUM_COPY_S)):
+            yield
+
+    @contextmanager
+    def free(self) -> Iterator[None]:
+        """Count the block as freeing the copy of a key."""
+        with self._counted(_Call(time.monotonic() + _MAXIMUM_FREE_S)):
             yield
 
     def problem(self) -> str | None:

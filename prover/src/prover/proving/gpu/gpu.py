@@ -6,7 +6,7 @@ also released when its key is closed.
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from weakref import WeakSet
 
@@ -63,7 +63,7 @@ class Gpu:
         self._open_device = open_device
         self._metrics = metrics
         self._pause_s = pause_s
-        self._changed = threading.Condition()
+        self._changed = threading.Condition()  # not held while a key is copied or freed: the driver may hang
         self._keys = GpuKeys()
         self.calls = GpuCalls()
         """Calls in progress; a stuck one prevents new ones."""
@@ -102,7 +102,7 @@ class Gpu:
     def is_ready(self, key: LoadedKey) -> bool:
         """Return whether a lease of a key would not wait for its copy: it is there, or the device refuses at once.
 
-        Takes no lock, as the event loop calls it: the lock is held while copies of other keys are freed.
+        Takes no lock, as the event loop calls it.
         """
         slot = self._keys.find(key)
         return self._device is None or (slot is not None and slot.copy.done())
@@ -130,10 +130,10 @@ class Gpu:
         With ``wait`` the call waits for memory that others use. Raises DevicePaused, DeviceOutOfMemory,
         DeviceBudgetExceeded when the key can never fit, DeviceLost, ShuttingDown or Cancelled.
         """
-        slot, leads = self._enter(key, cancel, wait)
+        slot, victims = self._enter(key, cancel, wait)
         try:
-            if leads:
-                self._fill(slot)
+            if victims is not None:
+                self._fill(slot, victims)
             yield cancel.result_of(slot.copy)
         finally:
             self._leave(slot)
@@ -147,8 +147,7 @@ class Gpu:
             pause_s = self._note_fault(problem)
             idle = self._keys.retire_all()
         _log.error("gpu_disabled", device=self.name, error=problem, again_in_s=pause_s)
-        for slot in idle:
-            slot.end()
+        self._end(idle)
         device.close()
         self._account()
 
@@ -161,9 +160,7 @@ class Gpu:
         """Evict all keys that are not in use, after the device ran out of memory within its budget."""
         with self._changed:
             idle = self._keys.retire_idle()
-        for slot in idle:
-            slot.end()
-        self._account()
+        self._end(idle)
 
     def close(self) -> None:
         """Close the device once its proofs have returned; cancel the copying of keys."""
@@ -172,8 +169,7 @@ class Gpu:
             device, self._device = self._device, None
             idle = self._keys.retire_all()
             self._changed.notify_all()
-        for slot in idle:
-            slot.end()
+        self._end(idle)
         if device is not None:
             device.close()
 
@@ -243,31 +239,41 @@ class Gpu:
 
     # ---- keys on the device ----------------------------------------------------------------------
 
-    def _enter(self, key: LoadedKey, cancel: CancelFlag, wait: bool) -> tuple[GpuSlot, bool]:
-        """Return the slot of a key, and True if the caller must fill it."""
+    def _enter(self, key: LoadedKey, cancel: CancelFlag, wait: bool) -> tuple[GpuSlot, Sequence[GpuSlot] | None]:
+        """Return the slot of a key; and, if the caller must fill it, the slots to end before."""
         self._require_open()
         evict_at = time.monotonic() + _EVICTION_DELAY_S
+        new = GpuSlot(key)
         with self._changed:
-            while True:
-                if self._device is None:
-                    raise self._paused()
-                found = self._keys.find(key)
-                slot = found or self._reserve(self._device, key)
-                if slot is not None:
-                    self._keys.use(slot)
-                    self._leases += 1
-                    return slot, found is None
-                if not wait:
-                    raise DeviceOutOfMemory(f"keys of other proofs use the memory of {self.name}")
-                cancel.check()
-                if time.monotonic() > evict_at:
-                    evict_at += _EVICTION_DELAY_S
-                    self._keys.retire_busy()
-                self._changed.wait(_ROOM_POLL_S)
+            try:
+                while True:
+                    if self._device is None:
+                        raise self._paused()
+                    slot = self._keys.find(key)
+                    victims = None if slot is not None else self._reserve(self._device, new)
+                    if victims is not None:
+                        slot = new
+                    if slot is not None:
+                        self._keys.use(slot)
+                        self._leases += 1
+                        return slot, victims
+                    if not wait:
+                        raise DeviceOutOfMemory(f"keys of other proofs use the memory of {self.name}")
+                    cancel.check()
+                    if time.monotonic() > evict_at and self._keys.first_waiting in (None, new):
+                        self._keys.first_waiting = new
+                        self._keys.retire_busy(new, self.info.budget_bytes)
+                    self._changed.wait(_ROOM_POLL_S)
+            finally:
+                if self._keys.first_waiting is new:
+                    self._keys.first_waiting = None
 
-    def _reserve(self, device: Device, key: LoadedKey) -> GpuSlot | None:
-        """Add a slot and evict idle ones for it; None if those in use leave no room. The caller holds the lock."""
-        new = GpuSlot(key, device.key_bytes(key), device.proof_bytes(key))
+    def _reserve(self, device: Device, new: GpuSlot) -> Sequence[GpuSlot] | None:
+        """Add a slot and return the idle ones to end for it; None if the others leave no room.
+
+        The caller holds the lock.
+        """
+        new.bytes, new.proof_bytes = device.key_bytes(new.key), device.proof_bytes(new.key)
         budget = self.info.budget_bytes
         if new.bytes + new.proof_bytes > budget:
             raise DeviceBudgetExceeded(
@@ -275,20 +281,15 @@ class Gpu:
                 f"to work in, and the budget of {self.name} is {gibibytes(budget)}: raise --cuda-memory-gb, use a GPU "
                 "with more memory or smaller batches, or let the CPU prove it (--device auto)"
             )
-        victims = self._keys.add(new, budget)
-        if victims is None:
-            return None
-        for victim in victims:
-            victim.end()
-            _log.info("gpu_key_evicted", device=self.name, bytes=victim.bytes)
-        if victims:
-            new.bytes = device.key_bytes(key)  # tables take a part of what is free now
-        return new
+        return self._keys.add(new, budget)
 
-    def _fill(self, slot: GpuSlot) -> None:
-        """Copy the key of a slot to the device. All threads that wait for the slot get the copy or the error."""
+    def _fill(self, slot: GpuSlot, victims: Sequence[GpuSlot]) -> None:
+        """End slots, then copy the key of a slot. All threads that wait for the slot get the copy or the error."""
         started = time.perf_counter()
         try:
+            self._end(victims)
+            for victim in victims:
+                _log.info("gpu_key_evicted", device=self.name, bytes=victim.bytes)
             try:
                 copy = self._copied(slot)
             except DeviceOutOfMemory:
@@ -317,6 +318,9 @@ class Gpu:
             raise self._paused()
         try:
             with self.calls.copy():
+                size = device.key_bytes(slot.key)  # tables take a part of what is free now
+                with self._changed:
+                    slot.bytes = size
                 return device.load_key(slot.key, self._stopping)
         except KernelMisused as error:
             with self._changed:
@@ -328,12 +332,10 @@ class Gpu:
         with self._changed:
             last = self._keys.leave(slot)
         if last:
-            slot.end()
+            self._end([slot])
         with self._changed:
             self._leases -= 1
             self._changed.notify_all()
-        if last:
-            self._account()
 
     def _forget(self, key: LoadedKey) -> None:
         """Release the copy of a key that is being closed."""
@@ -341,8 +343,19 @@ class Gpu:
             slot = self._keys.find(key)
             ends = slot is not None and self._keys.retire(slot)
         if slot is not None and ends:
-            slot.end()
-            self._account()
+            self._end([slot])
+
+    def _end(self, slots: Sequence[GpuSlot]) -> None:
+        """End slots that GpuKeys returned. The caller does not hold the lock."""
+        for slot in slots:
+            try:
+                with self.calls.free():
+                    slot.end()
+            finally:
+                with self._changed:
+                    self._keys.ended(slot)
+                    self._changed.notify_all()
+                self._account()
 
     def _account(self) -> None:
         with self._changed:

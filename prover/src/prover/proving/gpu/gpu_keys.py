@@ -13,8 +13,8 @@ class GpuSlot:
     """A key on the GPU or being copied to it. Sizes are those of the key and of one proof with it, in bytes."""
 
     key: LoadedKey
-    bytes: int
-    proof_bytes: int
+    bytes: int = 0
+    proof_bytes: int = 0
     copy: Future[DeviceKey] = field(default_factory=Future)
     users: int = 0
     last_use: int = 0
@@ -28,11 +28,19 @@ class GpuSlot:
 
 
 class GpuKeys:
-    """Slots of a GPU. Slots that a method returns have no users; the caller ends them."""
+    """Slots of a GPU. Slots that a method returns have no users; the caller ends them, and then calls ``ended``.
+
+    A slot is in one of three states: new requests get it, or it is retiring and has users, or it has none and is being
+    ended. Its bytes count in all three.
+    """
 
     def __init__(self) -> None:
         self._slots: dict[LoadedKey, GpuSlot] = {}
         self._retiring: set[GpuSlot] = set()
+        self._ending: set[GpuSlot] = set()
+        """Slots whose copies are being freed without the lock."""
+        self.first_waiting: GpuSlot | None = None
+        """First slot that has waited too long for memory, which is kept for it; it is in none of the three states."""
         self._uses = count(1)
 
     def find(self, key: LoadedKey) -> GpuSlot | None:
@@ -41,7 +49,7 @@ class GpuKeys:
 
     def occupancy(self) -> tuple[int, int]:
         """Return the number of keys on the GPU, and their bytes."""
-        slots = [*self._slots.values(), *self._retiring]
+        slots = self._all()
         return len(slots), sum(slot.bytes for slot in slots)
 
     def add(self, new: GpuSlot, budget: int) -> list[GpuSlot] | None:
@@ -49,7 +57,9 @@ class GpuKeys:
 
         Returns None and adds nothing when those in use leave no room in ``budget`` bytes for it and one proof.
         """
-        stay = [*self._slots.values(), *self._retiring]
+        stay = self._all()
+        if self.first_waiting is not None and self.first_waiting is not new:
+            stay.append(self.first_waiting)
         idle = sorted((slot for slot in self._slots.values() if not slot.users), key=lambda slot: slot.last_use)
         victims: list[GpuSlot] = []
         while _excess([new, *stay], budget) > 0:
@@ -73,15 +83,19 @@ class GpuKeys:
         if slot.users or not slot.retired:
             return False
         self._retiring.discard(slot)
+        self._ending.add(slot)
         return True
+
+    def ended(self, slot: GpuSlot) -> None:
+        """Count the memory of a slot that ended as free."""
+        self._ending.discard(slot)
 
     def retire(self, slot: GpuSlot) -> bool:
         """Give the slot to no new users; return True if it must end now."""
         if self._slots.get(slot.key) is slot:
             del self._slots[slot.key]
         slot.retired = True
-        if slot.users:
-            self._retiring.add(slot)
+        (self._retiring if slot.users else self._ending).add(slot)
         return not slot.users
 
     def retire_all(self) -> list[GpuSlot]:
@@ -92,11 +106,14 @@ class GpuKeys:
         """Retire the slots that have no users."""
         return [slot for slot in list(self._slots.values()) if not slot.users and self.retire(slot)]
 
-    def retire_busy(self) -> None:
-        """Retire the least recently used slot of those in use."""
-        busy = [slot for slot in self._slots.values() if slot.users]
-        if busy:
-            self.retire(min(busy, key=lambda slot: slot.last_use))
+    def retire_busy(self, new: GpuSlot, budget: int) -> None:
+        """Retire slots in use, the least recently used first, until ``new`` fits once all retired ones have ended."""
+        busy = sorted((slot for slot in self._slots.values() if slot.users), key=lambda slot: slot.last_use)
+        while busy and _excess([new, *busy], budget) > 0:
+            self.retire(busy.pop(0))
+
+    def _all(self) -> list[GpuSlot]:
+        return [*self._slots.values(), *self._retiring, *self._ending]
 
 
 def _excess(slots: list[GpuSlot], budget: int) -> int:
