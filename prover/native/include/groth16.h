@@ -215,9 +215,9 @@ G16_API g16_status g16_prepared_describe(g16_prepared_info *info, const uint8_t 
 
 /* Creates a key from a prepared file, which must stay readable and unchanged until the key is destroyed. Checks header,
  * directory, checksums and the range of every index: whatever the file contains, a proof reads and writes only its
- * own memory. check_points: 0 skips the checksums of the long point lists, which are most of the file; a fault there can
- * only make a proof invalid. G16_UNSUPPORTED_KEY: the version or point representation differs, or a required section is
- * unknown. */
+ * own memory. check_points: 0 skips the checksums of points, tables and roots of unity, which are most of the file; a fault there
+ * can only make a proof invalid. Sections that no proof on a CPU or a GPU reads are not checked. G16_UNSUPPORTED_KEY: the version
+ * or point representation differs, or a required section is unknown. */
 G16_API g16_status g16_prepared_load(g16_engine *engine, g16_key **key, const uint8_t *data, size_t size,
                                      int check_points, const g16_cancel *cancel, g16_error *error);
 
@@ -306,6 +306,10 @@ G16_API void g16_device_key_sizes(const g16_device *device, const g16_key *key, 
 G16_API g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, const g16_key *key,
                                        const g16_cancel *cancel, g16_error *error);
 G16_API void g16_device_key_destroy(g16_device_key *key);
+
+/* Returns the batch limit of a loaded key. Other keys that are loaded at the same time can make it differ from that of
+ * g16_device_key_sizes(). */
+G16_API uint32_t g16_device_key_batch_limit(const g16_device_key *key);
 
 /* Division of a key's witness between CPU and GPU. The GPU solves a large circuit with many independent chains of rows (Merkle
  * paths), except for hints and serial rows, so that little data crosses the bus. Where the CPU is as fast, it solves all rows, and

@@ -19,12 +19,6 @@
 
 static inline int device_is_cancelled(const int32_t *cancel) { return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED); }
 
-/* Waits until the bytes have been copied. */
-static inline void device_read(device_queue *queue, void *to_host, const void *from, size_t bytes) {
-    device_read_later(queue, to_host, from, bytes);
-    device_finish(queue);
-}
-
 /* Memory that is released at once. Zero it before use. A batch of proofs has 48 blocks, the most of all. */
 #define DEVICE_OWNED 64
 typedef struct device_owner {

@@ -1,6 +1,6 @@
 /* cuda/field/field_impl.h - a prime field on the device; included once per field.
  *
- * The including header defines FIELD (prefix and type), the limbs FIELD_MODULUS, FIELD_ONE and FIELD_R2, four words
+ * The including header defines FIELD (prefix and type), the limbs FIELD_MODULUS and FIELD_ONE, four words
  * FIELD_MINUS_TWO (modulus - 2), and FIELD_INVERSE (-1/modulus mod 2^32), which are undefined here.
  *
  * Representation and contract equal those of field/fp.h and field/fr.h: Montgomery form, R = 2^256, below the modulus.
@@ -80,12 +80,6 @@ DEVICE void G(mul_plain)(uint32_t r[LIMBS], const FIELD *a, const uint32_t b[LIM
     limbs_montgomery(r, a->v, b, m, FIELD_INVERSE);
 }
 
-/* Converts a plain number below the modulus to Montgomery form. */
-DEVICE void G(from_plain)(FIELD *r, const uint32_t plain[LIMBS]) {
-    const uint32_t m[LIMBS] = FIELD_MODULUS, square[LIMBS] = FIELD_R2;
-    limbs_montgomery(r->v, plain, square, m, FIELD_INVERSE);
-}
-
 /* r = a^exponent */
 DEVICE_COLD void G(pow)(FIELD *r, const FIELD *a, const uint64_t exponent[4]) {
     FIELD result, base = *a;
@@ -108,5 +102,4 @@ DEVICE_COLD void G(inv)(FIELD *r, const FIELD *a) {
 #undef FIELD_MODULUS
 #undef FIELD_MINUS_TWO
 #undef FIELD_ONE
-#undef FIELD_R2
 #undef FIELD_INVERSE

@@ -23,8 +23,6 @@
     {0x3c208c16d87cfd45, 0x97816a916871ca8d, 0xb85045b68181585d, 0x30644e72e131a029}
 #define FIELD_ONE \
     {0xc58f0d9d, 0xd35d438d, 0xf5c70b3d, 0x0a78eb28, 0x7879462c, 0x666ea36f, 0x9a07df2f, 0x0e0a77c1}
-#define FIELD_R2 \
-    {0x538afa89, 0xf32cfc5b, 0xd44501fb, 0xb5e71911, 0x0a417ff6, 0x47ab1eff, 0xcab8351f, 0x06d89f71}
 #define FIELD_INVERSE FP_INVERSE
 #include "cuda/field/field_impl.h"
 
@@ -35,8 +33,6 @@
     {0x43e1f593efffffff, 0x2833e84879b97091, 0xb85045b68181585d, 0x30644e72e131a029}
 #define FIELD_ONE \
     {0x4ffffffb, 0xac96341c, 0x9f60cd29, 0x36fc7695, 0x7879462e, 0x666ea36f, 0x9a07df2f, 0x0e0a77c1}
-#define FIELD_R2 \
-    {0xae216da7, 0x1bb8e645, 0xe35c59e3, 0x53fe3ab1, 0x53bb8085, 0x8c49833d, 0x7f4e44a5, 0x0216d0b1}
 #define FIELD_INVERSE 0xefffffffu
 #include "cuda/field/field_impl.h"
 

@@ -115,6 +115,11 @@ static uint32_t library_room_log2(const library_device *device, const proof_key 
     return log2;
 }
 
+static uint32_t library_batch_limit(const library_device *device, const proof_key *key, uint64_t bytes) {
+    const uint32_t limit = 1u << library_room_log2(device, key, bytes);
+    return device_msm_at_most(limit, device_tuned(&device->tuning, TUNING_BATCH, limit));
+}
+
 /* What a key would get now. */
 static void library_sizes(void *handle, const device_abi_key *data, g16_device_sizes *sizes) {
     library_device *device = (library_device *)handle;
@@ -123,10 +128,9 @@ static void library_sizes(void *handle, const device_abi_key *data, g16_device_s
     const uint64_t bytes = library_plan_key(device, &key, data, 1);
     pthread_mutex_unlock(&device->lock);
     const int planned = bytes != LIBRARY_NO_PLAN;
-    const uint32_t limit = planned ? 1u << library_room_log2(device, &key, bytes) : 1;
     sizes->key_bytes = bytes;
     sizes->proof_bytes = planned ? library_measure_batch(&key, 1) : bytes;
-    sizes->batch_limit = device_msm_at_most(limit, device_tuned(&device->tuning, TUNING_BATCH, limit));
+    sizes->batch_limit = planned ? library_batch_limit(device, &key, bytes) : 1;
 }
 
 static uint32_t library_number(library_device *device, gpu_point point) { return ++device->calls[point]; }
@@ -184,8 +188,8 @@ static device_abi_status library_key_make(library_key *key, const device_abi_key
 }
 
 /* Without tables if proofs, or other processes, leave no memory for them. */
-static device_abi_status library_key_load(void *handle, void **loaded, const device_abi_key *data, const int32_t *cancel,
-                                          char *message) {
+static device_abi_status library_key_load(void *handle, void **loaded, uint32_t *batch_limit, const device_abi_key *data,
+                                          const int32_t *cancel, char *message) {
     library_device *device = (library_device *)handle;
     device_queue queue;
     memset(&queue, 0, sizeof queue);
@@ -207,6 +211,7 @@ static device_abi_status library_key_load(void *handle, void **loaded, const dev
     device->keys = key;
     pthread_mutex_unlock(&device->lock);
     *loaded = key;
+    *batch_limit = library_batch_limit(device, &key->key, key->bytes);
     return DEVICE_ABI_OK;
 }
 

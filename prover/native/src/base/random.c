@@ -54,6 +54,6 @@ g16_status os_random_scalar(uint8_t out[32]) {
 }
 
 void os_random_wipe(void *memory, size_t bytes) {
-    volatile uint8_t *p = memory;
-    while (bytes--) *p++ = 0;
+    memset(memory, 0, bytes);
+    __asm__ volatile("" : : "r"(memory) : "memory"); /* reads the zeros, for all that the compiler knows */
 }

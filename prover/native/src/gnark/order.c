@@ -294,9 +294,13 @@ int cs_order(cs_builder *builder) {
     constraint_system *cs = builder->cs;
     planner plan = {.builder = builder, .cs = cs, .first_internal = cs->public_wires + cs->secret_wires};
     uint64_t wires = (uint64_t)cs->public_wires + cs->secret_wires + cs->internal_wires;
-    /* Checked before anything is allocated per wire: each internal wire needs an instruction that solves it. */
+    /* Checked before anything is allocated per wire: an instruction must solve each internal wire. Hints alone do not bound their
+     * number by that of the bytes, because a few bytes describe a hint with 256 outputs; but wires in use occur in a row as well. */
     if (wires >= CS_IS_HINT || cs->internal_wires > cs->constraints + builder->hint_outputs) {
         return broken(&plan, "%u internal wires are more than the instructions can solve", cs->internal_wires);
+    }
+    if (cs->internal_wires > builder->reader.size) {
+        return broken(&plan, "%u internal wires are more than the bytes of the constraint system", cs->internal_wires);
     }
     cs->wires = (uint32_t)wires;
     shrink_tables(cs);

@@ -15,7 +15,7 @@
 #include "groth16.h"
 
 /* Increases with every change of this file that affects the other side. */
-#define DEVICE_ABI_VERSION 7
+#define DEVICE_ABI_VERSION 8
 #define DEVICE_ABI_SYMBOL "groth16_device_library"
 #define DEVICE_ABI_MESSAGE 200
 
@@ -170,14 +170,16 @@ typedef struct device_abi_library {
     void (*close)(void *device); /* after its keys are destroyed */
     device_abi_status (*describe)(void *device, g16_device_info *info, char *message);
     void (*sizes)(void *device, const device_abi_key *key, g16_device_sizes *sizes);
-    /* cancel: NULL, or a flag that cancels the call when it is not 0. */
-    device_abi_status (*key_load)(void *device, void **key, const device_abi_key *data, const int32_t *cancel, char *message);
+    /* batch_limit: the limit of the loaded key; sizes() may return another one while other keys are loaded. cancel: NULL, or a flag
+     * that cancels the call when it is not 0. */
+    device_abi_status (*key_load)(void *device, void **key, uint32_t *batch_limit, const device_abi_key *data, const int32_t *cancel,
+                                  char *message);
     void (*key_destroy)(void *key);
     /* Returns page-locked host memory, from which the GPU copies a witness without the CPU, or NULL. Must be given back. Any
      * other memory works as well, but more slowly. */
     void *(*staging_take)(void *key, uint64_t bytes);
     void (*staging_give_back)(void *key, void *memory);
-    /* Proves a batch of proofs, up to the limit of sizes(), in common launches; one entry of sums and witnesses per proof. */
+    /* Proves a batch of proofs, up to the key's limit, in common launches; one entry of sums and witnesses per proof. */
     device_abi_status (*prove)(void *key, device_abi_sums *sums, device_abi_times *times, const device_abi_witness *witnesses,
                                uint32_t count, const int32_t *cancel, char *message);
     /* Loads the chains of the circuit into a key that no proof uses yet. */

@@ -269,7 +269,9 @@ static int fits_memory(const chains_builder *m, uint32_t domain_log2) {
 static int build(chains_builder *m, uint32_t domain_log2, const g16_cancel *cancel) {
     const constraint_system *cs = m->cs;
     device_abi_chains *device = &m->chains->device;
-    if (!cs_parts_build(&m->parts, cs, cancel)) return 0;
+    if (!cs_parts_build(&m->parts, cs, cancel)) {
+        return m->parts.is_disordered ? refuse(m, "the program solves a wire after an instruction that reads it") : 0;
+    }
     device->inputs = cs->public_wires + cs->secret_wires;
     device->coefficients_count = cs->short_forms.coefficients_count;
     m->chains->device_rows = m->parts.start[m->parts.first[CS_PARTS]] - m->parts.start[m->parts.first[CS_DEVICE_PART]];

@@ -20,7 +20,7 @@ struct g16_device_key {
     const g16_device *device;
     const g16_key *key;
     void *handle;
-    g16_device_sizes sizes;
+    uint32_t batch_limit;
     cs_chains *chains;                     /* of the circuit, if the GPU solves witnesses, else NULL */
     char witness_reason[CS_CHAINS_REASON]; /* why the CPU solves them */
 };
@@ -103,15 +103,13 @@ g16_status g16_device_describe(const g16_device *device, g16_device_info *info, 
 
 /* ---- keys --------------------------------------------------------------------------- */
 
-static void device_sizes(const g16_device *device, const device_abi_key *data, g16_device_sizes *sizes) {
-    device->library->sizes(device->handle, data, sizes);
-    if (sizes->batch_limit > DEVICE_BATCH_MAX) sizes->batch_limit = DEVICE_BATCH_MAX;
-}
+static uint32_t device_batch_limit(uint32_t limit) { return limit < DEVICE_BATCH_MAX ? limit : DEVICE_BATCH_MAX; }
 
 void g16_device_key_sizes(const g16_device *device, const g16_key *key, g16_device_sizes *sizes) {
     device_abi_key data;
     key->backend->device_key(key, &data);
-    device_sizes(device, &data, sizes);
+    device->library->sizes(device->handle, &data, sizes);
+    sizes->batch_limit = device_batch_limit(sizes->batch_limit);
 }
 
 /* Loads the chains of the circuit if they reduce the time and fit the memory. Otherwise the CPU solves witnesses. With
@@ -148,12 +146,13 @@ g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, 
     made->device = device;
     made->key = key;
     key->backend->device_key(key, &data);
-    device_sizes(device, &data, &made->sizes);
-    const device_abi_status status = device->library->key_load(device->handle, &made->handle, &data, cancel, message);
+    const device_abi_status status =
+        device->library->key_load(device->handle, &made->handle, &made->batch_limit, &data, cancel, message);
     if (status != DEVICE_ABI_OK) {
         free(made);
         return device_result(status, message, error);
     }
+    made->batch_limit = device_batch_limit(made->batch_limit);
     const g16_status loaded = device_load_chains(made, cancel, error);
     if (loaded != G16_OK) {
         g16_device_key_destroy(made);
@@ -169,6 +168,8 @@ void g16_device_key_destroy(g16_device_key *key) {
     cs_chains_free(key->chains);
     free(key);
 }
+
+uint32_t g16_device_key_batch_limit(const g16_device_key *key) { return key->batch_limit; }
 
 void g16_device_key_witness(const g16_device_key *key, g16_device_witness *witness) {
     const constraint_system *cs = &key->key->cs;
@@ -262,9 +263,9 @@ static g16_status device_check_batch(const g16_engine *engine, const g16_device_
     memset(&error, 0, sizeof error);
     if (!complete) {
         status = g16_fail(&error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
-    } else if (batch->size < 1 || batch->size > key->sizes.batch_limit) {
+    } else if (batch->size < 1 || batch->size > key->batch_limit) {
         status = g16_fail(&error, G16_INVALID_ARGUMENT, 0, "a batch of this key on this device has 1 to %u proofs, not %zu",
-                          key->sizes.batch_limit, batch->size);
+                          key->batch_limit, batch->size);
     }
     for (size_t i = 0; i < batch->size; i++) batch->statuses[i] = G16_OK;
     if (status != G16_OK) device_batch_fail(batch, status, &error);

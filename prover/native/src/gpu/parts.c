@@ -1,7 +1,8 @@
 /* gpu/parts.c - divides the instructions that solve wires between the CPU and a GPU (gpu/chains.h).
  *
  * Dependencies are those of the short forms, which also read left sides of earlier rows. The system's program lists instructions
- * after all those that they read, so one pass in either direction computes depth or reachability.
+ * after all those that they read, so one pass in either direction computes depth or reachability. That of a prepared key may do
+ * otherwise, and is refused.
  */
 #include "gpu/parts.h"
 
@@ -30,6 +31,7 @@ typedef struct partition {
     uint8_t *flags;      /* [solvers] */
     uint32_t *parent;    /* [solvers] union-find; the root is the lowest place of a set */
     uint32_t *size;      /* [solvers] of the root's set */
+    int is_disordered;   /* an instruction reads what a later one solves */
 } partition;
 
 /* ---- dependencies ----------------------------------------------------------------------------- */
@@ -62,6 +64,7 @@ static inline __attribute__((always_inline)) void visit_operands(partition *c, u
 }
 
 static inline void update_depth(partition *c, uint32_t place, uint32_t operand) {
+    c->is_disordered |= operand >= place;
     c->flags[operand] |= IS_READ;
     if (c->depth[operand] >= c->depth[place]) c->depth[place] = c->depth[operand] + 1;
 }
@@ -148,7 +151,7 @@ static int assign_parts(partition *c, const g16_cancel *cancel) {
         c->depth[p] = 1;
         visit_operands(c, p, update_depth);
     }
-    if (g16_is_cancelled(cancel) || !mark_cpu_instructions(c)) return 0;
+    if (c->is_disordered || g16_is_cancelled(cancel) || !mark_cpu_instructions(c)) return 0;
     for (uint32_t p = c->solvers; p-- > 0;) visit_operands(c, p, propagate_flags);
     if (g16_is_cancelled(cancel)) return 0;
     for (uint32_t p = 0; p < c->solvers; p++) {
@@ -222,7 +225,7 @@ int cs_parts_build(cs_parts *parts, const constraint_system *cs, const g16_cance
     memset(parts, 0, sizeof *parts);
     c.solved_at = malloc(((size_t)cs->wires + 1) * sizeof *c.solved_at);
     c.row_at = malloc(((size_t)cs->constraints + 1) * sizeof *c.row_at);
-    c.depth = malloc(((size_t)c.solvers + 1) * sizeof *c.depth);
+    c.depth = calloc((size_t)c.solvers + 1, sizeof *c.depth);
     c.flags = calloc((size_t)c.solvers + 1, sizeof *c.flags);
     c.parent = malloc(((size_t)c.solvers + 1) * sizeof *c.parent);
     c.size = malloc(((size_t)c.solvers + 1) * sizeof *c.size);
@@ -235,6 +238,7 @@ int cs_parts_build(cs_parts *parts, const constraint_system *cs, const g16_cance
     free(c.parent);
     free(c.size);
     if (!done) cs_parts_free(parts);
+    parts->is_disordered = c.is_disordered;
     return done;
 }
 

@@ -43,67 +43,73 @@ static void setup_lagrange_chunk(void *argument, uint32_t chunk, uint32_t worker
     const uint32_t log2 = run->setup->domain_log2;
     const size_t n = (size_t)1 << log2, first = (size_t)chunk * SETUP_CHUNK;
     const size_t count = first + SETUP_CHUNK < n ? SETUP_CHUNK : n - first;
-    fr *out = run->lagrange + first, omega, power, factor, t, prefixes[SETUP_CHUNK], product = FR_ONE;
+    fr *out = run->lagrange + first, omega, power;
+    struct {
+        fr difference, product, inverse, factor, prefixes[SETUP_CHUNK];
+    } secret;
     const uint64_t exponent[4] = {first, 0, 0, 0};
     (void)worker;
     ntt_root(&omega, log2);
     fr_pow(&power, &omega, exponent);
+    secret.product = FR_ONE;
     for (size_t i = 0; i < count; i++) {
         out[i] = power;
-        fr_sub(&t, &run->secrets[SETUP_TAU], &power);
-        prefixes[i] = product;
-        fr_mul(&product, &product, &t);
+        fr_sub(&secret.difference, &run->secrets[SETUP_TAU], &power);
+        secret.prefixes[i] = secret.product;
+        fr_mul(&secret.product, &secret.product, &secret.difference);
         fr_mul(&power, &power, &omega);
     }
-    factor = run->secrets[SETUP_TAU];
-    for (uint32_t i = 0; i < log2; i++) fr_sqr(&factor, &factor);
-    fr_sub(&factor, &factor, &FR_ONE);
-    fr_from_u64(&t, n);
-    fr_inv(&t, &t);
-    fr_mul(&factor, &factor, &t);
-    fr_inv(&product, &product);
+    secret.factor = run->secrets[SETUP_TAU];
+    for (uint32_t i = 0; i < log2; i++) fr_sqr(&secret.factor, &secret.factor);
+    fr_sub(&secret.factor, &secret.factor, &FR_ONE);
+    fr_from_u64(&secret.inverse, n);
+    fr_inv(&secret.inverse, &secret.inverse);
+    fr_mul(&secret.factor, &secret.factor, &secret.inverse);
+    fr_inv(&secret.product, &secret.product);
     for (size_t i = count; i-- > 0;) {
-        fr difference, inverse;
-        fr_sub(&difference, &run->secrets[SETUP_TAU], &out[i]);
-        fr_mul(&inverse, &product, &prefixes[i]);
-        fr_mul(&product, &product, &difference);
-        fr_mul(&inverse, &inverse, &factor);
-        fr_mul(&out[i], &out[i], &inverse);
+        fr_sub(&secret.difference, &run->secrets[SETUP_TAU], &out[i]);
+        fr_mul(&secret.inverse, &secret.product, &secret.prefixes[i]);
+        fr_mul(&secret.product, &secret.product, &secret.difference);
+        fr_mul(&secret.inverse, &secret.inverse, &secret.factor);
+        fr_mul(&out[i], &out[i], &secret.inverse);
     }
-    os_random_wipe(prefixes, count * sizeof *prefixes);
-    os_random_wipe(&factor, sizeof factor);
-    os_random_wipe(&product, sizeof product);
+    os_random_wipe(&secret, sizeof secret);
 }
 
 /* Sums the columns of one side. Most coefficients are one. */
 static void setup_column(void *argument, uint32_t side, uint32_t worker) {
     setup_run *run = argument;
     const constraint_system *cs = &run->setup->cs;
-    fr *column = run->columns[side];
+    fr *column = run->columns[side], product;
     (void)worker;
     for (uint32_t i = 0; i < cs->constraints; i++) {
-        if (i % SETUP_CHUNK == 0 && g16_is_cancelled(run->cancel)) return;
+        if (i % SETUP_CHUNK == 0 && g16_is_cancelled(run->cancel)) break;
         const cs_row *row = &cs->rows[i];
         const uint32_t expression = side == 0 ? row->left : side == 1 ? row->right : row->out;
         const fr *value = &run->lagrange[i];
         for (uint32_t t = cs->expression_start[expression]; t < cs->expression_start[expression + 1]; t++) {
             const cs_term term = cs->terms[t];
             if (term.coefficient == 0) continue;
-            fr product = *value;
+            product = *value;
             if (term.coefficient != 1) fr_mul(&product, &product, &cs->coefficients[term.coefficient]);
             fr_add(&column[term.wire], &column[term.wire], &product);
         }
     }
+    os_random_wipe(&product, sizeof product);
 }
 
-/* r = (beta a + alpha b + c) * factor */
-static void setup_k_value(fr *r, const setup_run *run, uint32_t wire, const fr *factor) {
+/* list[i] = (beta a + alpha b + c) * factor of wire first + i, for i in [start, end) */
+static void setup_k_values(const setup_run *run, uint32_t first, uint32_t start, uint32_t end, const fr *factor) {
     fr t;
-    fr_mul(r, &run->secrets[SETUP_BETA], &run->columns[0][wire]);
-    fr_mul(&t, &run->secrets[SETUP_ALPHA], &run->columns[1][wire]);
-    fr_add(r, r, &t);
-    fr_add(r, r, &run->columns[2][wire]);
-    fr_mul(r, r, factor);
+    for (uint32_t i = start; i < end; i++) {
+        fr *r = &run->list[i];
+        fr_mul(r, &run->secrets[SETUP_BETA], &run->columns[0][first + i]);
+        fr_mul(&t, &run->secrets[SETUP_ALPHA], &run->columns[1][first + i]);
+        fr_add(r, r, &t);
+        fr_add(r, r, &run->columns[2][first + i]);
+        fr_mul(r, r, factor);
+    }
+    os_random_wipe(&t, sizeof t);
 }
 
 /* ---- the file ----------------------------------------------------------------- */
@@ -185,11 +191,10 @@ static uint32_t setup_squeeze(setup_run *run, const fr *column, const uint8_t *m
 
 static void setup_k_chunk(void *argument, uint32_t chunk, uint32_t worker) {
     setup_run *run = argument;
-    const uint32_t private_wires = setup_private_wires(run->setup), first = chunk * SETUP_CHUNK;
+    const uint32_t private_wires = setup_private_wires(run->setup), start = chunk * SETUP_CHUNK;
+    const uint32_t end = private_wires - start < SETUP_CHUNK ? private_wires : start + SETUP_CHUNK;
     (void)worker;
-    for (uint32_t i = first; i < private_wires && i < first + SETUP_CHUNK; i++) {
-        setup_k_value(&run->list[i], run, run->setup->cs.public_wires + i, &run->factor);
-    }
+    setup_k_values(run, run->setup->cs.public_wires, start, end, &run->factor);
 }
 
 /* Computes powers of tau times the factor in bit-reversed order: list[j] = factor * tau^rev(j), for the j of one chunk. */
@@ -251,7 +256,7 @@ static g16_status setup_write_points(setup_run *run, const setup_bases *bases, t
     if ((status = thread_pool_for(pool, z_chunks, setup_z_chunk, run, run->cancel)) != G16_OK) return status;
     if ((status = WRITE(g1, s->z_at + 4, setup_z_count(s))) != G16_OK) return status;
     fr_inv(&run->inverse, &run->secrets[SETUP_GAMMA]);
-    for (uint32_t i = 0; i < public_wires; i++) setup_k_value(&run->list[i], run, i, &run->inverse);
+    setup_k_values(run, 0, 0, public_wires, &run->inverse);
     const size_t k_at = s->vk_at + 3 * G1_COMPRESSED_BYTES + 3 * G2_COMPRESSED_BYTES + 4;
     status = WRITE(g1, k_at, public_wires);
 #undef WRITE

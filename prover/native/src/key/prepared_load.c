@@ -232,13 +232,13 @@ static g16_status bind_tables(load_job *job, g16_error *error) {
 #undef BIND
 
 /* Returns 1 for sections that a service never reads; verifying them at load would page them in. No proof needs B in G1,
- * small domains share their roots, and K and Z of a folded key are replaced by folded bases. */
+ * small domains share their roots, and K and Z of a folded key are replaced by folded bases. Point lists are checked even if tables
+ * replace them on the CPU: a GPU copies the lists. */
 static int is_spare(const g16_key *key, uint32_t type) {
     if (type == PREPARED_POINTS_B1) return 1;
     if (type == PREPARED_TWIDDLES) return key->pk.domain_log2 <= SMALL_ROOTS_LOG2;
     if (key_is_folded(&key->pk) && (type == PREPARED_POINTS_K || type == PREPARED_POINTS_Z)) return 1;
-    if (type >= PREPARED_TABLE_A && type <= PREPARED_TABLE_B2) return !key->pk.tables.windows;
-    return key->pk.tables.windows && type >= PREPARED_POINTS_A && type <= PREPARED_POINTS_B2;
+    return type >= PREPARED_TABLE_A && type <= PREPARED_TABLE_B2 && !key->pk.tables.windows;
 }
 
 static void check_task(void *argument, uint32_t index, uint32_t worker) {

@@ -137,8 +137,15 @@ static inline __attribute__((always_inline)) void glv_lanes_digits_kind(void *di
     }
 }
 
-static void glv_lanes_digits(void *digits, size_t stride, const fr *values, const fr8 *unit, const msm_plan *plan,
-                             const uint64_t bias[2], int wide) {
+/* With AVX2 not inlined: it computes products without functions, which must not leave the caller's region (simd/lanes.h). */
+#if defined(LANES_AVX2)
+#define GLV_LANES_FUNCTION static __attribute__((noinline)) void
+#else
+#define GLV_LANES_FUNCTION static void
+#endif
+
+GLV_LANES_FUNCTION glv_lanes_digits(void *digits, size_t stride, const fr *values, const fr8 *unit, const msm_plan *plan,
+                                    const uint64_t bias[2], int wide) {
     if (wide) {
         glv_lanes_digits_kind(digits, stride, values, unit, plan, bias, 1);
     } else {

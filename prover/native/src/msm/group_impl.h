@@ -6,7 +6,7 @@
  * the points of the trees stay in the second-level cache for any number of scalars.
  *
  * The two halves of the scalars have separate buckets, so that phi is applied once per bucket: bucket sum = sum of half 0 +
- * phi(sum of half 1).
+ * phi(sum of half 1). Sums of windows in local variables are wiped (docs/explanation/blinding.md).
  *
  * The including header defines the macros of curve/group_impl.h, MSM_BETA and MSM_SCALE(r, a, b), and includes one of
  * msm/scalar_impl.h and msm/vector_impl.h before this file. Those define the stored representation of points and add pairs.
@@ -121,6 +121,8 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32
     C(msm_from_stored)(&sum, &sums[bits]);
     C(xyzz_from_affine)(plain, &sum);
     C(xyzz_add)(out, out, plain);
+    os_random_wipe(sums, sizeof sums);
+    os_random_wipe(&sum, sizeof sum);
 }
 
 /* Kinds of runs; each has its own specialised loop. */
@@ -252,6 +254,7 @@ static void C(msm_add_multiple)(XYZZ *sum, const XYZZ *point, uint32_t factor) {
         if (factor >> bit & 1) C(xyzz_add)(&multiple, &multiple, point);
     }
     C(xyzz_add)(sum, sum, &multiple);
+    os_random_wipe(&multiple, sizeof multiple);
 }
 
 /* out = sum of (first + b) * (s->buckets[b] + phi(s->second[b])) for 1 <= b <= count. */
@@ -270,6 +273,7 @@ static void C(msm_join_halves)(XYZZ *out, C(msm_scratch) *s, uint32_t first, uin
     XYZZ plain;
     C(msm_sum_buckets)(s, out, &plain, count);
     if (first) C(msm_add_multiple)(out, &plain, first);
+    os_random_wipe(&plain, sizeof plain);
 }
 
 /* out = sum of d * base over all entries with digit d of half 0, plus that of phi(base) over those of half 1, restricted to part
@@ -305,11 +309,9 @@ static inline void C(msm_piece)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, 
 
 /* out = sum of 2^(bits of the sets below k) * sets[k], where a set is the sum of `pieces` consecutive points. */
 static void C(msm_join_sets)(XYZZ *out, const XYZZ *sets, uint32_t pieces, const msm_plan *plan) {
-    XYZZ sum;
-    C(xyzz_set_infinity)(&sum);
+    C(xyzz_set_infinity)(out);
     for (uint32_t k = plan->sets; k-- > 0;) {
-        for (uint32_t i = 0; i < msm_set_bits(plan, k); i++) C(xyzz_double)(&sum, &sum);
-        for (uint32_t i = 0; i < pieces; i++) C(xyzz_add)(&sum, &sum, &sets[(size_t)k * pieces + i]);
+        for (uint32_t i = 0; i < msm_set_bits(plan, k); i++) C(xyzz_double)(out, out);
+        for (uint32_t i = 0; i < pieces; i++) C(xyzz_add)(out, out, &sets[(size_t)k * pieces + i]);
     }
-    *out = sum;
 }

@@ -129,6 +129,7 @@ static int allocate(shortener *s) {
     cs_short_forms *forms = s->forms;
     /* Each shape adds at most the factors and the rest of one short form. */
     const size_t most = (size_t)cs->coefficients_count + SHORTENER_SHAPES * (SHORTENER_BASES + SHORTENER_REST);
+    if (most > UINT32_MAX / 2) return 0; /* the numbers of slots have 32 bits */
     s->coefficient_mask = 1;
     while (s->coefficient_mask < 2 * most) s->coefficient_mask = 2 * s->coefficient_mask + 1;
     s->first_component = malloc(((size_t)cs->expressions + 1) * sizeof *s->first_component);

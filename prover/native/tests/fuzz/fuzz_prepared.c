@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/xxh64.h"
+#include "gpu/chains.h"
 #include "key/prepared_format.h"
 
 #define REQUIRE(condition)                                                                                   \
@@ -94,6 +95,15 @@ static void write_again(const g16_engine *engine, const g16_key *key, const g16_
     free(out);
 }
 
+/* Divides the circuit as for a GPU. */
+static void divide(const g16_key *key) {
+    cs_chains *chains = NULL;
+    char reason[CS_CHAINS_REASON];
+    REQUIRE(cs_chains_build(&chains, &key->cs, key->pk.domain_log2, 1, reason, NULL, NULL) == G16_OK);
+    REQUIRE(chains || reason[0]);
+    cs_chains_free(chains);
+}
+
 static void load(g16_engine *engine, const uint8_t *data, size_t size, int with_proof, int check_points) {
     g16_prepared_info info;
     g16_key *key = NULL;
@@ -111,6 +121,7 @@ static void load(g16_engine *engine, const uint8_t *data, size_t size, int with_
     REQUIRE(key_info.mapped_bytes == size &&
             key_info.wires == 1 + key_info.public_inputs + key_info.secret_inputs + key_info.internal_wires);
     write_again(engine, key, &info);
+    divide(key);
     if (with_proof) prove(engine, key, &key_info);
     g16_key_destroy(key);
 }

@@ -23,6 +23,12 @@ int32_t T(tune)(const char *text, char *message) {
     return *text && !t_is_tuned ? T_REFUSED : 0;
 }
 
+/* Waits until the bytes have been copied. */
+static void device_read(device_queue *queue, void *to_host, const void *from, size_t bytes) {
+    device_read_later(queue, to_host, from, bytes);
+    device_finish(queue);
+}
+
 /* ---- fields: what every thread computes of a and b -------------------------------------------- */
 
 #define T_FIELD_RESULTS 6

@@ -586,20 +586,20 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 
 static void *_cffi_types[] = {
 /*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 247), // g16_engine const *
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 250), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_status)
 /*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 253), // g16_point_format()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 256), // g16_point_format()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(char const *, uint32_t *, g16_error *)
-/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 234), // char const *
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 237), // char const *
 /* 13 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t *
-/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 248), // g16_error *
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 251), // g16_error *
 /* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device * *, char const *, uint32_t, uint64_t, g16_error *)
 /* 17 */ _CFFI_OP(_CFFI_OP_POINTER, 24), // g16_device * *
@@ -609,15 +609,15 @@ static void *_cffi_types[] = {
 /* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 22 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device *, g16_device_key * *, g16_key const *, int32_t const *, g16_error *)
-/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 242), // g16_device *
+/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 245), // g16_device *
 /* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 43), // g16_device_key * *
-/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 251), // g16_key const *
-/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 258), // int32_t const *
+/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 254), // g16_key const *
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 261), // int32_t const *
 /* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device const *, g16_device_info *, g16_error *)
-/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 242), // g16_device const *
-/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 243), // g16_device_info *
+/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 245), // g16_device const *
+/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 246), // g16_device_info *
 /* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
@@ -627,23 +627,23 @@ static void *_cffi_types[] = {
 /* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 40 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_status *, uint64_t *, uint8_t const *, uint8_t const * const *, size_t, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 247), // g16_engine *
-/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 244), // g16_device_key *
-/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 261), // uint8_t *
+/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 250), // g16_engine *
+/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 247), // g16_device_key *
+/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 264), // uint8_t *
 /* 45 */ _CFFI_OP(_CFFI_OP_POINTER, 4), // g16_status *
 /* 46 */ _CFFI_OP(_CFFI_OP_POINTER, 20), // uint64_t *
-/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 261), // uint8_t const *
+/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 264), // uint8_t const *
 /* 48 */ _CFFI_OP(_CFFI_OP_POINTER, 47), // uint8_t const * const *
 /* 49 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
 /* 50 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 51 */ _CFFI_OP(_CFFI_OP_POINTER, 264), // void *
+/* 51 */ _CFFI_OP(_CFFI_OP_POINTER, 267), // void *
 /* 52 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 54 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 55 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 56 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
 /* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 58 */ _CFFI_OP(_CFFI_OP_POINTER, 222), // g16_key * *
+/* 58 */ _CFFI_OP(_CFFI_OP_POINTER, 225), // g16_key * *
 /* 59 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 60 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 61 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
@@ -685,7 +685,7 @@ static void *_cffi_types[] = {
 /* 97 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
 /* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 100 */ _CFFI_OP(_CFFI_OP_POINTER, 229), // g16_setup * *
+/* 100 */ _CFFI_OP(_CFFI_OP_POINTER, 232), // g16_setup * *
 /* 101 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 102 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 103 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
@@ -695,7 +695,7 @@ static void *_cffi_types[] = {
 /* 107 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 108 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
 /* 109 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 110 */ _CFFI_OP(_CFFI_OP_POINTER, 255), // g16_setup const *
+/* 110 */ _CFFI_OP(_CFFI_OP_POINTER, 258), // g16_setup const *
 /* 111 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
 /* 112 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 113 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
@@ -705,14 +705,14 @@ static void *_cffi_types[] = {
 /* 117 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 118 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
 /* 119 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 120 */ _CFFI_OP(_CFFI_OP_POINTER, 232), // g16_vk * *
+/* 120 */ _CFFI_OP(_CFFI_OP_POINTER, 235), // g16_vk * *
 /* 121 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 122 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 124 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 125 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
 /* 126 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 127 */ _CFFI_OP(_CFFI_OP_POINTER, 257), // g16_vk const *
+/* 127 */ _CFFI_OP(_CFFI_OP_POINTER, 260), // g16_vk const *
 /* 128 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 129 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 130 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
@@ -726,13 +726,13 @@ static void *_cffi_types[] = {
 /* 138 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
 /* 139 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
 /* 140 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 141 */ _CFFI_OP(_CFFI_OP_POINTER, 249), // g16_fold_checkpoint const *
+/* 141 */ _CFFI_OP(_CFFI_OP_POINTER, 252), // g16_fold_checkpoint const *
 /* 142 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
 /* 143 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 144 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 145 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 146 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
-/* 147 */ _CFFI_OP(_CFFI_OP_POINTER, 254), // g16_prepared_info *
+/* 147 */ _CFFI_OP(_CFFI_OP_POINTER, 257), // g16_prepared_info *
 /* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 149 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 150 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
@@ -753,14 +753,14 @@ static void *_cffi_types[] = {
 /* 165 */ _CFFI_OP(_CFFI_OP_FUNCTION, 127), // g16_vk const *()(g16_key const *)
 /* 166 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
 /* 167 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 168 */ _CFFI_OP(_CFFI_OP_FUNCTION, 258), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
+/* 168 */ _CFFI_OP(_CFFI_OP_FUNCTION, 261), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
 /* 169 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
 /* 170 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 171 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 172 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 173 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 174 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_device_key const *, size_t)
-/* 175 */ _CFFI_OP(_CFFI_OP_POINTER, 244), // g16_device_key const *
+/* 175 */ _CFFI_OP(_CFFI_OP_POINTER, 247), // g16_device_key const *
 /* 176 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 177 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 178 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_key const *)
@@ -782,74 +782,77 @@ static void *_cffi_types[] = {
 /* 194 */ _CFFI_OP(_CFFI_OP_NOOP, 127),
 /* 195 */ _CFFI_OP(_CFFI_OP_NOOP, 156),
 /* 196 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 197 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
-/* 198 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 197 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_device_key const *)
+/* 198 */ _CFFI_OP(_CFFI_OP_NOOP, 175),
 /* 199 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 200 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
-/* 201 */ _CFFI_OP(_CFFI_OP_NOOP, 127),
+/* 200 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
+/* 201 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 202 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 203 */ _CFFI_OP(_CFFI_OP_FUNCTION, 264), // void()(g16_device *)
-/* 204 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
+/* 203 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
+/* 204 */ _CFFI_OP(_CFFI_OP_NOOP, 127),
 /* 205 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 206 */ _CFFI_OP(_CFFI_OP_FUNCTION, 264), // void()(g16_device const *, g16_key const *, g16_device_sizes *)
-/* 207 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
-/* 208 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 209 */ _CFFI_OP(_CFFI_OP_POINTER, 245), // g16_device_sizes *
-/* 210 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 211 */ _CFFI_OP(_CFFI_OP_FUNCTION, 264), // void()(g16_device_key *)
-/* 212 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 206 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_device *)
+/* 207 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
+/* 208 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 209 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_device const *, g16_key const *, g16_device_sizes *)
+/* 210 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
+/* 211 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 212 */ _CFFI_OP(_CFFI_OP_POINTER, 248), // g16_device_sizes *
 /* 213 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 214 */ _CFFI_OP(_CFFI_OP_FUNCTION, 264), // void()(g16_device_key const *, g16_device_witness *)
-/* 215 */ _CFFI_OP(_CFFI_OP_NOOP, 175),
-/* 216 */ _CFFI_OP(_CFFI_OP_POINTER, 246), // g16_device_witness *
-/* 217 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 218 */ _CFFI_OP(_CFFI_OP_FUNCTION, 264), // void()(g16_engine *)
-/* 219 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 214 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_device_key *)
+/* 215 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 216 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 217 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_device_key const *, g16_device_witness *)
+/* 218 */ _CFFI_OP(_CFFI_OP_NOOP, 175),
+/* 219 */ _CFFI_OP(_CFFI_OP_POINTER, 249), // g16_device_witness *
 /* 220 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 221 */ _CFFI_OP(_CFFI_OP_FUNCTION, 264), // void()(g16_key *)
-/* 222 */ _CFFI_OP(_CFFI_OP_POINTER, 251), // g16_key *
+/* 221 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_engine *)
+/* 222 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
 /* 223 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 224 */ _CFFI_OP(_CFFI_OP_FUNCTION, 264), // void()(g16_key const *, g16_key_info *)
-/* 225 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 226 */ _CFFI_OP(_CFFI_OP_POINTER, 252), // g16_key_info *
-/* 227 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 228 */ _CFFI_OP(_CFFI_OP_FUNCTION, 264), // void()(g16_setup *)
-/* 229 */ _CFFI_OP(_CFFI_OP_POINTER, 255), // g16_setup *
+/* 224 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_key *)
+/* 225 */ _CFFI_OP(_CFFI_OP_POINTER, 254), // g16_key *
+/* 226 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 227 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_key const *, g16_key_info *)
+/* 228 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 229 */ _CFFI_OP(_CFFI_OP_POINTER, 255), // g16_key_info *
 /* 230 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 231 */ _CFFI_OP(_CFFI_OP_FUNCTION, 264), // void()(g16_vk *)
-/* 232 */ _CFFI_OP(_CFFI_OP_POINTER, 257), // g16_vk *
+/* 231 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_setup *)
+/* 232 */ _CFFI_OP(_CFFI_OP_POINTER, 258), // g16_setup *
 /* 233 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 234 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 235 */ _CFFI_OP(_CFFI_OP_ARRAY, 234), // char[160]
-/* 236 */ (_cffi_opcode_t)(160),
-/* 237 */ _CFFI_OP(_CFFI_OP_ARRAY, 234), // char[256]
-/* 238 */ (_cffi_opcode_t)(256),
-/* 239 */ _CFFI_OP(_CFFI_OP_ARRAY, 234), // char[_cffi_array_len(((g16_device_info *)0)->name)]
-/* 240 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
-/* 241 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_circuit_kind
-/* 242 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device
-/* 243 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
-/* 244 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_key
-/* 245 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device_sizes
-/* 246 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_device_witness
-/* 247 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_engine
-/* 248 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_error
-/* 249 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_fold_checkpoint
-/* 250 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_format_version
-/* 251 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key
-/* 252 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_key_info
-/* 253 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_point_format
-/* 254 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_prepared_info
-/* 255 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_setup
-/* 256 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_stage
-/* 257 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 12), // g16_vk
-/* 258 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 259 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
-/* 260 */ (_cffi_opcode_t)(4),
-/* 261 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 262 */ _CFFI_OP(_CFFI_OP_ARRAY, 261), // uint8_t[32]
-/* 263 */ (_cffi_opcode_t)(32),
-/* 264 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 234 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_vk *)
+/* 235 */ _CFFI_OP(_CFFI_OP_POINTER, 260), // g16_vk *
+/* 236 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 237 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 238 */ _CFFI_OP(_CFFI_OP_ARRAY, 237), // char[160]
+/* 239 */ (_cffi_opcode_t)(160),
+/* 240 */ _CFFI_OP(_CFFI_OP_ARRAY, 237), // char[256]
+/* 241 */ (_cffi_opcode_t)(256),
+/* 242 */ _CFFI_OP(_CFFI_OP_ARRAY, 237), // char[_cffi_array_len(((g16_device_info *)0)->name)]
+/* 243 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
+/* 244 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_circuit_kind
+/* 245 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device
+/* 246 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
+/* 247 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_key
+/* 248 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device_sizes
+/* 249 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_device_witness
+/* 250 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_engine
+/* 251 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_error
+/* 252 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_fold_checkpoint
+/* 253 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_format_version
+/* 254 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key
+/* 255 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_key_info
+/* 256 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_point_format
+/* 257 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_prepared_info
+/* 258 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_setup
+/* 259 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_stage
+/* 260 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 12), // g16_vk
+/* 261 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 262 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
+/* 263 */ (_cffi_opcode_t)(4),
+/* 264 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 265 */ _CFFI_OP(_CFFI_OP_ARRAY, 264), // uint8_t[32]
+/* 266 */ (_cffi_opcode_t)(32),
+/* 267 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -1340,6 +1343,44 @@ _cffi_f_g16_device_describe(PyObject *self, PyObject *args)
 #  define _cffi_f_g16_device_describe _cffi_d_g16_device_describe
 #endif
 
+static uint32_t _cffi_d_g16_device_key_batch_limit(g16_device_key const * x0)
+{
+  return g16_device_key_batch_limit(x0);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_key_batch_limit(PyObject *self, PyObject *arg0)
+{
+  g16_device_key const * x0;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  uint32_t result;
+  PyObject *pyresult;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(175), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(175), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_key_batch_limit(x0); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, uint32_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_key_batch_limit _cffi_d_g16_device_key_batch_limit
+#endif
+
 static void _cffi_d_g16_device_key_destroy(g16_device_key * x0)
 {
   g16_device_key_destroy(x0);
@@ -1501,10 +1542,10 @@ _cffi_f_g16_device_key_sizes(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(209), arg2, (char **)&x2);
+      _cffi_type(212), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (g16_device_sizes *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(209), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(212), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1552,10 +1593,10 @@ _cffi_f_g16_device_key_witness(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(216), arg1, (char **)&x1);
+      _cffi_type(219), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_witness *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(216), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(219), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2026,7 +2067,7 @@ _cffi_f_g16_engine_point_format(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(253));
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(256));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -2208,10 +2249,10 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(226), arg1, (char **)&x1);
+      _cffi_type(229), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(226), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(229), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2244,10 +2285,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(222), arg0, (char **)&x0);
+      _cffi_type(225), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(222), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(225), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3143,10 +3184,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(229), arg0, (char **)&x0);
+      _cffi_type(232), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(229), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(232), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3699,10 +3740,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(232), arg0, (char **)&x0);
+      _cffi_type(235), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(232), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(235), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4072,25 +4113,26 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_THREADS_UNAVAILABLE", (void *)_cffi_const_G16_THREADS_UNAVAILABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSATISFIED_CONSTRAINT", (void *)_cffi_const_G16_UNSATISFIED_CONSTRAINT, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSUPPORTED_KEY", (void *)_cffi_const_G16_UNSUPPORTED_KEY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
-  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 203), (void *)_cffi_d_g16_device_close },
+  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 206), (void *)_cffi_d_g16_device_close },
   { "g16_device_count", (void *)_cffi_f_g16_device_count, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 11), (void *)_cffi_d_g16_device_count },
   { "g16_device_describe", (void *)_cffi_f_g16_device_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 30), (void *)_cffi_d_g16_device_describe },
-  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 211), (void *)_cffi_d_g16_device_key_destroy },
+  { "g16_device_key_batch_limit", (void *)_cffi_f_g16_device_key_batch_limit, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 197), (void *)_cffi_d_g16_device_key_batch_limit },
+  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 214), (void *)_cffi_d_g16_device_key_destroy },
   { "g16_device_key_load", (void *)_cffi_f_g16_device_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 23), (void *)_cffi_d_g16_device_key_load },
-  { "g16_device_key_sizes", (void *)_cffi_f_g16_device_key_sizes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 206), (void *)_cffi_d_g16_device_key_sizes },
-  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 214), (void *)_cffi_d_g16_device_key_witness },
+  { "g16_device_key_sizes", (void *)_cffi_f_g16_device_key_sizes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 209), (void *)_cffi_d_g16_device_key_sizes },
+  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 217), (void *)_cffi_d_g16_device_key_witness },
   { "g16_device_open", (void *)_cffi_f_g16_device_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 16), (void *)_cffi_d_g16_device_open },
   { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 41), (void *)_cffi_d_g16_device_prove },
   { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 174), (void *)_cffi_d_g16_device_prove_scratch_bytes },
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
   { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 35), (void *)_cffi_d_g16_engine_create },
-  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 218), (void *)_cffi_d_g16_engine_destroy },
+  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 221), (void *)_cffi_d_g16_engine_destroy },
   { "g16_engine_point_format", (void *)_cffi_f_g16_engine_point_format, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_format },
-  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 197), (void *)_cffi_d_g16_engine_threads },
+  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 200), (void *)_cffi_d_g16_engine_threads },
   { "g16_fold_checkpoint_bytes", (void *)_cffi_f_g16_fold_checkpoint_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 182), (void *)_cffi_d_g16_fold_checkpoint_bytes },
   { "g16_fold_checkpoint_permille", (void *)_cffi_f_g16_fold_checkpoint_permille, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 168), (void *)_cffi_d_g16_fold_checkpoint_permille },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 224), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 221), (void *)_cffi_d_g16_key_destroy },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 227), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 224), (void *)_cffi_d_g16_key_destroy },
   { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 65), (void *)_cffi_d_g16_key_load },
   { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 165), (void *)_cffi_d_g16_key_verifying_key },
   { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 185), (void *)_cffi_d_g16_prepared_bytes },
@@ -4101,7 +4143,7 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 73), (void *)_cffi_d_g16_prove },
   { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 178), (void *)_cffi_d_g16_prove_scratch_bytes },
   { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 98), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 228), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 231), (void *)_cffi_d_g16_setup_destroy },
   { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 190), (void *)_cffi_d_g16_setup_key_bytes },
   { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 108), (void *)_cffi_d_g16_setup_run },
   { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 190), (void *)_cffi_d_g16_setup_verifying_key_offset },
@@ -4110,16 +4152,16 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 125), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
   { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 193), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 231), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 234), (void *)_cffi_d_g16_vk_destroy },
   { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 118), (void *)_cffi_d_g16_vk_load },
-  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 200), (void *)_cffi_d_g16_vk_public_inputs },
+  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 203), (void *)_cffi_d_g16_vk_public_inputs },
   { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 152), (void *)_cffi_d_g16_vk_write },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(g16_device_info, name),
             sizeof(((g16_device_info *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 239) },
+            _CFFI_OP(_CFFI_OP_NOOP, 242) },
   { "index", offsetof(g16_device_info, index),
              sizeof(((g16_device_info *)0)->index),
              _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4188,10 +4230,10 @@ static const struct _cffi_field_s _cffi_fields[] = {
                  _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "reason", offsetof(g16_device_witness, reason),
               sizeof(((g16_device_witness *)0)->reason),
-              _CFFI_OP(_CFFI_OP_NOOP, 235) },
+              _CFFI_OP(_CFFI_OP_NOOP, 238) },
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 237) },
+               _CFFI_OP(_CFFI_OP_NOOP, 240) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
               _CFFI_OP(_CFFI_OP_NOOP, 20) },
@@ -4218,7 +4260,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
                       _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 259) },
+              _CFFI_OP(_CFFI_OP_NOOP, 262) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
                     _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4305,35 +4347,35 @@ static const struct _cffi_field_s _cffi_fields[] = {
                     _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "source_sha256", offsetof(g16_prepared_info, source_sha256),
                      sizeof(((g16_prepared_info *)0)->source_sha256),
-                     _CFFI_OP(_CFFI_OP_NOOP, 262) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 265) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "$g16_device_info", 243, 0,
+  { "$g16_device_info", 246, 0,
     sizeof(g16_device_info), offsetof(struct _cffi_align_typedef_g16_device_info, y), 0, 11 },
-  { "$g16_device_sizes", 245, 0,
+  { "$g16_device_sizes", 248, 0,
     sizeof(g16_device_sizes), offsetof(struct _cffi_align_typedef_g16_device_sizes, y), 11, 3 },
-  { "g16_device", 242, _CFFI_F_OPAQUE,
+  { "g16_device", 245, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_key", 244, _CFFI_F_OPAQUE,
+  { "g16_device_key", 247, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_witness", 246, _CFFI_F_CHECK_FIELDS,
+  { "g16_device_witness", 249, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_device_witness), offsetof(struct _cffi_align__g16_device_witness, y), 14, 10 },
-  { "g16_engine", 247, _CFFI_F_OPAQUE,
+  { "g16_engine", 250, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 248, _CFFI_F_CHECK_FIELDS,
+  { "g16_error", 251, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 24, 3 },
-  { "g16_fold_checkpoint", 249, _CFFI_F_CHECK_FIELDS,
+  { "g16_fold_checkpoint", 252, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_fold_checkpoint), offsetof(struct _cffi_align__g16_fold_checkpoint, y), 27, 3 },
-  { "g16_key", 251, _CFFI_F_OPAQUE,
+  { "g16_key", 254, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 252, _CFFI_F_CHECK_FIELDS,
+  { "g16_key_info", 255, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 30, 27 },
-  { "g16_prepared_info", 254, _CFFI_F_CHECK_FIELDS,
+  { "g16_prepared_info", 257, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 57, 6 },
-  { "g16_setup", 255, _CFFI_F_OPAQUE,
+  { "g16_setup", 258, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 257, _CFFI_F_OPAQUE,
+  { "g16_vk", 260, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
@@ -4341,16 +4383,16 @@ static const struct _cffi_enum_s _cffi_enums[] = {
   { "$g16_backend_choice", 38, _cffi_prim_int(sizeof(g16_backend_choice), ((g16_backend_choice)-1) <= 0),
     "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512,G16_BACKEND_AVX2,"
     "G16_BACKEND_AARCH64" },
-  { "$g16_circuit_kind", 241, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 244, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
   { "$g16_encoding", 156, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_format_version", 250, _cffi_prim_int(sizeof(g16_format_version), ((g16_format_version)-1) <= 0),
+  { "$g16_format_version", 253, _cffi_prim_int(sizeof(g16_format_version), ((g16_format_version)-1) <= 0),
     "G16_FORMAT_0_8,G16_FORMAT_0_14" },
-  { "$g16_point_format", 253, _cffi_prim_int(sizeof(g16_point_format), ((g16_point_format)-1) <= 0),
+  { "$g16_point_format", 256, _cffi_prim_int(sizeof(g16_point_format), ((g16_point_format)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
-  { "$g16_stage", 256, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_stage", 259, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
@@ -4361,26 +4403,26 @@ static const struct _cffi_enum_s _cffi_enums[] = {
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
   { "g16_backend_choice", 38 },
-  { "g16_cancel", 258 },
-  { "g16_circuit_kind", 241 },
-  { "g16_device", 242 },
-  { "g16_device_info", 243 },
-  { "g16_device_key", 244 },
-  { "g16_device_sizes", 245 },
-  { "g16_device_witness", 246 },
+  { "g16_cancel", 261 },
+  { "g16_circuit_kind", 244 },
+  { "g16_device", 245 },
+  { "g16_device_info", 246 },
+  { "g16_device_key", 247 },
+  { "g16_device_sizes", 248 },
+  { "g16_device_witness", 249 },
   { "g16_encoding", 156 },
-  { "g16_engine", 247 },
-  { "g16_error", 248 },
-  { "g16_fold_checkpoint", 249 },
-  { "g16_format_version", 250 },
-  { "g16_key", 251 },
-  { "g16_key_info", 252 },
-  { "g16_point_format", 253 },
-  { "g16_prepared_info", 254 },
-  { "g16_setup", 255 },
-  { "g16_stage", 256 },
+  { "g16_engine", 250 },
+  { "g16_error", 251 },
+  { "g16_fold_checkpoint", 252 },
+  { "g16_format_version", 253 },
+  { "g16_key", 254 },
+  { "g16_key_info", 255 },
+  { "g16_point_format", 256 },
+  { "g16_prepared_info", 257 },
+  { "g16_setup", 258 },
+  { "g16_stage", 259 },
   { "g16_status", 4 },
-  { "g16_vk", 257 },
+  { "g16_vk", 260 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -4390,12 +4432,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  87,  /* num_globals */
+  88,  /* num_globals */
   13,  /* num_struct_unions */
   7,  /* num_enums */
   21,  /* num_typenames */
   NULL,  /* no includes */
-  265,  /* num_types */
+  268,  /* num_types */
   0,  /* flags */
 };
 

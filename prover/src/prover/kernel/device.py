@@ -126,9 +126,8 @@ class Device(Owner):
         with ExitStack() as stack:
             device = stack.enter_context(self._handle.use())
             pointer = stack.enter_context(key.handle.use())
-            batch_limit = int(self._sizes(key).batch_limit)  # may raise, so before there is a copy to destroy
             call(lib.g16_device_key_load, device, out, pointer, cell_of(cancel))
-            return DeviceKey(key, out[0], stack.pop_all(), batch_limit)
+            return DeviceKey(key, out[0], stack.pop_all())
 
     def close(self) -> None:
         """Close the device once its keys are gone and running calls have returned."""
@@ -138,7 +137,7 @@ class Device(Owner):
 class DeviceKey(Owner):
     """The copy of a key on a device. Close it, or use it as a context manager."""
 
-    def __init__(self, key: LoadedKey, pointer: Any, holds: ExitStack, batch_limit: int) -> None:
+    def __init__(self, key: LoadedKey, pointer: Any, holds: ExitStack) -> None:
         """Own a C key; ``holds`` keeps device and host key until it is destroyed."""
 
         def destroy(ended: Any) -> None:
@@ -147,7 +146,7 @@ class DeviceKey(Owner):
 
         self._key = key
         self._handle = Handle("key on the device", pointer, destroy)
-        self.batch_limit = batch_limit
+        self.batch_limit = int(lib.g16_device_key_batch_limit(pointer))
         """Maximum proofs of one call; 1 for keys of which one proof fills the device."""
 
     def scratch_bytes_of(self, proofs: int) -> int:

@@ -27,6 +27,7 @@ typedef struct { uint64_t key_bytes, proof_bytes; uint32_t batch_limit; } g16_de
 void g16_device_key_sizes(void *device, void *key, g16_device_sizes *sizes);
 int g16_device_key_load(void *device, void **device_key, void *key, const int32_t *cancel, g16_error *error);
 void g16_device_key_destroy(void *key);
+uint32_t g16_device_key_batch_limit(void *key);
 typedef struct {
     uint32_t on_device, chains, shapes, device_rows, processor_rows, check_rows;
     uint64_t products, longest_products, bus_bytes;
@@ -139,6 +140,10 @@ class DeviceKey:
 
     def __exit__(self, *_: object) -> None:
         self.calls.g16_device_key_destroy(self.handle)
+
+    def batch_limit(self) -> int:
+        """Return proofs of a batch at most."""
+        return int(self.calls.g16_device_key_batch_limit(self.handle))
 
     def witness(self) -> Any:
         """Return the fields of g16_device_witness."""

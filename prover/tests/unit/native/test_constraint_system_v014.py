@@ -5,6 +5,7 @@ See prover/docs/reference/gnark-keys.md, "Constraint system 0.14" and "Checks at
 
 from __future__ import annotations
 
+import resource
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -194,3 +195,31 @@ def test_read_014__bytes_after_the_table__are_refused(hooks: Hooks) -> None:
     longer = struct.pack("<Q", len(data) - 32 + 1) + data[8:] + b"\0"
     for changed in (data + b"\0", longer):
         assert refused(hooks, changed, FORMAT_014).status == "malformed_key"
+
+
+def _with_hints(parts: Modern, hints: int) -> None:
+    """Add hints that solve 256 new wires each, which nothing uses."""
+    out, wires = parts.instructions, 13
+    parts.levels[-1].extend(range(len(out.blueprint), len(out.blueprint) + hints))
+    for first in range(wires, wires + 256 * hints, 256):
+        out.blueprint.append(out.blueprint[1])
+        out.row_offset.append(11)
+        out.wire_offset.append(wires)
+        out.start.append(len(out.words))
+        out.words += [6, out.words[11], 1, 0, first, first + 256]
+    parts.body["NbInternalVariables"] += 256 * hints
+
+
+def test_read_014__small_file_of_hints_with_many_wires__is_refused_without_memory_for_them(hooks: Hooks) -> None:
+    """A hint takes twenty bytes of the file, and a kilobyte if memory for its wires is allocated."""
+    hints, parts = 100_000, modern()
+    _with_hints(parts, hints)
+    data = parts.write()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    refusal = refused(hooks, data, FORMAT_014)
+    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    assert (refusal.status, refusal.message) == (
+        "malformed_key",
+        f"{9 + 256 * hints} internal wires are more than the bytes of the constraint system",
+    )
+    assert grown < 512 * hints

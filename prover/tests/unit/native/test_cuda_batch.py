@@ -332,6 +332,14 @@ def test_batch_limit__growing_budgets__grows_by_powers_of_two_up_to_64(kernel: K
     assert (found[0], found[-1]) == (1, 64)
 
 
+def test_batch_limit__of_a_loaded_key__is_that_which_its_batches_have(kernel: Kernel, library: Path, key: Key) -> None:
+    budget = budget_of_limit(kernel, library, key, 4)
+    with Device(kernel, library, budget=budget) as device, device.load(key) as on_device:
+        assert on_device.batch_limit() == 4
+        assert some_proofs(on_device, 4)
+        assert ended(on_device.prove_many(INPUTS[:5])) == ("invalid_argument", {"invalid_argument"})
+
+
 def test_prove_many__scratch_too_small__is_refused(on_device: DeviceKey) -> None:
     for size in (1, 3):
         batch = on_device.prove_many_with_blinding(INPUTS[:size], VALUES[:size], less_scratch=1)

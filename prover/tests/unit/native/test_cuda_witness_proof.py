@@ -12,6 +12,7 @@ from circuit_inputs import KEY_FILES, circuit_inputs
 from device_library import Device, DeviceKey, Refused, Stages
 from golden_vectors import PUBLISHED, load, provable_with
 from kernel_library import BACKENDS, Kernel, Key, R
+from prepared_file import PreparedFile
 
 TINY = load("gnark/tiny.json")
 CASES = list(TINY["cases"].values())
@@ -167,3 +168,22 @@ def test_load__small_circuit__keeps_the_cpu_and_says_why(kernel: Kernel, library
         assert not witness.on_device
         assert b"ms on the device" in kernel._ffi.string(witness.reason)
     key.destroy()
+
+
+@pytest.mark.usefixtures("on_device")
+def test_load__program_out_of_order__leaves_it_to_the_cpu(kernel: Kernel, library: Path) -> None:
+    source = tiny(kernel, "0_14")
+    file = PreparedFile.read(source.prepared())
+    program = file.section("program")
+    count = file.section("component_start").word(-1)
+    words = [program.word(place) for place in range(count)]
+    for place, word in enumerate(reversed(words)):
+        program.word(place, word)
+    outcome, key = kernel.load_prepared(file.write())
+    assert key is not None, outcome.message
+    with Device(kernel, library) as device, device.load(key) as on_device:
+        witness = on_device.witness()
+        assert not witness.on_device
+        assert b"solves a wire after" in kernel._ffi.string(witness.reason)
+    key.destroy()
+    source.destroy()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -84,3 +87,15 @@ def test_fp2_products__any_coefficients__are_exact_normalised_and_within_their_b
             assert all(part < 2**LIMB_BITS for part in limbs)
             assert value(limbs) * MONTGOMERY % P == expected % P
             assert value(limbs) < WIDE
+
+
+@pytest.mark.unchecked
+@pytest.mark.skipif(not shutil.which("objdump"), reason="objdump is missing")
+def test_products__compiled__are_in_no_function_that_changes_the_rounding_mode(testing_library: Path) -> None:
+    """A compiler may move a product over a change of the mode, but not out of a function (simd/lanes.h)."""
+    command = ["objdump", "--disassemble", "--no-show-raw-insn", str(testing_library)]
+    code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    functions = [function for function in re.split(r"\n(?=[0-9a-f]+ <)", code) if "ldmxcsr" in function]
+    if not functions:
+        pytest.skip("no backend with AVX2 is compiled")
+    assert [function.splitlines()[0] for function in functions if re.search(r"\tvfn?m(add|sub)", function)] == []
