@@ -43,7 +43,7 @@ down: ## Stop what `up` started (PROFILE=)
 	@docker compose --profile $(PROFILE) down
 
 demo: native reference-fixtures ## Prove with published keys; then run a local network, a prover and a forester that empties its queues
-	@PYTHONPATH=shared/bench $(PYTHON_BIN) prover/scripts/demo.py
+	@PYTHONPATH=shared/bench:prover/scripts/reference $(PYTHON_BIN) prover/scripts/demo.py
 	@PYTHONPATH=shared/bench:forester/bench:forester/tests/support/network $(PYTHON_BIN) forester/scripts/demo.py
 
 localnet: setup reference-fixtures ## Start a local network with the real programs; Ctrl-C stops it (LOCALNET_OPTIONS=--help)
@@ -56,10 +56,10 @@ redis-server: ## Install redis-server, openssl and curl if missing (as root on D
 	@prover/scripts/provide-redis
 
 reference-fixtures: setup ## Fetch the reference's published keys, prover, programs and accounts into keys-cache/
-	@$(PYTHON_BIN) prover/scripts/reference_fixtures.py
+	@$(PYTHON_BIN) prover/scripts/reference/reference_fixtures.py
 
 reference-batch-keys: reference-fixtures ## Make the size-10 batch keys with the reference's own setup (minutes; SAMPLE=1 makes a small one)
-	@$(PYTHON_BIN) prover/scripts/reference_batch_keys.py $(if $(SAMPLE),--sample)
+	@$(PYTHON_BIN) prover/scripts/reference/reference_batch_keys.py $(if $(SAMPLE),--sample)
 
 ##@ Build
 

@@ -3,13 +3,13 @@
 #   pack     on any machine with Python and the prover (make native): library, programs, circuits and inputs in prover/build/gpu, which
 #            is what a machine with a GPU needs next to this folder; 64 MiB at most. For one architecture, GPU_ARCHITECTURES=90; with nvcc
 #            (NVCC=), or packages (prover/scripts/cuda_compiler.bash). Its parts: `build`, of which `kernel` needs a C compiler alone,
-#            and `circuits [name...]` (gpu_keys.py has names)
+#            and `circuits [name...]` (gpu/keys.py has names)
 #   run      on a machine with a GPU and its driver, and nothing else: half an hour in pieces of five minutes at most. RUN_SECONDS=550
 #            ends a call in that time, with exit code 3 when pieces are left; the next call continues. --dry-run lists the pieces and
 #            starts each program. Each line of JSON has predicted next to measured; files are in prover/build/gpu/results
 #   soak     10,000 proofs in a row (SOAK_PROOFS=, SOAK_KEY=), each verified, 1,000 a piece
 #   service  a server from the request to the proof's JSON; needs Python with the prover
-#   peer     multiplications and transforms compared with another program (PEER=) on the same numbers; gpu_peer.py has its interface
+#   peer     multiplications and transforms compared with another program (PEER=) on the same numbers; gpu/peer.py has its interface
 # A stage fails when one of its checks does. Pieces that passed with the same library are skipped (--again runs them), so a stopped
 # stage resumes: see gpu/pieces.bash.
 # GPU_LIBRARY= names another library for whole proofs, for example libgroth16_cuda_host.so, which needs no GPU; GPU_BUILD= names
@@ -387,7 +387,7 @@ compare() {
 stage_peer() {
     local log2
     if [ -z "${PEER:-}" ]; then
-        echo "gpu.sh: SKIPPED, nothing was compared: name a program in PEER; prover/bench/gpu_peer.py says what it must do" >&2
+        echo "gpu.sh: SKIPPED, nothing was compared: name a program in PEER; prover/bench/gpu/peer.py says what it must do" >&2
         return
     fi
     for log2 in 16 18 20 22; do compare msm_g1 "$log2"; done

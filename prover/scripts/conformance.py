@@ -18,10 +18,10 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from conformance_answers import alike, faults
-from conformance_cases import DIFFERENCES, VARIABLE, Case, Expectation, all_cases
-from conformance_queue import QUEUE_DIFFERENCES, steps
-from conformance_wire import Answer, ask
+from conformance_suite.answers import alike, faults
+from conformance_suite.cases import DIFFERENCES, VARIABLE, Case, Expectation, all_cases
+from conformance_suite.queue import QUEUE_DIFFERENCES, steps
+from conformance_suite.wire import Answer, ask
 from rich.console import Console
 from rich.table import Table
 

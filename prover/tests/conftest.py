@@ -1,7 +1,7 @@
 """Fixtures that bring the reference's artefacts and Redis, and the promise that a gate never skips them.
 
 A test that asks for one of the `reference_*` fixtures fetches what it needs on first use (see
-prover/scripts/reference_fixtures.py); one that asks for a `redis_*` fixture needs redis-server. When that is
+prover/scripts/reference/reference_fixtures.py); one that asks for a `redis_*` fixture needs redis-server. When that is
 impossible the test is skipped with the reason, except under ZKC_REQUIRE_REFERENCE=1, where it fails.
 """
 

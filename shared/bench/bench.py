@@ -18,8 +18,8 @@ COMMANDS = {
         "each circuit alone: time and memory by CPUs, backend and size; loading of keys",
     ),
     "queue": ("prover", "queue_load", "submissions and polls of the job queue with thousands of waiting jobs"),
-    "soak": ("prover", "soak", "requests, hostile clients, a failing queue: SUBJECT --help"),
-    "gpu": ("prover", "gpu_commands", "steps of prover/bench/gpu.sh: SUBJECT --help"),
+    "soak": ("prover", "soak.commands", "requests, hostile clients, a failing queue: SUBJECT --help"),
+    "gpu": ("prover", "gpu.commands", "steps of prover/bench/gpu.sh: SUBJECT --help"),
     "forester": ("forester", "forester_subjects", "load, faults, lies, kills and a day of foresters: SUBJECT --help"),
 }
 """Service, module of its bench folder, and summary. A module has ``add_options(parser)`` and ``main(options)``."""
@@ -35,8 +35,9 @@ def main() -> int:
     front.add_argument("options", nargs=argparse.REMAINDER, metavar="...", help="options of the command")
     chosen = front.parse_args()
     service, module, _ = COMMANDS[chosen.command]
-    support = sorted((WORKSPACE / service / "tests/support").glob("[a-z]*/"))
-    sys.path[1:1] = [str(WORKSPACE / service / "bench"), str(WORKSPACE / service / "scripts"), *map(str, support)]
+    home = WORKSPACE / service
+    folders = [home / "bench", home / "scripts/reference", *sorted((home / "tests/support").glob("[a-z]*/"))]
+    sys.path[1:1] = map(str, folders)
     command: Any = importlib.import_module(module)
     parser = argparse.ArgumentParser(
         prog=f"{front.prog} {chosen.command}",

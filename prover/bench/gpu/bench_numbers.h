@@ -1,5 +1,5 @@
 /* bench_numbers.h - the numbers of a multiplication or transform and our result as files, for another program to compute the same;
- * gpu_peer.py says what they hold. Included by gpu_bench.cu. */
+ * peer.py says what they hold. Included by gpu_bench.cu. */
 
 static const uint64_t FR_ROOT_28[4] = {0x636e735580d13d9c, 0xa22bf3742445ffd6, 0x56452ac01eb203d8, 0x1860ef942963f9e7}; /* field/fr.h */
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-import gpu_keys
-import gpu_peer
-import gpu_service
+from gpu import keys, peer, service
 from subjects import add_subjects
 
-SUBJECTS = {"keys": gpu_keys, "service": gpu_service, "peer": gpu_peer}
+SUBJECTS = {"keys": keys, "service": service, "peer": peer}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

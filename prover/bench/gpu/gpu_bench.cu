@@ -5,7 +5,7 @@
  * wide multiply-adds, which each run measures again. Names: imad_wide_rate, mul_imad, sqr_imad, madd_g1, madd_g2, msm_g1, msm_g2,
  * ntt. WINDOW_BITS 0: the plan's choice. MANY: multiplications at once. accumulate_ms, reduce_ms: of the kernels alone. host_ms: with
  * scalars, or values, that come from the host's memory, and results that go there; bases and roots are on the GPU. FOLDER: an
- * existing one, for the numbers and the result (gpu_peer.py). `sweep_g1 LOG2`, `sweep_g2 LOG2`: an object for each of some numbers of
+ * existing one, for the numbers and the result (peer.py). `sweep_g1 LOG2`, `sweep_g2 LOG2`: an object for each of some numbers of
  * bucket sets and windows. `gather MIB`: random reads of points of G1 from a table of so many MiB. `witness CHAINS LEVELS`: the chains
  * of a batch circuit, one for each Merkle path. GROTH16_CUDA_TUNING overrides the plans (cuda/base/tuning.h).
  */

@@ -1,4 +1,4 @@
-/* gpu_setup.c - makes a development key from a constraint system in few bytes (prover/bench/gpu_circuits.py has the format), with
+/* gpu_setup.c - makes a development key from a constraint system in few bytes (prover/bench/gpu/circuits.py has the format), with
  * the kernel alone: gpu_setup CIRCUIT KEY. The constraint system is written in gnark's format with integer columns that are not
  * packed; the secrets of the setup come from the operating system. gpu_setup fold KEY FOLDED writes a prepared key that is folded. */
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 """Circuits and inputs from which the stages of prover/bench/gpu.sh make keys and proofs without Python.
 
-For each NAME, FOLDER/NAME.circuit, from which gpu_setup makes a development key (gpu_circuits.py), FOLDER/NAME.json, a
+For each NAME, FOLDER/NAME.circuit, from which gpu_setup makes a development key (gpu/circuits.py), FOLDER/NAME.json, a
 generated request, and FOLDER/NAME.inputs: its public, then its secret inputs, 32 bytes each, big-endian. Existing files
 are not made again. Names are tiny (a key from the test vectors, without a request) or circuit_height_size:
 inclusion_32_4, append_32_10, append_32_500. The last has millions of rows: it takes half a minute and gigabytes.
@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from gpu_circuits import write_circuit
+from gpu.circuits import write_circuit
 from prover_server import OURS
 
 from prover.proving.request import read_envelope, read_task
@@ -28,7 +28,7 @@ KINDS = {
     "update": CircuitKind.BATCH_UPDATE,
     "address-append": CircuitKind.BATCH_ADDRESS_APPEND,
 }
-VECTOR = Path(__file__).resolve().parent.parent / "tests/vectors/gnark/tiny.json"
+VECTOR = Path(__file__).resolve().parents[2] / "tests/vectors/gnark/tiny.json"
 
 
 def write(path: Path, data: bytes) -> None:

@@ -22,10 +22,10 @@ from typing import Any
 import aiohttp
 from bench_report import Report
 from queue_fleet import running_fleet
-from queue_jobs import Client, Job, made_jobs
 from redis_server import running_redis
 from simulated_cluster import Cluster, Workload, proving_at_stop
-from soak_queue import Outcome, faults_of, keys_in
+from soak.queue import Outcome, faults_of, keys_in
+from soak.queue_jobs import Client, Job, made_jobs
 
 CIRCUITS = "v2_inclusion_32_1,v2_non-inclusion_40_1,batch_update_32_10,batch_append_32_10"
 LAST = "batch_append_32_10"

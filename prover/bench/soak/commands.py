@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-import soak_cluster
-import soak_fleet
-import soak_hostile
-import soak_http
-import soak_queue
+from soak import cluster, fleet, hostile, http, queue
 from subjects import add_subjects
 
 SUBJECTS = {
-    "http": soak_http,
-    "hostile": soak_hostile,
-    "queue": soak_queue,
-    "cluster": soak_cluster,
-    "fleet": soak_fleet,
+    "http": http,
+    "hostile": hostile,
+    "queue": queue,
+    "cluster": cluster,
+    "fleet": fleet,
 }
 
 

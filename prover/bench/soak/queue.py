@@ -30,9 +30,9 @@ from golden_vectors import BATCH, PUBLISHED
 from in_process_service import circuit, scalars
 from independent_groth16 import IndependentKey, holds
 from queue_fleet import PROVER, Member, moment, running_fleet
-from queue_jobs import QUARANTINED, Client, Job, made_jobs
 from queue_sabotage import Injected, Saboteur
 from redis_server import free_port, running_redis
+from soak.queue_jobs import QUARANTINED, Client, Job, made_jobs
 from tcp_proxy import running_proxy
 
 from prover.errors import ProofFailed

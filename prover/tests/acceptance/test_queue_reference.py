@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conformance import Outcome, report, run
-from conformance_queue import steps
+from conformance_suite.queue import steps
 from redis_server import StartRedis
 from reference_server import fill_up, reference_server
 from rich.console import Console

@@ -31,7 +31,7 @@ def test_commands__of_the_makefile_and_the_script_for_gpus__are_all_that_exist()
 
 def test_commands__modules__have_options_and_a_main_function() -> None:
     for name, (service, module, _) in commands().items():
-        body = ast.parse((WORKSPACE / service / "bench" / f"{module}.py").read_text()).body
+        body = ast.parse((WORKSPACE / service / "bench" / f"{module.replace('.', '/')}.py").read_text()).body
         functions = {node.name for node in body if isinstance(node, ast.FunctionDef)}
         assert {"add_options", "main"} <= functions, name
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from circuit_inputs import KEY_FILES
 from conformance import Outcome, report, run
-from conformance_answers import faults
-from conformance_cases import DIFFERENCES, all_cases
-from conformance_queue import QUEUE_DIFFERENCES, steps
-from conformance_wire import Answer
+from conformance_suite.answers import faults
+from conformance_suite.cases import DIFFERENCES, all_cases
+from conformance_suite.queue import QUEUE_DIFFERENCES, steps
+from conformance_suite.wire import Answer
 from golden_vectors import VECTORS
 from in_process_service import Listen
 from reference_server import fill_up, reference_server

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from conformance import Outcome, Row, report, run
-from conformance_answers import alike, faults
-from conformance_cases import Case, all_cases
-from conformance_queue import QUEUE_DIFFERENCES, steps
-from conformance_wire import Answer
+from conformance_suite.answers import alike, faults
+from conformance_suite.cases import Case, all_cases
+from conformance_suite.queue import QUEUE_DIFFERENCES, steps
+from conformance_suite.wire import Answer
 from golden_vectors import vector_named
 from in_process_service import (
     Listen,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 
 import pytest
-from conformance_answers import faults
-from conformance_cases import DIFFERENCES, Case, all_cases, recorded_cases
-from conformance_queue import NEEDS_ITS_OWN_SERVER, steps
-from conformance_wire import Answer
+from conformance_suite.answers import faults
+from conformance_suite.cases import DIFFERENCES, Case, all_cases, recorded_cases
+from conformance_suite.queue import NEEDS_ITS_OWN_SERVER, steps
+from conformance_suite.wire import Answer
 from golden_vectors import load
 from in_process_service import Serve, circuit
 

@@ -1,4 +1,4 @@
-"""Lists of numbers in few bytes, read back by the rule in gpu_circuits.py."""
+"""Lists of numbers in few bytes, read back by the rule in gpu/circuits.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def circuits() -> Any:
     """The module of the bench folder."""
     sys.path.append(str(BENCH))
     try:
-        return importlib.import_module("gpu_circuits")
+        return importlib.import_module("gpu.circuits")
     finally:
         sys.path.remove(str(BENCH))
 

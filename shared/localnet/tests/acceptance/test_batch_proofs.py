@@ -15,7 +15,7 @@ from solders.instruction import Instruction
 from localnet.chain import addresses
 from localnet.chain.artefacts import artefacts_folder, load_artefacts
 from localnet.chain.verifying_keys import with_verifying_keys
-from localnet.key_folder import verifying_keys_of
+from localnet.prover.key_folder import verifying_keys_of
 from shared.requests.proof_wire import ProofRequest, encode_request
 
 BATCH_KEYS = artefacts_folder() / "batch"

@@ -18,7 +18,7 @@ import pytest
 from clients import DEADLINE, ROOT, free_pair, installed, node_and_npm, skip_or_fail
 
 from localnet.chain.artefacts import artefacts_folder
-from localnet.key_folder import TREE_PROVER
+from localnet.prover.key_folder import TREE_PROVER
 
 CLI = "@lightprotocol/zk-compression-cli"
 REQUEST = ROOT / "prover/tests/vectors/prover/v2_inclusion_32_1.json"

@@ -11,17 +11,17 @@ from aiohttp import web
 from chains import funded, simulated_artefacts
 from indexer_service import FakeNode, FakeProver
 
-from localnet import prover_front, simulated_prover
 from localnet.access import ANY_ORIGIN, LOOPBACK_ONLY, AccessRules
 from localnet.chain.network import Network
 from localnet.indexer.api.server import make_app as make_indexer
 from localnet.indexer.api.service import Service
 from localnet.indexer.database.store import Store
-from localnet.prover_faults import ProverFaults
+from localnet.prover import proxy, simulated
+from localnet.prover.faults import ProverFaults
 from localnet.rpc.server import make_app as make_rpc
 from localnet.rpc.server import serving
 
-SERVERS = ("rpc", "indexer", "simulated-prover", "prover-front")
+SERVERS = ("rpc", "indexer", "simulated-prover", "prover-proxy")
 WITH_CORS = ("rpc", "indexer")
 JSON = {"Content-Type": "application/json"}
 ADVANCE = b'{"jsonrpc":"2.0","id":1,"method":"localnet_advance"}'
@@ -62,12 +62,12 @@ class Servers:
             elif server == "indexer":
                 app = make_indexer(Service(self._store, FakeProver(), FakeNode()), access=access)
             elif server == "simulated-prover":
-                app = simulated_prover.make_app(access=access)
+                app = simulated.make_app(access=access)
             else:
                 behind = web.Application()
                 behind.router.add_route("*", "/{path:.*}", _answer)
                 [port] = await stack.enter_async_context(serving(behind, "127.0.0.1", 0))
-                app = prover_front.make_app(f"http://127.0.0.1:{port}", ProverFaults(), access)
+                app = proxy.make_app(f"http://127.0.0.1:{port}", ProverFaults(), access)
             [port] = await stack.enter_async_context(serving(app, "127.0.0.1", 0))
             yield f"http://127.0.0.1:{port}"
 
@@ -89,7 +89,7 @@ async def servers(network: Network, store: Store) -> AsyncIterator[Servers]:
         yield Servers(network, store, http)
 
 
-HONEST = {"rpc": 200, "indexer": 200, "simulated-prover": 400, "prover-front": 200}
+HONEST = {"rpc": 200, "indexer": 200, "simulated-prover": 400, "prover-proxy": 200}
 """The simulated prover reads a body that is no request for a proof."""
 
 

@@ -31,8 +31,8 @@ from localnet.indexer.api.service import Service
 from localnet.indexer.database.store import Store
 from localnet.indexer.following.follower import Follower
 from localnet.programs.light_system import Input, NewAddress, Output, invoke
-from localnet.traffic import Traffic, TrafficStopped
-from localnet.traffic_proofs import IndexedProofs, SimulatedProofs
+from localnet.users.proofs import IndexedProofs, SimulatedProofs
+from localnet.users.traffic import Traffic, TrafficStopped
 from shared.requests.witness_inputs import inclusion_request, membership
 from shared.trees.merkle_tree import MerkleTree
 

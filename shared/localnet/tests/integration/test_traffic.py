@@ -8,8 +8,8 @@ from solders.pubkey import Pubkey
 
 from localnet.chain import addresses
 from localnet.chain.network import Network
-from localnet.traffic import Traffic, TrafficImpossible, TrafficStopped
-from localnet.traffic_proofs import NoProof, RootedProof, SimulatedProofs
+from localnet.users.proofs import NoProof, RootedProof, SimulatedProofs
+from localnet.users.traffic import Traffic, TrafficImpossible, TrafficStopped
 
 
 def queued(network: Network, key: Pubkey = addresses.OUTPUT_QUEUE, at: int = 280) -> int:

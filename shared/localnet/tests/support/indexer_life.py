@@ -29,7 +29,7 @@ from localnet.indexer.database.trees import all_trees
 from localnet.indexer.following.follower import Follower
 from localnet.programs.compressed_token import create_mint, mint_address
 from localnet.programs.light_system import Input, NewAddress, Output, invoke
-from localnet.simulated_prover import prove
+from localnet.prover.simulated import prove
 from shared.requests.proof_wire import encode_proof
 
 LAMPORTS = 1_000_000

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from localnet.key_folder import TREE_PROVER
+from localnet.prover.key_folder import TREE_PROVER
 from shared.requests.proof_compression import compress_proof
 from shared.requests.proof_wire import ProofRequest, decode_proof, encode_request
 

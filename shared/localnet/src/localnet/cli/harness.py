@@ -7,11 +7,11 @@ from typing import Any
 from localnet.chain.network import Network
 from localnet.indexer.faults import Faults as IndexerFaults
 from localnet.json_rpc import RpcError
-from localnet.prover_faults import ProverFaults
+from localnet.prover.faults import ProverFaults
 from localnet.rpc.dispatch import Method
 from localnet.rpc.errors import invalid
 from localnet.rpc.params import Params
-from localnet.traffic import KINDS, Traffic, TrafficImpossible, TrafficStopped
+from localnet.users.traffic import KINDS, Traffic, TrafficImpossible, TrafficStopped
 
 TRAFFIC_STOPPED = -32001
 MAX_COUNT = 100_000

@@ -14,15 +14,15 @@ from aiohttp import web
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from localnet import prover_front, simulated_prover
 from localnet.chain.account_files import AccountFileInvalid, read_account, read_accounts
 from localnet.chain.artefacts import DEFAULT_VERSION, Artefacts, ArtefactsMissing, load_artefacts
 from localnet.chain.network import Network, ProgramUnusable
 from localnet.chain.simulated_proofs import with_simulated_keys
 from localnet.chain.snapshots import SnapshotInvalid, load_state
 from localnet.chain.verifying_keys import VerifyingKeyInvalid, with_verifying_keys
+from localnet.cli.clock import run_clock
+from localnet.cli.harness import Harness
 from localnet.cli.options import Options
-from localnet.clock import run_clock
 from localnet.development import (
     AUTHORITY,
     FORESTER,
@@ -32,16 +32,16 @@ from localnet.development import (
     forester_environment,
     furnish,
 )
-from localnet.harness import Harness
 from localnet.hosts import reachable
 from localnet.indexer.running import running_indexer
-from localnet.key_folder import KeyFolderUnusable, verifying_keys_of
-from localnet.prover_faults import ProverFaults
+from localnet.prover import proxy, simulated
+from localnet.prover.faults import ProverFaults
+from localnet.prover.key_folder import KeyFolderUnusable, verifying_keys_of
 from localnet.rpc.dispatch import calling
 from localnet.rpc.saved_states import SavedStates
 from localnet.rpc.server import METHODS, make_app, serving
-from localnet.traffic import Traffic
-from localnet.traffic_proofs import IndexedProofs, SimulatedProofs
+from localnet.users.proofs import IndexedProofs, SimulatedProofs
+from localnet.users.traffic import Traffic
 from shared.process.shutdown import Shutdown
 
 PROVER_PORT, PROXY_PORT = 3001, 3101
@@ -105,9 +105,9 @@ async def run(options: Options) -> None:
         rpc_ports = await stack.enter_async_context(_serving(app, options.host, "--rpc-port", *ports))
         prover_faults = ProverFaults()
         if options.keys_dir is None:
-            prover = simulated_prover.make_app(prover_faults, options.access)
+            prover = simulated.make_app(prover_faults, options.access)
         else:
-            prover = prover_front.make_app(options.prover_url, prover_faults, options.access)
+            prover = proxy.make_app(options.prover_url, prover_faults, options.access)
         default_port = PROVER_PORT if options.keys_dir is None else PROXY_PORT
         prover_port = default_port if options.prover_port is None else options.prover_port
         [port] = await stack.enter_async_context(_serving(prover, options.host, "--prover-port", prover_port))

@@ -15,7 +15,7 @@ from localnet.chain.verifying_keys import (
 )
 from shared.requests.circuit_id import CircuitId
 
-TREE_PROVER = Path(__file__).resolve().parents[4] / ".venv" / "bin" / "prover"
+TREE_PROVER = Path(__file__).resolve().parents[5] / ".venv" / "bin" / "prover"
 
 
 class KeyFolderUnusable(Exception):

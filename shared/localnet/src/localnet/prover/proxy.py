@@ -9,7 +9,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from localnet.access import LOOPBACK_ONLY, AccessRules, restrict
-from localnet.prover_faults import ProverFaults, showing
+from localnet.prover.faults import ProverFaults, showing
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from localnet.access import LOOPBACK_ONLY, AccessRules, restrict
 from localnet.chain.simulated_proofs import simulate_proof
-from localnet.prover_faults import ProverFaults, showing
+from localnet.prover.faults import ProverFaults, showing
 from shared.requests.proof_wire import Envelope, ProofJson, WireError, decode_request, encode_proof
 from shared.requests.witness_inputs import public_inputs
 from shared.trees.field import parse_scalar

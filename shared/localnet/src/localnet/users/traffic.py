@@ -21,7 +21,7 @@ from localnet.indexer.decoding.instructions import decode_queue_insertion
 from localnet.indexer.programs import INSERT_INTO_QUEUES
 from localnet.programs.compressed_token import create_mint, mint_address
 from localnet.programs.light_system import Input, NewAddress, Output, invoke
-from localnet.traffic_proofs import NoProof, Proofs
+from localnet.users.proofs import NoProof, Proofs
 
 LAMPORTS = 1_000_000
 """In each account of this traffic, unless it gathers spent ones."""

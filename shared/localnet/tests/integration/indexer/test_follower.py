@@ -28,8 +28,8 @@ from localnet.indexer.faults import Faults
 from localnet.indexer.following.engine import Engine
 from localnet.indexer.following.follower import Follower
 from localnet.indexer.running import running_indexer
-from localnet.traffic import Traffic
-from localnet.traffic_proofs import SimulatedProofs
+from localnet.users.proofs import SimulatedProofs
+from localnet.users.traffic import Traffic
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from localnet.indexer.database.store import Store
 from localnet.indexer.database.trees import all_trees, find_tree
 from localnet.indexer.following.follower import Follower
 from localnet.json_rpc import RpcError
-from localnet.traffic import Traffic
-from localnet.traffic_proofs import SimulatedProofs
+from localnet.users.proofs import SimulatedProofs
+from localnet.users.traffic import Traffic
 
 
 @pytest.fixture

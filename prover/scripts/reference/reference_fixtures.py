@@ -41,7 +41,7 @@ PROGRAMS_VERSION = "0.28.3"
 """The version with the newest pinned programs."""
 
 PINS = Path(__file__).with_name("reference_pins.json")
-DEFAULT_CACHE = Path(__file__).resolve().parents[2] / "keys-cache" / "reference"
+DEFAULT_CACHE = Path(__file__).resolve().parents[3] / "keys-cache" / "reference"
 ATTEMPTS = 3
 CHUNK_BYTES = 1 << 20
 

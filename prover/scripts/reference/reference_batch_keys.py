@@ -63,7 +63,7 @@ BATCH_KEYS = (
 BY_THE_REFERENCE = BatchKey("update_32_2", "update", "update", 32, 2, None)
 BY_OURSELVES = [replace(key, size_bytes=None) for key in BATCH_KEYS]
 """Who makes what in the sample."""
-OUR_SETUP = Path(__file__).resolve().parents[1] / "tests/support/keys/gnark_08_key.py"
+OUR_SETUP = Path(__file__).resolve().parents[2] / "tests/support/keys/gnark_08_key.py"
 
 
 def _is_complete(key: BatchKey, folder: Path) -> bool:

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 
-from conformance_cases import VARIABLE, VECTORS, Case, Difference, Expectation, Json, body_of, same
+from conformance_suite.cases import VARIABLE, VECTORS, Case, Difference, Expectation, Json, body_of, same
 
 STATUS_OF_JOB = f"/prove/status?job_id={VARIABLE}"
 NEEDS_ITS_OWN_SERVER = "auth (head only, PROVER_API_KEY=sekret)"

@@ -1,7 +1,7 @@
 """Expected answers of a prover: the recorded cases of the reference, further cases, and intended differences.
 
 An expectation is a mapping with ``status`` and, where they matter, ``code``, ``message_contains``, ``proof``,
-``empty_body``, ``content_type``, ``body``, and of jobs those in conformance_queue.py. The reference of version 0.27.0
+``empty_body``, ``content_type``, ``body``, and of jobs those in queue.py. The reference of version 0.27.0
 ("old") and its later source ("head") differ in places; ours follows the later one except for DIFFERENCES, each with its
 reason.
 """
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-VECTORS = Path(__file__).resolve().parents[1] / "tests" / "vectors" / "prover"
+VECTORS = Path(__file__).resolve().parents[2] / "tests" / "vectors" / "prover"
 
 VARIABLE = "$ID"
 """The job that was queued last, in paths and expectations."""

@@ -1,12 +1,12 @@
-"""Comparison of answers: with an expectation (conformance_cases.py), and of two implementations."""
+"""Comparison of answers: with an expectation (cases.py), and of two implementations."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from conformance_cases import VARIABLE, Expectation, Json
-from conformance_wire import TOKENS, Answer
+from conformance_suite.cases import VARIABLE, Expectation, Json
+from conformance_suite.wire import TOKENS, Answer
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
