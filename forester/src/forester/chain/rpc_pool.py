@@ -45,6 +45,18 @@ def read_limit(settings: Settings) -> TokenBucket | None:
     return None if settings.rpc_rate_limit is None else TokenBucket(settings.rpc_rate_limit)
 
 
+async def _admit(limit: TokenBucket | None, endpoint: RpcEndpoint, method: str, within_s: float) -> None:
+    """Wait until the limit admits a call. Raises EndpointTimedOut if it admits none within ``within_s``."""
+    if limit is None:
+        return
+    try:
+        async with asyncio.timeout(within_s):
+            await limit.wait()
+    except TimeoutError:
+        text = f"{endpoint.name} could not be called for {method}: the rate limit admits no call in time"
+        raise EndpointTimedOut(f"{text}; raise --rpc-rate-limit or --send-tx-rate-limit") from None
+
+
 @dataclass(frozen=True)
 class RetryPolicy:
     """Number of retries, and the pauses between them."""
@@ -188,8 +200,7 @@ class RpcPool:
 
         async def ask(endpoint: RpcEndpoint) -> Result:
             nonlocal unsure
-            if limit is not None:
-                await limit.wait()
+            await _admit(limit, endpoint, method, ends - self._clock())
             remaining = ends - self._clock()
             if remaining <= 0:
                 raise EndpointTimedOut(f"{endpoint.name} could not be called for {method} within {deadline_s:g} s")
@@ -221,8 +232,7 @@ class RpcPool:
         if len(self._endpoints) < 2:
             raise ValueError("there is only one node")
         endpoint = self._endpoints[0 if self.on_fallback else 1]
-        if self._reads is not None:
-            await self._reads.wait()
+        await _admit(self._reads, endpoint, method, timeout_s)
         return self._decoded(endpoint, method, await endpoint.call(method, params, timeout_s=timeout_s), result)
 
     async def _ask_both(self, endpoint: RpcEndpoint, ask: Callable[[RpcEndpoint], Awaitable[Result]]) -> Result:

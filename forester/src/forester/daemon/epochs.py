@@ -148,7 +148,8 @@ class EpochRunner:
     async def _read(self) -> EpochOnChain:
         # The clock's slot: one of the node's may be wrong, or lag, and a wait for a slot would then never end.
         parts = self._parts
-        return await read_epoch(parts.rpc, parts.derivation, self.epoch, parts.clock.slot())
+        slot = parts.clock.slot()
+        return await read_epoch(parts.rpc, parts.derivation, self.epoch, slot, authority=parts.authority)
 
     def _passed_at(self) -> int:
         """Return the slot after the epoch by the protocol's configuration: our account's copy may be a wrong answer."""
@@ -173,7 +174,7 @@ class EpochRunner:
             self._paged = decision.page
             self._parts.page(self.epoch, decision.page)
         registration = seen.registration
-        self.registered = registration is not None
+        self.registered = registration is not None and not seen.other_authority
         live = None
         works = not decision.state.is_over and seen.slot in phases.active
         if works and registration is not None and registration.total_epoch_weight:

@@ -58,18 +58,18 @@ class Plan:
 
 async def make_plan(rpc: RpcClient, settings: Settings, journal: str) -> Plan:
     """Read the chain and decide. Raises EndpointError, AccountMissing, MalformedAccount."""
-    derivation = given(settings.derivation)
+    derivation, payer = given(settings.derivation), given(settings.payer).pubkey
     config = (await read_protocol_config(rpc)).config
     slot = await rpc.slot()
     lived: list[tuple[EpochPhases, EpochOnChain]] = []
     for epoch in protocol_times(config).live_epochs(slot):
-        seen = await read_epoch(rpc, derivation, epoch, slot)
+        seen = await read_epoch(rpc, derivation, epoch, slot, authority=payer)
         own = config if seen.registration is None else seen.registration.config
         lived.append((protocol_times(own).phases(epoch), seen))
     trees = await find_trees(rpc, TreeFilter.from_settings(settings))
     return Plan(
         slot=slot,
-        payer=str(given(settings.payer).pubkey),
+        payer=str(payer),
         derivation=str(derivation),
         journal=journal,
         epochs=tuple(_epoch_plan(phases, seen) for phases, seen in lived),
@@ -97,7 +97,7 @@ def _epoch_plan(phases: EpochPhases, seen: EpochOnChain) -> EpochPlan:
 def _share(seen: EpochOnChain) -> Share | None:
     """Return our share, of the registered weight while it is not finalised."""
     registration = seen.registration
-    if registration is None:
+    if registration is None or seen.other_authority:
         return None
     total = registration.total_epoch_weight or seen.registered_weight
     return Share(registration.forester_index, registration.weight, total) if total else None

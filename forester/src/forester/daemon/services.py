@@ -91,8 +91,10 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
         observed = metrics.services
         pool = await stack.enter_async_context(RpcPool.from_settings(settings, traces=[observed.trace(NODE)]))
         rpc = RpcClient(pool, rent_lamports_per_byte_year=settings.rent_lamports_per_byte_year)
-        session = await stack.enter_async_context(
-            aiohttp.ClientSession(trace_configs=[observed.trace(INDEXER, PROVER)])
+        session = await stack.enter_async_context(aiohttp.ClientSession(trace_configs=[observed.trace(INDEXER)]))
+        # Proofs hold connections for minutes: the permits bound them, and the indexer needs connections of its own.
+        prover_session = await stack.enter_async_context(
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trace_configs=[observed.trace(PROVER)])
         )
         indexer = indexer_of(settings, session)
         _observe(observed, NODE, settings.rpc_url, settings.fallback_rpc_url, lambda: pool.on_fallback)
@@ -102,7 +104,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             observed.add(PROVER, url)
         polling_s = settings.prover_polling_interval_ms / 1000
         prover = ProverClient(
-            session,
+            prover_session,
             prover_endpoints(settings),
             api_key=settings.prover_api_key.get_secret_value() if settings.prover_api_key is not None else None,
             network=NetworkOfCluster(settings.prover_network, rpc.genesis_hash),

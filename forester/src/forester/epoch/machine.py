@@ -89,12 +89,14 @@ class EpochOnChain:
     """State of an epoch on the chain, at about ``slot``.
 
     ``registered_weight`` is that of the epoch's account, None if the account does not exist. The configuration that was
-    copied at our ``registration`` holds for the epoch, even if the protocol's has changed.
+    copied at our ``registration`` holds for the epoch, even if the protocol's has changed; so does its authority.
+    ``other_authority`` is that authority if it is not our key, empty otherwise.
     """
 
     slot: int
     registration: ForesterEpochAccount | None
     registered_weight: int | None
+    other_authority: str = ""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,8 @@ def decide(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decis
     registration = seen.registration
     if registration is not None and registration.has_reported_work:
         return _over(EpochState.DONE, phases, seen)
+    if seen.other_authority:
+        return _over(EpochState.MISSED, phases, seen, _OTHER_AUTHORITY.format(seen.other_authority))
     if seen.slot >= phases.post_first:
         if Action.REPORT in progress.closed:
             return _over(EpochState.DONE, phases, seen, _page(progress))
@@ -261,6 +265,8 @@ def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outc
             problem=_NOT_SHOWN.format(action=action.value) if unseen >= PAGE_AFTER_ATTEMPTS else "",
         )
     if action is Action.WORK:
+        if outcome.code in _MISCONFIGURED:
+            progress = replace(progress, misconfigured=True, problem=f"work failed: {outcome.text}")
         return replace(progress, share_refused=progress.share_refused or outcome.code in _REFUSED_SHARE)
     failures = progress.failures + 1
     closed = progress.closed | {action} if _refused_permanently(phases, action, outcome.code, slot) else progress.closed
@@ -274,6 +280,10 @@ def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outc
     )
 
 
+_OTHER_AUTHORITY = (
+    "the forester registered with the key {}, which alone may act in this epoch; "
+    "run a forester with that key until the report, or wait for the next epoch"
+)
 _NOT_SHOWN = (
     "{action} succeeded repeatedly, but the node does not show it in our account of the epoch; "
     "set RPC_URL to another node, for example to that of FALLBACK_RPC_URL"

@@ -8,20 +8,30 @@ from forester.chain.programs import registry
 from forester.chain.registry_accounts import decode_epoch, decode_forester_epoch
 from forester.chain.rpc_client import RpcClient
 from forester.epoch.machine import Action, EpochOnChain, Outcome, RegistryCode
-from forester.errors import ForesterError, TransactionRefused
+from forester.errors import ForesterError, MalformedAccount, TransactionRefused
 
 _ALREADY_IN_USE = 0
 """Code of the system program for an account that exists."""
 
 
-async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int, slot: int) -> EpochOnChain:
-    """Read our registration and the weight of all in one call at ``slot``; EndpointError, MalformedAccount."""
+async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int, slot: int, *, authority: Pubkey) -> EpochOnChain:
+    """Read our registration and the weight of all in one call at ``slot``; ``authority`` is our signing key.
+
+    Raises EndpointError, and MalformedAccount, also for a registration of another epoch.
+    """
     addresses = [known.forester_epoch_address(derivation, epoch), known.epoch_address(epoch)]
     ours, everybodys = await rpc.accounts(addresses)
+    registration = decode_forester_epoch(ours.data) if ours is not None else None
+    if registration is not None and registration.epoch != epoch:
+        raise MalformedAccount(f"the registration for epoch {epoch} at {addresses[0]} names epoch {registration.epoch}")
+    other_authority = ""
+    if registration is not None and registration.authority != authority:
+        other_authority = str(registration.authority)
     return EpochOnChain(
         slot=slot,
-        registration=decode_forester_epoch(ours.data) if ours is not None else None,
+        registration=registration,
         registered_weight=decode_epoch(everybodys.data).registered_weight if everybodys is not None else None,
+        other_authority=other_authority,
     )
 
 

@@ -59,10 +59,14 @@ def _check_state(state: StateQueue, output: QueueQuery | None, spent: QueueQuery
         if state.output_queue is None:
             raise AnswerWrong(_METHOD, f"{json_path}.outputQueue", "missing")
         _check_output(state.output_queue, output, f"{json_path}.outputQueue")
+    elif state.output_queue is not None and state.output_queue.leaf_indices:
+        raise AnswerWrong(_METHOD, f"{json_path}.outputQueue", "not requested")
     if spent is not None:
         if state.input_queue is None:
             raise AnswerWrong(_METHOD, f"{json_path}.inputQueue", "missing")
         _check_input(state.input_queue, spent, f"{json_path}.inputQueue")
+    elif state.input_queue is not None and state.input_queue.leaf_indices:
+        raise AnswerWrong(_METHOD, f"{json_path}.inputQueue", "not requested")
 
 
 def _check_output(queue: OutputQueue, query: QueueQuery, json_path: str) -> None:
@@ -127,15 +131,18 @@ def check_account_proofs(method: str, proofs: Sequence[AccountProof], hashes: Se
             raise AnswerWrong(method, f"{json_path}.hash", f"{proof.hash} where {query} was requested")
         if len(proof.proof) != V1_HEIGHT:
             raise AnswerWrong(method, f"{json_path}.proof", f"{len(proof.proof)} hashes where {V1_HEIGHT} are expected")
-        if roots.setdefault(proof.merkle_tree, (proof.root, proof.root_seq)) != (proof.root, proof.root_seq):
-            raise AnswerWrong(method, f"{json_path}.root", "another root than an earlier proof of the same tree")
+        _check_root(method, roots, proof, json_path)
 
 
 def check_address_proofs(
     method: str, proofs: Sequence[AddressProof], addresses: Sequence[tuple[Hash32, Hash32]]
 ) -> None:
-    """Raise AnswerWrong unless the proofs are those of these addresses, whose low elements have ranges around them."""
+    """Raise AnswerWrong unless the proofs are those of these addresses, of one root per tree.
+
+    The range of each low element must contain its address.
+    """
     _check_count(method, len(proofs), len(addresses))
+    roots: dict[Hash32, tuple[Hash32, int]] = {}
     for number, (proof, (address, tree)) in enumerate(zip(proofs, addresses, strict=True)):
         json_path = f"$.result.value[{number}]"
         if proof.address != address:
@@ -146,6 +153,16 @@ def check_address_proofs(
             raise AnswerWrong(method, f"{json_path}.lowerRangeAddress", "the range does not contain the address")
         if len(proof.proof) not in _HEIGHTS:
             raise AnswerWrong(method, f"{json_path}.proof", f"{len(proof.proof)} hashes")
+        _check_root(method, roots, proof, json_path)
+
+
+def _check_root(
+    method: str, roots: dict[Hash32, tuple[Hash32, int]], proof: AccountProof | AddressProof, json_path: str
+) -> None:
+    """Raise AnswerWrong for another root than an earlier proof's of its tree: each root costs a read of the chain."""
+    root = proof.root, proof.root_seq
+    if roots.setdefault(proof.merkle_tree, root) != root:
+        raise AnswerWrong(method, f"{json_path}.root", "another root than an earlier proof of the same tree")
 
 
 def check_compressed_accounts(

@@ -131,6 +131,8 @@ class Rollovers:
         await self._store.forget(bytes(tree.address))
 
     async def _roll_over(self, tree: TreeMetadata, eligibility: EligibilityWindow) -> None:
+        if tree.kind is TreeKind.ADDRESS_V2:
+            await self._require_network_fee(tree)
         sizes = await self._sizes_of(tree)
         require_sizes(sizes)
         rents = Rents(*[await self._rpc.minimum_balance(size) if size is not None else 0 for size in astuple(sizes)])
@@ -208,6 +210,14 @@ class Rollovers:
             raise RolloverNotFunded(
                 f"the full tree {tree.address} cannot pay for its successor: {purse} lacks {sol(lacking):.9f} SOL, "
                 "which come from its users' fees or from any sender"
+            )
+
+    async def _require_network_fee(self, tree: TreeMetadata) -> None:
+        """Raise RolloverImpossible while the protocol gives new V2 address trees no fee: nobody would serve them."""
+        if (await read_protocol_config(self._rpc)).config.address_network_fee == 0:
+            raise RolloverImpossible(
+                f"the full tree {tree.address} gets no successor while address_network_fee of the protocol "
+                "configuration is 0: no forester would serve the new tree; the protocol's authority must set it"
             )
 
     async def _require_balance(self, lamports: int) -> None:

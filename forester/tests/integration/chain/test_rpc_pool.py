@@ -207,6 +207,21 @@ async def test_pool__rate_limit__spaces_reads_and_not_sends() -> None:
         assert time.monotonic() - started >= 0.49
 
 
+async def test_pool__rate_limit_beyond_the_deadline__ends_the_wait_and_uses_no_pass() -> None:
+    first, second = ScriptedNode(usual=result(5)), ScriptedNode(usual=result(5))
+    limit = TokenBucket(0.01)
+    async with serving(first, second), RpcPool([first.url, second.url], retry=NO_RETRY, reads=limit) as pool:
+        await pool.call("getSlot", [], int)
+        async with asyncio.timeout(10):
+            with pytest.raises(EndpointTimedOut, match="the rate limit admits no call in time; raise --rpc-rate-limit"):
+                await pool.call("getSlot", [], int, deadline_s=0.2)
+            assert pool.standby is not None
+            with pytest.raises(EndpointTimedOut, match="the rate limit admits no call in time"):
+                await pool.standby.call("getSlot", [], int, deadline_s=0.2)
+    assert (first.asked, second.asked, pool.on_fallback) == (["getSlot"], [], False)
+    assert limit.take() <= 100
+
+
 ADDRESS = Pubkey(bytes([3]) * 32)
 WIRE = {
     "lamports": 5,

@@ -124,6 +124,21 @@ async def prover_of(folder: Path, *words: str) -> AsyncIterator[ProverClient]:
         yield services.prover
 
 
+async def test_proofs__more_than_a_session_has_connections__leave_the_indexer_reachable(tmp_path: Path) -> None:
+    prover, indexer = Service(hangs=True), Service(slot=7)
+    async with serving(prover, indexer):
+        words = ("--rpc-url", NOWHERE, "--indexer-url", indexer.url, "--prover-url", prover.url, "--network", "none")
+        settings = chosen(*words, "--journal", str(tmp_path / "journal"), *NEEDED)
+        async with open_services(settings, Metrics()) as services:
+            proofs = [asyncio.create_task(services.prover.prove(REQUESTS["append"])) for _ in range(101)]
+            async with asyncio.timeout(30):
+                await until(lambda: len(prover.paths) == len(proofs))
+                assert await services.indexer.slot() == 7
+            for proof in proofs:
+                proof.cancel()
+            await asyncio.wait(proofs)
+
+
 @pytest.mark.parametrize("own", [None, *REQUESTS])
 async def test_prover_urls__of_all_circuits_and_of_one__get_the_requests_that_are_theirs(
     own: str | None, tmp_path: Path

@@ -71,7 +71,7 @@ async def test_epoch__real_registry_and_a_restart_before_each_step__goes_from_re
         assert EPOCH in times.live_epochs(await rpc.slot())
         for _ in range(20):
             progress = Progress()  # what a restart leaves
-            seen = await read_epoch(rpc, me, EPOCH, await rpc.slot())
+            seen = await read_epoch(rpc, me, EPOCH, await rpc.slot(), authority=me)
             decision = decide(phases, progress, seen)
             done.append((decision.state, decision.action))
             if decision.state.is_over:
@@ -120,5 +120,5 @@ async def test_actions__at_the_wrong_time_or_twice__are_refused_with_codes_that_
         assert await attempt(net, rpc, Action.REPORT, EPOCH) == DONE
         twice = await attempt(net, rpc, Action.REPORT, EPOCH)
         assert twice.code == 6012
-        seen = await read_epoch(rpc, me, EPOCH, await rpc.slot())
+        seen = await read_epoch(rpc, me, EPOCH, await rpc.slot(), authority=me)
         assert decide(phases, progress, seen).state is EpochState.DONE

@@ -21,7 +21,7 @@ from solders.pubkey import Pubkey
 from solders.system_program import CreateAccountParams, create_account
 
 from forester.chain.programs import registry
-from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, LIGHT_SYSTEM
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, LIGHT_SYSTEM, PROTOCOL_CONFIG
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata
 from forester.errors import ForesterError, TransactionRefused
@@ -42,6 +42,7 @@ TREES = {
 }
 HEIGHTS = {TreeKind.STATE_V1: 26, TreeKind.ADDRESS_V1: 26, TreeKind.STATE_V2: 32, TreeKind.ADDRESS_V2: 40}
 NEXT_INDEX = "at240"
+ADDRESS_NETWORK_FEE = "at145"
 CPI_CONTEXT_BYTES = 20_488
 """As the protocol configuration of the network wants it."""
 
@@ -72,6 +73,8 @@ async def look(kit: Kit, tree: TreeMetadata, with_: Rollovers | None = None) -> 
 async def fill(kit: Kit, kind: TreeKind) -> TreeMetadata:
     """Bring a tree to its threshold; one element before it is not full."""
     tree = await kit.tree(TREES[kind])
+    if kind is TreeKind.ADDRESS_V2:
+        await kit.patch(PROTOCOL_CONFIG, **{ADDRESS_NETWORK_FEE: 7000})
     threshold = (tree.metadata.rollover_threshold << HEIGHTS[kind]) // 100
     await kit.patch(tree.address, **{NEXT_INDEX: threshold - 1})
     assert await look(kit, tree) is None
@@ -257,6 +260,7 @@ async def test_rollover__process_killed_while_its_transaction_gets_lost__is_done
             assert begun is not None
             assert await look(kit, tree) is None
             assert await successor(kit, tree) == begun.new_tree.pubkey
+            assert (await kit.tree(begun.new_tree.pubkey)).metadata.network_fee == 7000
             assert await RolloverStore(kit.journal).trees() == []
 
 

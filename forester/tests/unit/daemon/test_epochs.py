@@ -52,7 +52,7 @@ class World:
     """What the node answers to the next reads of our epoch."""
     acted: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def seen(self, _: object, derivation: Pubkey, epoch: int, slot: int) -> EpochOnChain:
+    async def seen(self, _: object, derivation: Pubkey, epoch: int, slot: int, *, authority: Pubkey) -> EpochOnChain:
         self.read.add(epoch)
         if self.unreadable:
             self.unreadable -= 1
@@ -275,6 +275,37 @@ async def test_epoch__node_says_once_that_it_is_over__works_on_after_the_next_an
     await world.go(2400)
     await asyncio.wait_for(task, 60)
     assert [action for _, action in world.sent] == [Action.REGISTER, Action.FINALIZE, Action.REPORT]
+
+
+async def test_epoch__registered_with_a_key_that_was_replaced__sends_nothing_pages_and_names_it(world: World) -> None:
+    lie = EpochOnChain(1310, registration(0, 1, 1, 1), 1, other_authority="OldKey")
+    world.slot, world.lies = 1310, [lie]
+    forester = Forester(world)
+    task = await forester.begin()
+    assert (world.sent, forester.shares.at(1310), forester.runner.registered) == ([], None, False)
+    assert forester.runner.state is EpochState.MISSED
+    ((epoch, reason),) = forester.pages
+    assert (epoch, "the key OldKey, which alone may act in this epoch" in reason) == (EPOCH, True)
+    world.lies = [replace(lie, other_authority="")]
+    forester.runner.wake()
+    await quiet()
+    assert forester.live.share == Share(0, 1, 1)
+    assert forester.pages[1:] == [(EPOCH, "")]
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_work__refused_for_its_signer__pages(world: World) -> None:
+    world.slot = 1250
+    forester = Forester(world)
+    task = await forester.begin()
+    await world.go(1310)
+    refusal = TransactionRefused("wrong signer", program=str(REGISTRY), code=RegistryCode.INVALID_FORESTER)
+    forester.shares.refused(EPOCH, refusal)
+    await world.go(1315)
+    assert forester.pages == [(EPOCH, ""), (EPOCH, "work failed: wrong signer")]
+    task.cancel()
+    await asyncio.wait([task])
 
 
 @pytest.mark.parametrize("code", [RegistryCode.NOT_IN_REPORT_WORK_PHASE, RegistryCode.FORESTER_ALREADY_REPORTED_WORK])

@@ -51,7 +51,7 @@ async def test_plan__epoch_in_some_state__reports_trees_windows_and_the_next_act
     reported: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def read_epoch(_: object, __: object, epoch: int, slot: int) -> EpochOnChain:
+    async def read_epoch(_: object, __: object, epoch: int, slot: int, **___: object) -> EpochOnChain:
         return EpochOnChain(slot, registration if epoch == 1 else None, total)
 
     async def find_trees(*_: object) -> dict[Pubkey, Any]:

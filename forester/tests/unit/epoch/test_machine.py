@@ -195,6 +195,28 @@ def test_registration__refused_for_its_configuration__pages_at_once_and_tries_on
     assert decide(PHASES, progress, seen(1202)).action is Action.REGISTER
 
 
+@pytest.mark.parametrize("slot", [1250, 1300, 1700, 2300])
+def test_registration__of_another_key__is_missed_and_pages_until_the_chain_shows_ours(slot: int) -> None:
+    foreign = replace(seen(slot, FINALIZED), other_authority="OldKey")
+    decision = decide(PHASES, Progress(), foreign)
+    assert (decision.state, decision.action) == (EpochState.MISSED, Action.WAIT)
+    assert "registered with the key OldKey" in decision.page
+    assert decide(PHASES, Progress(), replace(foreign, other_authority="")).page == ""
+    reported = replace(foreign, registration=registration(0, 1, 1, 1, reported=True))
+    assert decide(PHASES, Progress(), reported).state is EpochState.DONE
+    assert decide(PHASES, Progress(), replace(foreign, slot=PHASES.post_first)).action is Action.STOP
+
+
+def test_work__refused_for_its_signer__pages_until_the_report() -> None:
+    refused = Outcome(done=False, code=RegistryCode.INVALID_FORESTER, text="wrong signer")
+    progress = after(PHASES, Progress(), Action.WORK, refused, 1400)
+    progress = after(PHASES, progress, Action.WORK, Outcome(done=False, code=RegistryCode.FORESTER_NOT_ELIGIBLE), 1401)
+    decision = decide(PHASES, progress, seen(1401, FINALIZED))
+    assert (decision.action, decision.page) == (Action.WORK, "work failed: wrong signer")
+    reported = after(PHASES, progress, Action.REPORT, DONE, 2310)
+    assert decide(PHASES, reported, seen(2311, FINALIZED)).page == ""
+
+
 def test_registration__account_there_already__is_treated_as_done() -> None:
     outcome = Outcome(done=False, code=RegistryCode.FORESTER_ALREADY_REGISTERED)
     progress = after(PHASES, Progress(), Action.REGISTER, outcome, 1250)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -34,6 +35,7 @@ _HOSTILE: list[Any] = [
     *(str(Hash32(bytes([byte]) * 32)) for byte in (0, 1, 255)),
 ]
 _ANY = QueueQuery(40, ZKP)
+_WAITING = [number(value) for value in (3, 9, 7, 5)]
 _CELL = QueueCell(0, bytes(31) + b"\1")
 
 
@@ -49,11 +51,10 @@ def _places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
 def _answer(name: str) -> bytes:
     if name in ("state", "address"):
         state, addresses = _models()
-        waiting = [number(value) for value in (3, 9, 7, 5)]
         elements = QueueElements(
             context=Context(9),
             state_queue=state.snapshot() if name == "state" else None,
-            address_queue=addresses.snapshot(waiting) if name == "address" else None,
+            address_queue=addresses.snapshot(_WAITING) if name == "address" else None,
         )
         return msgspec.json.encode({"id": REQUEST_ID, "result": elements}, enc_hook=encode_base58)
     return msgspec.json.encode(shared_vectors(f"indexer/methods/{name}")["response"])
@@ -101,8 +102,8 @@ def _use(name: str, text: bytes) -> None:
 def _stage(elements: QueueElements, *, is_state: bool) -> None:
     queries = (_ANY, _ANY, None) if is_state else (None, None, _ANY)
     validation.check_queue_elements(elements, *queries)
-    model: StateModel | AddressModel = _models()[0 if is_state else 1]
-    head: TreeHead = model.head()
+    state, addresses = _models()
+    head: TreeHead = state.head() if is_state else addresses.head(_WAITING)
     staging = None
     if elements.state_queue is not None and is_state:
         staging = stage_state(elements.state_queue, head, 9)
@@ -118,6 +119,17 @@ NAMES = ["getMultipleCompressedAccountProofs", "getMultipleNewAddressProofsV2", 
 @pytest.mark.parametrize("name", NAMES)
 def test_answer__as_it_is__is_used(name: str) -> None:
     _use(name, _answer(name))
+
+
+@pytest.mark.parametrize("changed", [{}, {"root": Hash32(bytes(32))}, {"root_seq": 9}])
+def test_address_proofs__of_one_tree__have_one_root(changed: dict[str, Any]) -> None:
+    name = "getMultipleNewAddressProofsV2"
+    (proof,) = read_answer(name, _answer(name), Answer[tuple[AddressProof, ...]]).value
+    elsewhere = msgspec.structs.replace(proof, merkle_tree=Hash32(bytes([7]) * 32), root=Hash32(bytes([8]) * 32))
+    proofs = [proof, elsewhere, msgspec.structs.replace(proof, **changed)]
+    refused = pytest.raises(AnswerWrong, match=r"another root than an earlier proof of the same tree at .*\[2\]\.root")
+    with refused if changed else nullcontext():
+        validation.check_address_proofs(name, proofs, [(item.address, item.merkle_tree) for item in proofs])
 
 
 @pytest.mark.parametrize("name", NAMES)

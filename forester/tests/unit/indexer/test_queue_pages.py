@@ -234,3 +234,14 @@ async def test_pages__large_batches__stay_below_what_indexers_give() -> None:
         cast("IndexerClient", indexer), TREE, appends=10**5, nullifies=0, zkp_batch_size=7, page_batches=10**6
     )
     assert indexer.asked[1]["output"].limit == MAXIMUM_ELEMENTS // 7 * 7
+
+
+def test_check__queue_that_nobody_requested__is_refused() -> None:
+    query = QueueQuery(ZKP, ZKP)
+    both = PagingIndexer(ZKP, ZKP)._state(0, query, query)
+    answer = QueueElements(context=Context(slot=0), state_queue=both)
+    check_queue_elements(answer, query, query, None)
+    with pytest.raises(AnswerWrong, match=r"not requested at .*inputQueue"):
+        check_queue_elements(answer, query, None, None)
+    with pytest.raises(AnswerWrong, match=r"not requested at .*outputQueue"):
+        check_queue_elements(answer, None, query, None)

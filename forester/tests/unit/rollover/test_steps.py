@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from registry_rules import CONFIG
 from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
-from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, PROTOCOL_CONFIG, SYSTEM
+from forester.chain import registry_accounts
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, PROTOCOL_CONFIG, REGISTRY, SYSTEM
+from forester.chain.registry_accounts import ProtocolConfigAccount
 from forester.chain.rent import maximum_rent
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import Metadata, TreeKind, TreeMetadata
@@ -255,6 +258,34 @@ async def test_money__that_is_missing__is_reported_before_anything_is_sent(
         world.lamports[who] = enough
         assert await run(world, journal) is None
         assert world.landed == 1
+
+
+class WorldWithConfig(World):
+    """A world whose node has an account of the protocol configuration."""
+
+    async def existing_account(self, address: Pubkey, what: str, *, length: int | None = None) -> Account:
+        if address == PROTOCOL_CONFIG:
+            return Account(address, REGISTRY, 1, b"")
+        return await super().existing_account(address, what, length=length)
+
+
+async def test_address_tree_v2__successor_would_have_no_network_fee__is_left_alone_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configs = [replace(CONFIG, address_network_fee=fee) for fee in (0, 5000)]
+    monkeypatch.setattr(
+        registry_accounts, "decode_protocol_config", lambda _: ProtocolConfigAccount(OTHER, configs.pop(0))
+    )
+    world, tree = WorldWithConfig(fate=Outcome(Fate.EXPIRED)), replace(ADDRESS_TREE, kind=TreeKind.ADDRESS_V2)
+    async with await open_journal(tmp_path) as journal:
+        made = world.rollovers(journal)
+        failure = await made.roll_over_if_full(tree, world.window())
+        assert isinstance(failure, RolloverImpossible)
+        assert f"{TREE} gets no successor while address_network_fee" in failure.detail
+        assert (world.sent, await RolloverStore(journal).trees()) == ([], [])
+        world.clock = NOT_AGAIN_S
+        assert isinstance(await made.roll_over_if_full(tree, world.window()), RolloverUnsettled)
+        assert world.sent == [2]
 
 
 @pytest.mark.parametrize(

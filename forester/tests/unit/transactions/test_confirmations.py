@@ -16,6 +16,7 @@ from forester.errors import AlreadyProcessed, EndpointUnreachable, RequestRefuse
 from forester.transactions.block_heights import BlockHeights
 from forester.transactions.builder import Built
 from forester.transactions.confirm import Confirmations, ConfirmationTimes, Fate
+from shared.process.rate_limits import TokenBucket
 
 QUICK = ConfirmationTimes(0.01, 0.03)
 
@@ -104,6 +105,20 @@ async def test_send__dropped_transaction__is_sent_again_until_it_lands() -> None
     async with confirmations(chain) as flight:
         outcome = await flight.send(transaction(1), 100, within_s=60)
     assert (outcome.fate, chain.sent[1]) == (Fate.CONFIRMED, 4)
+
+
+async def test_send__limit_below_the_rate_of_broadcasts__lands_all_transactions() -> None:
+    limit = TokenBucket(20)
+
+    class Limited(Chain):
+        async def send_transaction(self, data: bytes, *, skip_preflight: bool) -> Signature:
+            await limit.wait()
+            return await super().send_transaction(data, skip_preflight=skip_preflight)
+
+    pace = ConfirmationTimes(0.01, 0.03, call_s=0.1)
+    async with Confirmations(cast("RpcClient", Limited()), pace=pace) as flight:
+        outcomes = await asyncio.gather(*(flight.send(transaction(n), 100, within_s=10) for n in range(1, 13)))
+    assert {outcome.fate for outcome in outcomes} == {Fate.CONFIRMED}
 
 
 async def test_send__refused_by_a_program__reports_program_and_code() -> None:

@@ -15,24 +15,30 @@ class TokenBucket:
         self._tolerance = self._interval * (burst - 1)
         self._clock = clock
         self._next = clock() - self._tolerance
-
-    def reserve(self) -> float:
-        """Reserve the next pass; return the seconds until it may be used. Callers pass in the order of their calls."""
-        now = self._clock()
-        at = max(self._next, now - self._tolerance)
-        self._next = at + self._interval
-        return max(0.0, at - now)
+        self._waiters = asyncio.Lock()
 
     def take(self) -> float:
         """Use a pass and return 0, or use none and return the seconds until there is one."""
         wait_s = self._next - self._clock()
-        return wait_s if wait_s > 0 else self.reserve()
+        if wait_s > 0:
+            return wait_s
+        self._use()
+        return 0.0
 
     async def wait(self) -> None:
-        """Reserve the next pass and sleep until it may be used."""
-        delay = self.reserve()
-        if delay > 0:
-            await asyncio.sleep(delay)
+        """Sleep until there is a pass, and use it. Callers pass in the order of their calls; a cancelled one uses none.
+
+        All callers must run in one event loop.
+        """
+        # A pass taken before the sleep would be lost to a cancelled call, and all later calls would wait for it.
+        async with self._waiters:
+            wait_s = self._next - self._clock()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+            self._use()
+
+    def _use(self) -> None:
+        self._next = max(self._next, self._clock() - self._tolerance) + self._interval
 
 
 class LogThrottle:

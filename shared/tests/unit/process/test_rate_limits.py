@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from shared.process.rate_limits import LogThrottle, TokenBucket
@@ -15,14 +17,53 @@ class Clock:
         return self.now
 
 
-def test_token_bucket__reservations__never_exceed_the_rate() -> None:
-    clock = Clock()
-    bucket = TokenBucket(5, burst=3, clock=clock)
-    assert [round(bucket.reserve(), 6) for _ in range(5)] == [0, 0, 0, 0.2, 0.4]
-    clock.now += 100
-    assert [round(bucket.reserve(), 6) for _ in range(4)] == [0, 0, 0, 0.2]
+def test_token_bucket__rate_of_none__is_refused() -> None:
     with pytest.raises(ValueError, match="lets no call pass"):
         TokenBucket(0)
+
+
+def test_token_bucket__takers__never_exceed_the_rate() -> None:
+    clock = Clock()
+    bucket = TokenBucket(5, burst=3, clock=clock)
+    assert [round(bucket.take(), 6) for _ in range(4)] == [0, 0, 0, 0.2]
+    clock.now += 100
+    assert [round(bucket.take(), 6) for _ in range(4)] == [0, 0, 0, 0.2]
+
+
+@pytest.fixture
+def sleeping(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Return a clock that ``asyncio.sleep`` moves; it lets other tasks run first."""
+    clock, sleep = Clock(), asyncio.sleep
+
+    async def moved(seconds: float) -> None:
+        await sleep(0)
+        clock.now += seconds
+
+    monkeypatch.setattr(asyncio, "sleep", moved)
+    return clock
+
+
+async def test_token_bucket__waiters__pass_in_the_order_of_their_calls_at_the_rate(sleeping: Clock) -> None:
+    bucket = TokenBucket(5, clock=sleeping)
+    passed: list[tuple[int, float]] = []
+
+    async def caller(number: int) -> None:
+        await bucket.wait()
+        passed.append((number, round(sleeping.now, 6)))
+
+    await asyncio.gather(*(caller(number) for number in range(4)))
+    assert passed == [(0, 0), (1, 0.2), (2, 0.4), (3, 0.6)]
+
+
+async def test_token_bucket__cancelled_waiters__use_no_pass() -> None:
+    bucket = TokenBucket(1, clock=Clock())
+    await bucket.wait()
+    waiting = [asyncio.create_task(bucket.wait()) for _ in range(50)]
+    await asyncio.sleep(0)
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    assert bucket.take() == 1
 
 
 def test_token_bucket__refused_takers__use_no_pass() -> None:
