@@ -33,6 +33,7 @@ from forester.scheduling.eligibility_window import EligibilityWindow, Processing
 from forester.scheduling.tree_schedule import COMPRESSION_KEY
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
+from forester.waiting import RetryPause
 from shared.process.logs import get_logger
 from shared.process.retries import Backoff
 
@@ -77,9 +78,8 @@ class ClosingRounds:
         self._metrics = metrics
         self._closers = closers
         self._trees = trees
-        self._clock = clock
-        self._slowed: dict[AccountCloser, tuple[int, float]] = {}
-        """Failed attempts of closers since they last closed an account, and the time before which they are skipped."""
+        self._pauses = {closer: RetryPause(lambda failures: _SLOWED.wait_s(failures, 1.0), clock) for closer in closers}
+        """Pauses of closers; one with failures is slowed until it closes an account."""
 
     async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
         """Close one round of accounts; failures are part of the result. Raises only bugs.
@@ -88,8 +88,9 @@ class ClosingRounds:
         """
         if eligibility.sending_seconds() is None or not self._trees():
             return ProcessingResult()
+        active = [closer for closer in self._closers if self._pauses[closer].is_over]
         try:
-            ready = {closer: await self._ready(closer, eligibility.slot()) for closer in self._active()}
+            ready = {closer: await self._ready(closer, eligibility.slot()) for closer in active}
         except ForesterError as error:
             return ProcessingResult(failure=error)
         chosen = {closer: self._chosen(closer, addresses) for closer, addresses in ready.items() if addresses}
@@ -101,35 +102,25 @@ class ClosingRounds:
         failures: list[ForesterError] = [item.failure for item in done if item.failure is not None]
         for (closer, refused), item in zip(refusals.items(), done, strict=True):
             if item.elements:
-                self._slowed.pop(closer, None)
+                self._pauses[closer].succeeded()
             elif refused:
-                self._slow(closer)
+                self._pauses[closer].failed()
         closed = sum(item.elements for item in done)
         if not closed:
             failures += [error for refused in refusals.values() for error in refused]
         more = any(len(chosen[closer]) < len(ready[closer]) or len(ready[closer]) == _CANDIDATES for closer in chosen)
         return ProcessingResult(closed, more=more, failure=failures[0] if failures else None)
 
-    def _active(self) -> list[AccountCloser]:
-        """Return the closers that are not skipped now."""
-        now = self._clock()
-        return [closer for closer in self._closers if now >= self._slowed.get(closer, (0, now))[1]]
-
     async def _ready(self, closer: AccountCloser, slot: int) -> list[Pubkey]:
         """Return accounts that a closer may close, those that earn most first."""
-        maximum = _SAMPLED if closer in self._slowed else _CANDIDATES
+        maximum = _SAMPLED if self._pauses[closer].failures else _CANDIDATES
         return [Pubkey(address) for address in await self._store.ready(closer.source.kinds, slot, maximum)]
 
     def _chosen(self, closer: AccountCloser, addresses: Sequence[Pubkey]) -> Sequence[Pubkey]:
         """Return the accounts to try: all, or a few at random if the closer is slowed."""
-        if closer in self._slowed:
+        if self._pauses[closer].failures:
             return random.sample(addresses, min(MAX_ACCOUNTS_PER_TRANSACTION, len(addresses)))
         return addresses
-
-    def _slow(self, closer: AccountCloser) -> None:
-        """Skip a closer for a pause that doubles with each call."""
-        failures = self._slowed.get(closer, (0, 0.0))[0] + 1
-        self._slowed[closer] = failures, self._clock() + _SLOWED.wait_s(failures, 1.0)
 
     async def _close_all(
         self,
@@ -174,11 +165,11 @@ class ClosingRounds:
             # A program without a configuration, or a lost indexer, holds up its accounts alone.
             _log.warning("compression_not_prepared", of=closer.source.name, error=error.detail)
             await self._postpone(addresses, eligibility.slot())
-            self._slow(closer)
+            self._pauses[closer].failed()
             return []
         await self._postpone([account.address for account in failed], eligibility.slot())
         if failed and not any(groups):
-            self._slow(closer)
+            self._pauses[closer].failed()
         return [batch for group in groups for batch in self._batches(closer, group, eligibility.epoch)]
 
     async def _due(self, closer: AccountCloser, addresses: Sequence[Pubkey], slot: int) -> list[Any]:

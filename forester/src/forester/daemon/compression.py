@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from forester.chain import subscriptions
-from forester.chain.programs.addresses import REGISTRY
 from forester.compressible.claiming import RentClaims
 from forester.compressible.closers import AccountCloser, MintCloser, ProgramAccountCloser, TokenAccountCloser
 from forester.compressible.closing import ClosingRounds, OutputTrees
@@ -14,20 +13,20 @@ from forester.compressible.tracker import AccountTracker, ChangeListener
 from forester.compressible.view import REFRESH_EVERY_S, CompressibleView
 from forester.daemon.clock import SlotClock
 from forester.daemon.funds import Funds
-from forester.daemon.live_epochs import LiveEpoch, LiveShares
+from forester.daemon.live_epochs import LiveShares
+from forester.daemon.rounds import EligibleRounds, RoundParts
 from forester.daemon.services import Services
-from forester.daemon.supervisor import RESTARTS, Supervisor
+from forester.daemon.supervisor import Supervisor
 from forester.daemon.watches.chain_events import while_offered
-from forester.errors import InsufficientFunds, TransactionRefused
 from forester.journal.compressible import CompressibleStore
-from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
-from forester.scheduling.tree_schedule import COMPRESSION_KEY, TreeSchedule
+from forester.scheduling.eligibility_window import ProcessingResult
+from forester.scheduling.tree_schedule import COMPRESSION_KEY
 from forester.settings import given
-from forester.waiting import first_of
-from shared.process.logs import get_logger
-from shared.process.retries import jittered
+from forester.waiting import Wait, first_of
+from shared.process.logs import bind
 
-_log = get_logger(__name__)
+_LOOK_S = 5.0
+"""Longest interval of looks for a share, which needs no call."""
 
 
 class CompressionDispatcher:
@@ -36,73 +35,46 @@ class CompressionDispatcher:
     Closing pays, and what is due for long may cost its owner more: so claims follow once nothing is left to close.
     """
 
-    def __init__(
-        self,
-        rounds: ClosingRounds,
-        claims: RentClaims,
-        *,
-        clock: SlotClock,
-        shares: LiveShares,
-        funds: Funds,
-        stopping: asyncio.Event,
-        poll_s: float,
-    ) -> None:
-        self._rounds = rounds
+    def __init__(self, closing: ClosingRounds, claims: RentClaims, parts: RoundParts) -> None:
+        self._closing = closing
         self._claims = claims
-        self._clock = clock
-        self._shares = shares
-        self._funds = funds
-        self._stopping = stopping
-        self._poll_s = poll_s
-        self._made: tuple[LiveEpoch, TreeSchedule] | None = None
-        self._failures = 0
+        self._parts = parts
+        self._rounds = EligibleRounds(COMPRESSION_KEY, parts)
 
     async def run(self) -> None:
         """Work until the process must end; a round under way may finish."""
-        while not self._stopping.is_set():
-            pause_s = await self._once()
-            await first_of(self._stopping.wait(), timeout_s=min(pause_s, self._poll_s))
+        with bind(kind="Compressible"):
+            while not self._parts.stopping.is_set():
+                await self._once()
 
-    async def _once(self) -> float:
-        """Work on one round if a window is open; return the seconds until the next look."""
-        slot = self._clock.slot()
-        live = self._shares.at(slot) if self._funds.available else None
-        if live is None:
-            return self._poll_s
-        window = (await self._schedule(live)).next_window(slot)
-        if window is None:
-            return self._poll_s
-        if slot < window.first:
-            await first_of(self._clock.reach(window.first), self._stopping.wait(), timeout_s=self._poll_s)
-            return 0.0
-        eligibility = EligibilityWindow(live.phases.epoch, window, lambda: self._slot_of(window.last))
-        done = await self._rounds.work(eligibility)
+    async def _once(self) -> None:
+        """Work on one round if a window is open, then wait for the next look."""
+        parts = self._parts
+        live = parts.shares.at(parts.clock.slot()) if parts.funds.available else None
+        eligibility = None if live is None else await self._rounds.next_window(live)
+        if eligibility is None:
+            await self._wait(min(parts.poll_s, _LOOK_S))
+            return
+        window = eligibility.window
+        if parts.clock.slot() < window.first:
+            await self._wait(_LOOK_S, until_slot=window.first)  # the share may change before
+            return
+        done = await self._closing.work(eligibility)
         if done.failure is None and not done.more:
             claimed = await self._claims.work(eligibility)
             done = ProcessingResult(done.elements + claimed.elements, more=claimed.more, failure=claimed.failure)
-        if done.failure is None:
-            self._failures = 0
-            return 0.0 if done.elements and done.more else self._poll_s
-        self._failures += 1
-        pause_s = jittered(RESTARTS, self._failures)
-        _log.warning("round_failed", kind="Compressible", error=done.failure.detail, again_in_s=round(pause_s, 3))
-        if isinstance(done.failure, InsufficientFunds):
-            self._funds.notice()
-        elif isinstance(done.failure, TransactionRefused) and done.failure.program in (None, str(REGISTRY)):
-            # Only the registry refuses for a wrong share.
-            self._shares.refused(eligibility.epoch, done.failure)
-        return pause_s
+        if done.failure is not None:
+            await self._wait(min(self._rounds.failed(eligibility.epoch, done.failure), parts.poll_s))
+            return
+        self._rounds.succeeded()
+        if not (done.elements and done.more):
+            await self._wait(parts.poll_s, until_slot=window.last + 1)
 
-    async def _schedule(self, live: LiveEpoch) -> TreeSchedule:
-        if self._made is None or self._made[0] != live:
-            first = live.phases.active.first
-            schedule = await asyncio.to_thread(TreeSchedule.make, live.phases, COMPRESSION_KEY, live.share, first)
-            self._made = live, schedule
-        return self._made[1]
-
-    def _slot_of(self, last: int) -> int:
-        """Return the slot for a window; once the process must end, no window has any time left."""
-        return last + 1 if self._stopping.is_set() else self._clock.slot()
+    async def _wait(self, seconds: float, *, until_slot: int | None = None) -> None:
+        waits: list[Wait] = [self._parts.stopping.wait()]
+        if until_slot is not None:
+            waits.append(self._parts.clock.reach(until_slot))
+        await first_of(*waits, timeout_s=seconds)
 
 
 def start_compression(
@@ -135,11 +107,14 @@ def start_compression(
             derivation=given(settings.derivation),
             minimum=settings.claim_min_lamports,
         ),
-        clock=clock,
-        shares=shares,
-        funds=funds,
-        stopping=supervisor.stopping,
-        poll_s=settings.queue_poll_interval_seconds,
+        RoundParts(
+            clock=clock,
+            shares=shares,
+            funds=funds,
+            stopping=supervisor.stopping,
+            poll_s=settings.queue_poll_interval_seconds,
+            defect=partial(supervisor.count_failure, "compressible"),
+        ),
     )
     url = given(settings.ws_rpc_url).get_secret_value()
     for number, tracker in enumerate(trackers):

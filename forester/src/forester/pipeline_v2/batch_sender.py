@@ -23,8 +23,8 @@ UNITS_PER_BATCH = 200_000
 Source: forester/docs/reference/programs.md, "Transactions".
 """
 
-_STALE = frozenset({PROOF_REFUSED, 10010, *range(11001, 11010)})
-"""The proof does not fit the tree: stale root, hash chain or index, or an invalid proof."""
+_STALE = frozenset({PROOF_REFUSED, 10010, *range(11001, 11010), 14301, 14302})
+"""The proof does not fit the tree: stale root, hash chain or index, an invalid proof, or no such batch is ready."""
 
 
 class BatchSender:

@@ -56,8 +56,9 @@ class RoundState:
     ``may_begin`` and ``begins_soon`` say whether a proof is assigned to us now, and within SOON_SLOTS.
     ``fitting`` ready proofs go into one transaction, one more than there are if another one would also fit;
     ``gathered`` is true once the first one has waited for others long enough. ``staged`` is true after the staging of
-    the round, before which the chain had ``chain_before`` proofs. No staging begins while ``paused``. A round
-    ``stopped`` by a transaction that did not land sends nothing more, one that ``failed`` prepares nothing more.
+    the round, before which the chain had ``chain_before`` proofs. No staging begins while ``paused``, or without room
+    (``has_room``) for another request. A round ``stopped`` by a transaction that did not land sends nothing more, one
+    that ``failed`` prepares nothing more.
     """
 
     window: SlotRange
@@ -74,6 +75,7 @@ class RoundState:
     gathered: bool = False
     staged: bool = False
     chain_before: int = 0
+    has_room: bool = True
     paused: bool = False
     stopped: bool = False
     failed: bool = False
@@ -96,7 +98,7 @@ def _in_window(state: RoundState) -> Step:
     if group := _group(state):
         return Step(Action.SEND, group, within_s)
     wanted = _wanted_batches(state)
-    if not state.staged and len(state.chain) < min(wanted, state.provable):
+    if not state.staged and state.has_room and len(state.chain) < min(wanted, state.provable):
         return Step(Action.STAGE, wanted)
     begins_soon = state.begins_soon and state.provable > 0 and not (state.staged or state.landed or state.may_begin)
     if begins_soon or (state.chain and state.landed < state.limit):
@@ -137,7 +139,7 @@ def _before_window(state: RoundState) -> Step:
             return Step(Action.READ, seconds=LOOK_S if state.begins_soon else FAR_LOOK_S)
     far = state.slot + SOON_SLOTS < state.window.first
     wanted = min(state.provable, state.limit * (AHEAD_ROUNDS if far else 1))
-    if not state.staged and len(state.chain) < wanted and not state.paused:
+    if not state.staged and state.has_room and len(state.chain) < wanted and not state.paused:
         return Step(Action.STAGE, min(wanted, len(state.chain) + state.limit))
     if state.under_way:
         return Step(Action.WAIT, seconds=LOOK_S)

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from forester.chain.tree_metadata import TreeMetadata
 from forester.errors import EndpointError, ForesterError, failure_of
@@ -20,9 +21,9 @@ from forester.pipeline_v2.failures import HeadOutdated, TransactionLost
 from forester.pipeline_v2.machine import SOON_SLOTS, Action, RoundState, Step, next_action
 from forester.pipeline_v2.proof_ledger import ProofLedger, TrackedProof, WindowId, link_of_batch
 from forester.pipeline_v2.proof_requests import ProofRequests
-from forester.pipeline_v2.retry_pauses import Pause
 from forester.pipeline_v2.services import V2Limits, V2Services
 from forester.pipeline_v2.staging.head_reader import HeadReader
+from forester.pipeline_v2.staging.staged_batches import Staging
 from forester.pipeline_v2.staging.stager import Stager
 from forester.pipeline_v2.staging.tree_head import TreeHead
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
@@ -31,20 +32,26 @@ from forester.transactions.builder import TransactionTooLarge
 from forester.transactions.confirm import Fate
 from forester.transactions.spending import BudgetExceeded
 from forester.units import SLOT_SECONDS
+from forester.waiting import RetryPause
 from shared.process.logs import get_logger
+from shared.process.retries import Backoff, jittered
 from shared.requests.circuit_id import CircuitKind
 
 _log = get_logger(__name__)
 
 _STAGING_S = 2 * SLOT_SECONDS
 """Minimum seconds of reading and staging before a proof begins; the known slot may be as old."""
+_PAUSES = Backoff(0.4, 30.0)
 _EARLIER_S = 10.0
 _NODE_S = 5.0
 
 
 @dataclass
 class _Round:
-    """A round: the tree as far as we have moved it, and the results. ``sends`` is false for a preparation."""
+    """A round: the tree as far as we have moved it, and the results. ``sends`` is false for a preparation.
+
+    ``staging`` has the batches that are staged, but not requested yet.
+    """
 
     eligibility: EligibilityWindow
     sends: bool
@@ -57,6 +64,7 @@ class _Round:
     elements: int = 0
     transactions: int = 0
     staged: bool = False
+    staging: Staging | None = None
     stopped: bool = False
     gathering_since: float | None = None
     failure: ForesterError | None = None
@@ -94,7 +102,8 @@ class V2Processor:
         self._restored = False
         self._requests = ProofRequests(tree.address, self._ledger, services, window=self._limits.window, clock=clock)
         self._batches = BatchSender(tree, services.sender, services.derivation, self._limits.cu_limit)
-        self._pause = Pause(clock)
+        self._pause = RetryPause(partial(jittered, _PAUSES), clock)
+        self._paused_after: ForesterError | None = None
         self._assignment = ProofAssignment(self._key, bytes(services.derivation))
         self._staging_s = 0.0
 
@@ -157,6 +166,7 @@ class V2Processor:
             self._count(current, landed)
         if self._ledger.forget_before(head.sequence):
             await self._store.forget_before(self._key, head.sequence)
+        self._requests.cancel_before(head.sequence)
         current.chain_before = len(self._ledger.chain(head.root, head.sequence))
         self._assignment.observe(
             *(eligibility.slot(), head.sequence, head.provable),
@@ -171,6 +181,7 @@ class V2Processor:
         while True:
             if (failure := self._requests.take_failure()) is not None:
                 self._fail(current, failure)
+            await self._request_staged(current)
             step = next_action(self._state(current))
             match step.action:
                 case Action.SEND:
@@ -198,6 +209,7 @@ class V2Processor:
             landed=current.landed,
             staged=current.staged,
             chain_before=current.chain_before,
+            has_room=self._requests.has_room,
             paused=not self._pause.is_over,
             stopped=current.stopped,
             failed=current.failure is not None,
@@ -248,7 +260,7 @@ class V2Processor:
             current.root, current.sequence = group[-1].new_root, group[-1].sequence + 1
             current.provable = max(0, current.provable - len(group))
             return
-        current.stopped = True
+        current.stopped, current.staging = True, None
         if outcome.fate is Fate.DEADLINE_PASSED and outcome.signed:
             current.failure = outcome.error or current.failure  # there may be no funds, and it may still land
             return
@@ -297,31 +309,41 @@ class V2Processor:
             await self._store.forget([proof])
 
     async def _stage(self, current: _Round, max_batches: int) -> None:
-        """Request the proofs of ready batches, except existing ones; a failure ends the staging, not the round."""
+        """Stage ready batches; a failure ends the staging, not the round."""
         current.staged = True
         if not self._pause.is_over:
-            current.failure = self._pause.failure
+            current.failure = self._paused_after
             return
-        began, window = self._clock(), current.window if current.sends else None
+        began = self._clock()
         try:
             staged = await self._stager.stage(max_batches, self._kinds_ahead)
             self._staging_s = self._clock() - began
             self._ledger.require_no_older(staged.head.sequence)
             current.root, current.sequence = staged.head.root, staged.head.sequence
-            current.provable = staged.head.provable
-            while staged.staging is not None and self._may_begin(current.eligibility, staged=True):
-                batch = await asyncio.to_thread(staged.staging.next)
+            current.provable, current.staging = staged.head.provable, staged.staging
+        except Exception as error:  # noqa: BLE001 - proofs that exist are still sent
+            self._fail(current, failure_of(error))
+
+    async def _request_staged(self, current: _Round) -> None:
+        """Request the proofs of staged batches, except existing ones, while there is room.
+
+        The rest is requested as proofs end: a wait for room would delay the sending of finished ones.
+        """
+        window, eligibility = current.window if current.sends else None, current.eligibility
+        try:
+            while current.staging is not None and self._requests.has_room and self._may_begin(eligibility, staged=True):
+                batch = await asyncio.to_thread(current.staging.next)
                 if batch is None:
-                    return
-                if self._ledger.needs_proof(link_of_batch(batch)):
+                    current.staging = None
+                elif self._ledger.needs_proof(link_of_batch(batch)):
                     await self._requests.request(batch, window)
         except Exception as error:  # noqa: BLE001 - proofs that exist are still sent
             self._fail(current, failure_of(error))
 
     def _kinds_ahead(self, head: TreeHead) -> list[CircuitKind]:
-        chain = self._ledger.chain(head.root, head.sequence)
-        return [CircuitKind(tracked.proof.circuit) for tracked in chain]
+        return [CircuitKind(circuit) for circuit in self._ledger.order(head.root, head.sequence)]
 
     def _fail(self, current: _Round, failure: ForesterError) -> None:
-        self._pause.failed(failure)
-        current.failure = failure
+        self._pause.failed()
+        self._paused_after = current.failure = failure
+        current.staging = None

@@ -6,7 +6,8 @@ Source: forester/docs/reference/behaviour.md, "Proof lifetime".
         |                    ^         |         |
         v                    |         v         v
       dropped                |      refused    ready again, if the chain has gone back
-    (it failed)           journal      |
+    (it failed, or        journal      |
+     was passed)                       |
                                        v
                                    requested once more
 
@@ -126,6 +127,8 @@ class ProofLedger:
         self._clock = clock
         self._proofs: dict[Link, TrackedProof] = {}
         self._landed: tuple[int, float] | None = None
+        self._order: dict[int, str] = {}
+        self._failed: set[int] = set()
 
     def restore(self, proofs: Iterable[StoredProof]) -> None:
         """Add the proofs of the journal."""
@@ -153,6 +156,16 @@ class ProofLedger:
         proofs = longest_chain([tracked.proof for tracked in usable], root, sequence)
         return tuple(self._proofs[link_of(proof)] for proof in proofs)
 
+    def order(self, root: bytes, sequence: int) -> list[str]:
+        """Return the circuits of the proofs that continue from a root, then those of the batches requested after them.
+
+        A failed proof that is made again in the same order leads to the finished ones after it.
+        """
+        circuits = [tracked.proof.circuit for tracked in self.chain(root, sequence)]
+        while (circuit := self._order.get(sequence + len(circuits))) is not None:
+            circuits.append(circuit)
+        return circuits
+
     def needs_proof(self, link: Link) -> bool:
         """Return whether a batch must be proved; raises RefusedAgain if the chain refuses every proof of it."""
         tracked = self._proofs.get(link)
@@ -170,6 +183,7 @@ class ProofLedger:
         link = link_of(statement)
         earlier = self._proofs.get(link, TrackedProof(statement, ProofState.REQUESTED))
         self._proofs[link] = replace(earlier, proof=statement, state=ProofState.REQUESTED, window=window)
+        self._order[statement.sequence] = statement.circuit
 
     def proved(self, proof: StoredProof) -> None:
         """Record a finished proof."""
@@ -185,6 +199,7 @@ class ProofLedger:
             self._proofs[link] = replace(self._proofs[link], state=ProofState.REFUSED)
         else:
             del self._proofs[link]
+        self._doubt_order(link[0])
 
     def sent(self, group: Sequence[StoredProof]) -> None:
         """Record that proofs are sent in one transaction; an earlier one with unknown outcome is abandoned."""
@@ -208,6 +223,7 @@ class ProofLedger:
         self._proofs[link_of(proof)] = replace(
             tracked, state=ProofState.REFUSED, refusals=refusals, refused_at=now, window=None
         )
+        self._doubt_order(proof.sequence)
 
     def settle(self, root: bytes, sequence: int) -> list[TrackedProof]:
         """Compare the transaction with unknown outcome with the tree, and return its proofs if they have landed."""
@@ -237,7 +253,15 @@ class ProofLedger:
         passed = [link for link, item in self._proofs.items() if link[0] < sequence and not item.state.is_under_way]
         for link in passed:
             del self._proofs[link]
+        self._order = {number: circuit for number, circuit in self._order.items() if number >= sequence}
+        self._failed = {number for number in self._failed if number >= sequence}
         return bool(passed)
+
+    def _doubt_order(self, sequence: int) -> None:
+        """Drop the order from a batch on when it fails again: batches of another circuit may still be possible."""
+        if sequence in self._failed:
+            self._order = {number: circuit for number, circuit in self._order.items() if number < sequence}
+        self._failed ^= {sequence}
 
     def _sent(self) -> list[StoredProof]:
         sent = [tracked.proof for tracked in self._proofs.values() if tracked.state is ProofState.SENT]

@@ -16,7 +16,7 @@ from forester.pipeline_v2.proof_ledger import ProofLedger, ProofState, WindowId,
 from forester.pipeline_v2.proof_times import ProofTimes
 from forester.pipeline_v2.services import V2Services
 from forester.pipeline_v2.staging.staged_batches import StagedBatch
-from forester.prover_client.client import FinishedProof
+from forester.prover_client.client import PROOF_OBSOLETE, FinishedProof
 from forester.waiting import occurs_within
 from shared.process.logs import get_logger
 
@@ -59,6 +59,11 @@ class ProofRequests:
         failure, self._failure = self._failure, None
         return failure
 
+    @property
+    def has_room(self) -> bool:
+        """Return whether another proof can be requested without waiting."""
+        return not self._window.locked()
+
     async def request(self, batch: StagedBatch, window: WindowId | None) -> None:
         """Request the proof of a batch; waits while too many are under way."""
         await self._window.acquire()
@@ -74,20 +79,31 @@ class ProofRequests:
         await occurs_within(self._changed, within_s)
         self._changed.clear()
 
+    def cancel_before(self, sequence: int) -> None:
+        """Cancel the requests of proofs that only fit before a sequence number: useful ones wait for their permits."""
+        obsolete = [task for task in self._proving() if self._tasks[task].sequence < sequence and not task.cancelling()]
+        for task in obsolete:
+            task.cancel(PROOF_OBSOLETE)
+        if obsolete:
+            _log.info("v2_proofs_cancelled", tree=self._name, sequence=sequence, proofs=len(obsolete))
+
     async def close(self, within_s: float) -> None:
         """Let requests finish for ``within_s`` seconds, then cancel the rest; finished proofs are still stored."""
         if not self._tasks:
             return
         await asyncio.wait(self._tasks, timeout=within_s)
-        proving = [
-            task
-            for task, batch in self._tasks.items()
-            if self._ledger.state_of(link_of_batch(batch)) is ProofState.REQUESTED
-        ]
+        proving = self._proving()
         for task in proving:
             task.cancel()
         _log.info("v2_proofs_drained", tree=self._name, unfinished=len(proving))
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _proving(self) -> list[asyncio.Task[None]]:
+        return [
+            task
+            for task, batch in self._tasks.items()
+            if self._ledger.state_of(link_of_batch(batch)) is ProofState.REQUESTED
+        ]
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         batch = self._tasks.pop(task)

@@ -8,6 +8,7 @@ by its body.
 """
 
 import asyncio
+import contextlib
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +19,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from forester.errors import EndpointUnreachable, ProofTimedOut
+from forester.errors import EndpointError, EndpointUnreachable, ProofTimedOut
 from forester.limits.answer_memory import AnswerMemory
 from forester.prover_client.answers import Accepted, Pending, Proved, read_job, read_submission
 from forester.prover_client.endpoints import ProverEndpoints
@@ -34,8 +35,12 @@ _BUSY = (429, 503)
 _TOO_MANY_REQUESTS = 429
 _CONNECT_S = 5.0
 _POLL_S = 10.0
+_CANCEL_S = 2.0
 _PROCESS_SECRET = secrets.token_bytes(32)
 _log = get_logger(__name__)
+
+PROOF_OBSOLETE = "the proof is obsolete"
+"""Message of ``Task.cancel`` with which ``ProverClient.prove`` also cancels the prover's job."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +97,17 @@ class ProverClient:
         """Return the proof of a request; ``tree_id`` and ``batch_index`` order the work of the prover.
 
         Raises ProofTimedOut at the deadline, and EndpointError of which ``retryable`` says whether another call may
-        succeed.
+        succeed. A task that is cancelled with PROOF_OBSOLETE ends up to 2 s later, after the job is cancelled. Any
+        other cancellation leaves the job to a later call.
         """
         call = _Call(self, CircuitKind(request.circuit_type), encode_body(request, tree_id, batch_index))
         try:
             async with asyncio.timeout(self._times.max_wait_s):
                 proved = await call.result()
+        except asyncio.CancelledError as error:
+            if PROOF_OBSOLETE in error.args:
+                await call.cancel_job()
+            raise
         except TimeoutError as error:
             raise ProofTimedOut(
                 f"proof generation timed out: no {call.kind} proof from {call.shown} within {self._times.max_wait_s:g} "
@@ -129,6 +139,7 @@ class _Call:
         self.kind = kind
         self.shown = client._endpoints.shown(kind)
         self.outage_s = 0.0
+        self._job_id: str | None = None
         self._endpoints = client._endpoints
         self._session = client._session
         self._times = client._times
@@ -148,6 +159,13 @@ class _Call:
         await asyncio.sleep(self._times.first_poll_s)
         answer = await self._submit()
         return answer if isinstance(answer, Proved) else await self._poll(answer.job_id)
+
+    async def cancel_job(self) -> None:
+        """Cancel the job of the request, if it has one; a failure costs only the prover's time."""
+        if self._job_id is not None:
+            url = self._endpoints.status_url(self.kind, self._job_id)
+            with contextlib.suppress(EndpointError):
+                await self._exchange("DELETE", url, self._headers, _CANCEL_S)
 
     async def _submit(self) -> Proved | Accepted:
         url, failures, faults = self._endpoints.prove_url(self.kind), 0, 0
@@ -172,6 +190,7 @@ class _Call:
     async def _poll(self, job_id: str) -> Proved:
         interval_s, clock = self._times.polling_interval_s, asyncio.get_running_loop().time
         url, failures = self._endpoints.status_url(self.kind, job_id, interval_s), 0
+        self._job_id = job_id
         await asyncio.sleep(self._times.first_poll_s)
         while True:
             began = clock()

@@ -19,12 +19,13 @@ class ProverEndpoints:
         """Return the URL for requests of a circuit."""
         return self._under(kind, "prove")
 
-    def status_url(self, kind: CircuitKind, job_id: str, wait_s: float) -> URL:
+    def status_url(self, kind: CircuitKind, job_id: str, wait_s: float | None = None) -> URL:
         """Return the URL of a job's status; only the prover that accepted a job knows it.
 
         Our prover answers when the job changes, or after ``wait_s`` seconds; others ignore that and answer at once.
         """
-        return self._under(kind, "prove/status").update_query(job_id=job_id, wait=f"{wait_s:.3f}")
+        url = self._under(kind, "prove/status").update_query(job_id=job_id)
+        return url if wait_s is None else url.update_query(wait=f"{wait_s:.3f}")
 
     def shown(self, kind: CircuitKind) -> str:
         """Return the prover's URL without credentials and query, for messages."""

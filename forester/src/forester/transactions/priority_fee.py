@@ -9,12 +9,14 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from solders.pubkey import Pubkey
 
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError
 from forester.settings import Settings
+from forester.waiting import RetryPause
 from shared.process.logs import get_logger
 from shared.process.rate_limits import LogThrottle
 from shared.process.retries import Backoff, jittered
@@ -41,8 +43,7 @@ class PriorityFee:
         self._rpc = rpc
         self._clock = clock
         self._capped = LogThrottle(_CAPPED_TOLD_S, clock=clock)
-        self._not_before = -math.inf
-        self._silences = 0
+        self._silence = RetryPause(partial(jittered, _AFTER_SILENCE), clock)
         self._kept: OrderedDict[tuple[Pubkey, ...], tuple[float, int]] = OrderedDict()
 
     async def price(self, accounts: Sequence[Pubkey]) -> int | None:
@@ -62,17 +63,15 @@ class PriorityFee:
 
     async def _estimate(self, accounts: tuple[Pubkey, ...]) -> int:
         estimate = None
-        if self._clock() >= self._not_before:
+        if self._silence.is_over:
             try:
                 async with asyncio.timeout(_ESTIMATE_S):
                     estimate = await self._rpc.priority_fee_estimate(accounts)
-                self._silences = 0
+                self._silence.failures = 0  # a pause that another estimate began continues
             except EndpointError as error:
                 _log.warning("priority_fee_fallback", error=error.detail, microlamports=FALLBACK_MICROLAMPORTS)
             except TimeoutError:
-                self._silences += 1
-                pause_s = jittered(_AFTER_SILENCE, self._silences)
-                self._not_before = self._clock() + pause_s
+                pause_s = self._silence.failed()
                 reason = f"no estimate within {_ESTIMATE_S:g} s; the next one is requested after {pause_s:.1f} s"
                 _log.warning("priority_fee_fallback", error=reason, microlamports=FALLBACK_MICROLAMPORTS)
         price = usable_price(estimate, self._maximum)

@@ -18,7 +18,7 @@ from shared_vectors import shared_vectors
 
 from forester.errors import EndpointError, EndpointUnreachable, ProofTimedOut
 from forester.prover_client import client as client_module
-from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes, idempotency_key
+from forester.prover_client.client import PROOF_OBSOLETE, FinishedProof, ProverClient, ProverTimes, idempotency_key
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProofFailed, ProverRefused
 from shared.process.retries import Backoff
@@ -51,6 +51,7 @@ class ScriptedProver:
 
     submissions: list[Answer]
     polls: list[Answer] = field(default_factory=list)
+    deletions: list[Answer] = field(default_factory=lambda: [(202, {})])
     asked: list[Asked] = field(default_factory=list)
     hold: asyncio.Event | None = None
     reached: asyncio.Event = field(default_factory=asyncio.Event)
@@ -75,7 +76,7 @@ class ScriptedProver:
         self.reached.set()
         if self.hold is not None:
             await self.hold.wait()
-        script = self.submissions if request.method == "POST" else self.polls
+        script = {"POST": self.submissions, "DELETE": self.deletions}.get(request.method, self.polls)
         status, content, *rest = script.pop(0) if len(script) > 1 else script[0]
         text = content if isinstance(content, str) else json.dumps(content)
         return web.Response(status=status, text=text, headers=rest[0] if rest else None)
@@ -405,3 +406,46 @@ async def test_prove__cancelled__leaves_nothing_running(start: Start) -> None:
 def test_failures__of_the_prover__are_errors_of_endpoints() -> None:
     assert issubclass(ProverRefused, EndpointError)
     assert issubclass(ProofFailed, EndpointError)
+
+
+async def cancelled_while_polling(prover: ScriptedProver, *message: str, hang: bool = False) -> None:
+    """Cancel a call that polls a job, and wait until it has ended."""
+    call = asyncio.create_task(prove(prover.url))
+    async with asyncio.timeout(30):
+        while not prover.count("GET"):
+            prover.reached.clear()
+            await prover.reached.wait()
+    prover.hold = asyncio.Event() if hang else None
+    call.cancel(*message)
+    await asyncio.wait([call], timeout=30)
+    assert call.cancelled()
+    if prover.hold is not None:
+        prover.hold.set()
+
+
+async def test_prove__cancelled_as_obsolete__cancels_the_job_once(start: Start) -> None:
+    prover = await start([accepted()], [state("processing")])
+    await cancelled_while_polling(prover, PROOF_OBSOLETE)
+    assert [asked.path for asked in prover.asked if asked.method == "DELETE"] == [f"/prove/status?job_id={JOB}"]
+
+
+async def test_prove__cancelled_at_a_shutdown__leaves_the_job(start: Start) -> None:
+    prover = await start([accepted()], [state("processing")])
+    await cancelled_while_polling(prover)
+    assert prover.count("DELETE") == 0
+
+
+@pytest.mark.parametrize("answer", [error(404, "job_not_found"), error(405, "method"), (200, "no JSON")])
+async def test_prove__prover_does_not_cancel_the_job__still_ends(start: Start, answer: Answer) -> None:
+    prover = await start([accepted()], [state("processing")], deletions=[answer])
+    await cancelled_while_polling(prover, PROOF_OBSOLETE)
+    assert prover.count("DELETE") == 1
+
+
+async def test_prove__prover_hangs_when_a_job_is_cancelled__ends_soon(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "_CANCEL_S", 0.1)
+    prover = await start([accepted()], [state("processing")])
+    await cancelled_while_polling(prover, PROOF_OBSOLETE, hang=True)
+    assert prover.count("DELETE") == 1

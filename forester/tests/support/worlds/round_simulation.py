@@ -101,6 +101,7 @@ class RoundSimulation:
             gathered=self.chance.random() < 0.3,
             staged=self._staged,
             chain_before=self._before,
+            has_room=self.calm or self.chance.random() < 0.9,
             stopped=self._stopped,
             failed=self._failed,
         )

@@ -1,5 +1,7 @@
 """State and address trees with their queues as plain lists: dense models that V2 code is tested against."""
 
+from collections.abc import Sequence
+
 from forester.indexer.types import AddressQueue, Hash32, InputQueue, Node, OutputQueue, StateQueue
 from forester.pipeline_v2.staging.tree_head import TreeHead
 from shared.requests.circuit_id import CircuitKind
@@ -124,7 +126,9 @@ class AddressModel:
         held = [hash2(value, self.following(value)) for value in self.values]
         return held + [ZERO] * (SLOTS - len(held))
 
-    def head(self, chains: tuple[bytes, ...] = ()) -> TreeHead:
+    def head(self, waiting: Sequence[Hash32] = ()) -> TreeHead:
+        whole = range(0, len(waiting) // ZKP * ZKP, ZKP)
+        chains = tuple(chain(waiting[place : place + ZKP]) for place in whole)
         return TreeHead(layers(self.leaves())[-1][0], len(self.values), len(self.values), 0, HEIGHT, ZKP, chains)
 
     def snapshot(self, waiting: list[Hash32]) -> AddressQueue:

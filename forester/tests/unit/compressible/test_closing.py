@@ -24,10 +24,8 @@ from forester.compressible.closers import MintCloser, TokenAccountCloser
 from forester.compressible.closing import ClosingRounds
 from forester.compressible.rent import RENT_EPOCH_SLOTS
 from forester.compressible.sources import sources
-from forester.daemon import compression
-from forester.daemon.compression import CompressionDispatcher
 from forester.epoch.phases import SlotRange
-from forester.errors import EndpointUnreachable, ForesterError, InsufficientFunds, TransactionRefused
+from forester.errors import InsufficientFunds, TransactionRefused
 from forester.indexer.types import Hash32
 from forester.journal.compressible import MINT, TOKEN, CompressibleStore, TrackedAccount
 from forester.journal.database import Journal
@@ -385,61 +383,3 @@ async def test_round__node_hangs_until_the_window_ends__logs_it_and_does_not_pos
     assert await asyncio.wait_for(world.rounds.work(window), 20) == ProcessingResult()
     assert logged == [("compression_not_prepared", {"of": MINTS.name, "error": "the eligibility window ended"})]
     assert await world.store.ready(MINTS.kinds, world.slot, 10) == [bytes(key(500))]
-
-
-class Pauses:
-    """A dispatcher that ends after some rounds, and the pauses after them."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, results: Sequence[ProcessingResult], poll_s: float) -> None:
-        self.results = list(results)
-        self.seconds: list[float] = []
-        self.refusals: list[TransactionRefused] = []
-        self.stopping = asyncio.Event()
-        monkeypatch.setattr(compression, "first_of", self.first_of)
-        live = SimpleNamespace(phases=SimpleNamespace(epoch=1))
-        parts: dict[str, Any] = {
-            "clock": SimpleNamespace(slot=lambda: 5),
-            "shares": SimpleNamespace(at=lambda _: live, refused=lambda _, error: self.refusals.append(error)),
-            "funds": SimpleNamespace(available=True, notice=lambda: None),
-        }
-        rounds: Any = self
-        claims: Any = SimpleNamespace(work=self.claim)
-        self.dispatcher = CompressionDispatcher(rounds, claims, stopping=self.stopping, poll_s=poll_s, **parts)
-        monkeypatch.setattr(self.dispatcher, "_schedule", self.schedule)
-
-    async def first_of(self, wait: Any, *, timeout_s: float) -> None:
-        wait.close()
-        self.seconds.append(timeout_s)
-        if not self.results:
-            self.stopping.set()
-
-    async def schedule(self, _: object) -> Any:
-        return SimpleNamespace(next_window=lambda _: SlotRange(0, 100))
-
-    async def work(self, _: EligibilityWindow) -> ProcessingResult:
-        return self.results.pop(0)
-
-    async def claim(self, _: EligibilityWindow) -> ProcessingResult:
-        return ProcessingResult()
-
-
-@pytest.mark.parametrize("failure", [TransactionRefused("refused"), EndpointUnreachable()])
-async def test_dispatcher__rounds_fail__pauses_grow_to_the_poll_interval_until_one_does_not_fail(
-    monkeypatch: pytest.MonkeyPatch, failure: ForesterError
-) -> None:
-    failed = ProcessingResult(failure=failure)
-    pauses = Pauses(monkeypatch, [*[failed] * 20, ProcessingResult(), failed], poll_s=1.0)
-    await pauses.dispatcher.run()
-    longest = [0.2, 0.4, 0.8, *[1.0] * 18, 0.2]
-    for seconds, most in zip(pauses.seconds, longest, strict=True):
-        assert most / 2 <= seconds <= most
-
-
-@pytest.mark.parametrize(("program", "reported"), [(None, 1), (str(REGISTRY), 1), (str(COMPRESSED_TOKEN), 0)])
-async def test_dispatcher__round_is_refused__reports_refusals_that_may_be_of_the_share(
-    monkeypatch: pytest.MonkeyPatch, program: str | None, reported: int
-) -> None:
-    refused = ProcessingResult(failure=TransactionRefused("refused", program=program, code=6004))
-    pauses = Pauses(monkeypatch, [refused], poll_s=1.0)
-    await pauses.dispatcher.run()
-    assert len(pauses.refusals) == reported

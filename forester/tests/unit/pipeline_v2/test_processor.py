@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from v2_bench import Bench, running_bench, until
-from v2_models import ZKP
+from v2_models import ZKP, number
 
 from forester.epoch.phases import ProtocolTimes
 from forester.errors import EndpointUnreachable
@@ -17,11 +17,13 @@ from forester.indexer.types import StateQueue
 from forester.pipeline_v2 import machine
 from forester.pipeline_v2.failures import HeadOutdated
 from forester.pipeline_v2.services import V2Limits
+from forester.prover_client.client import FinishedProof
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.scheduling.tree_schedule import TreeSchedule
 from forester.settings import Settings
 from forester.transactions.confirm import Fate, Outcome
 from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_wire import BatchRequest, BatchUpdateRequest
 
 APPEND = CircuitKind.BATCH_APPEND
 
@@ -122,6 +124,88 @@ async def test_work__middle_proof_fails__what_is_behind_it_is_sent_when_it_was_m
     assert await processor.work(bench.world.window()) == ProcessingResult(elements=3 * ZKP, transactions=1)
     assert sorted(bench.world.begun) == [0, 1, 1, 1, 2, 3]
     assert set(bench.world.proved.values()) == {1}
+
+
+async def test_work__proof_fails_in_a_mixed_order__those_behind_it_are_not_made_again(bench: Bench) -> None:
+    world = bench.world
+    world.fill(8)
+    for _ in range(2):
+        world.model.apply(APPEND)
+    world.model.spent = [(world.model.queued[index], index, number(5000 + index)) for index in range(4)]
+    world.prover_faults[3] = [EndpointUnreachable("the prover is gone") for _ in range(2)]
+    processor = await bench.start()
+    await processor.work(world.window())
+    await until(lambda: world.proved.total() == 3)
+    world.now += 60
+    assert await processor.work(world.window()) == ProcessingResult(elements=3 * ZKP, transactions=1)
+    assert sorted(world.begun) == [2, 3, 3, 3, 4, 5]
+
+
+async def test_work__proof_of_one_circuit_fails_again__those_of_the_other_are_made_first(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, prove = bench.world, bench.world.prove
+
+    async def only_appends(request: BatchRequest, *, tree_id: str, batch_index: int) -> FinishedProof:
+        if isinstance(request, BatchUpdateRequest):
+            raise EndpointUnreachable("the prover of this circuit is gone")
+        return await prove(request, tree_id=tree_id, batch_index=batch_index)
+
+    monkeypatch.setattr(world, "prove", only_appends)
+    world.fill(8)
+    for _ in range(2):
+        world.model.apply(APPEND)
+    world.model.spent = [(world.model.queued[index], index, number(5000 + index)) for index in range(2)]
+    processor = await bench.start()
+    for _ in range(6):
+        await processor.work(world.window())
+        world.now += 60
+    assert world.model.appended == 8, "the second append does not wait for the nullification"
+
+
+async def test_work__all_requests_under_way__finished_proofs_are_sent(bench: Bench) -> None:
+    bench.world.fill(8)
+    bench.world.gates = {place: asyncio.Event() for place in (1, 2)}
+    processor = await bench.start(V2Limits(window=2, gather_s=0.0))
+    working = asyncio.create_task(processor.work(bench.world.window()))
+    await until(lambda: bench.world.sent == [1])
+    assert bench.world.begun == [0, 1, 2]
+    for gate in bench.world.gates.values():
+        gate.set()
+    assert (await working).elements == 4 * ZKP
+    assert bench.world.snapshots == 1
+
+
+async def test_work__no_room_for_a_request__does_not_read_the_queue(bench: Bench) -> None:
+    bench.world.fill(4)
+    bench.world.gates[0] = asyncio.Event()
+    processor = await bench.start(V2Limits(window=1, gather_s=0.0))
+    preparing = asyncio.create_task(processor.prepare(bench.world.window()))
+    await until(lambda: bench.world.begun == [0])
+    preparing.cancel()
+    await asyncio.wait([preparing])
+    working = asyncio.create_task(processor.work(bench.world.window(last_slot=100)))
+    await asyncio.sleep(0.05)
+    assert bench.world.snapshots == 1
+    bench.world.gates[0].set()
+    assert (await working).elements == 2 * ZKP
+
+
+async def test_work__chain_has_passed_proofs_under_way__they_are_cancelled(bench: Bench) -> None:
+    bench.world.fill(12)
+    bench.world.gates = {place: asyncio.Event() for place in range(4)}
+    processor = await bench.start(V2Limits(window=4, gather_s=1e9))
+    preparing = asyncio.create_task(processor.prepare(bench.world.window()))
+    await until(lambda: bench.world.begun == [0, 1, 2, 3])
+    preparing.cancel()
+    await asyncio.wait([preparing])
+    for _ in range(4):
+        bench.world.model.apply(APPEND)  # by another forester
+    assert (await processor.work(bench.world.window())).more
+    await asyncio.sleep(0.05)
+    assert await processor.work(bench.world.window()) == ProcessingResult(elements=2 * ZKP, transactions=1)
+    assert bench.world.begun == [0, 1, 2, 3, 4, 5]
+    assert bench.world.proved.total() == 2
 
 
 async def test_work__prover_down_and_back__waits_longer_and_longer(bench: Bench) -> None:

@@ -7,6 +7,7 @@ import copy
 import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -23,6 +24,7 @@ from forester.pipeline_v2.failures import (
     RefusedAgain,
     SnapshotContradicts,
     SnapshotOutdated,
+    StagingRefused,
     TransactionLost,
 )
 from forester.pipeline_v2.services import V2Limits
@@ -77,7 +79,7 @@ async def test_refused__proof_is_invalid_though_it_fits__is_forgotten_and_made_o
     assert [bench.world.begun.count(place) for place in range(4)] == [1, 3, 1, 1]
 
 
-@pytest.mark.parametrize("code", [6004, 6017, 6011, 14301, 14302])
+@pytest.mark.parametrize("code", [6004, 6017, 6011])
 async def test_refused__for_a_reason_that_is_not_the_proofs__is_reported_and_they_are_sent_later(
     bench: Bench, code: int
 ) -> None:
@@ -89,6 +91,46 @@ async def test_refused__for_a_reason_that_is_not_the_proofs__is_reported_and_the
     assert (done.failure.code, done.more, done.elements) == (code, True, 0)
     assert await processor.work(bench.world.window()) == ProcessingResult(elements=2 * ZKP, transactions=1)
     assert bench.world.begun == [0, 1]
+
+
+@pytest.mark.parametrize("code", [14301, 14302])
+async def test_refused__no_such_batch_in_an_unchanged_tree__proof_is_dropped_and_the_queue_is_read_again(
+    bench: Bench, code: int
+) -> None:
+    bench.world.fill(4)
+    bench.world.outcomes = [bench.world.refused(code)]
+    processor = await bench.start()
+    done = await processor.work(bench.world.window())
+    assert isinstance(done.failure, TransactionRefused)
+    assert (done.failure.code, done.more, await bench.kept()) == (code, True, [1])
+    assert await processor.work(bench.world.window()) == ProcessingResult(elements=2 * ZKP, transactions=1)
+    assert bench.world.begun == [0, 1, 0]
+
+
+async def test_refused__batch_was_inserted_by_somebody_else__proofs_are_kept(bench: Bench) -> None:
+    def overtaken() -> Outcome:
+        bench.world.model.apply(APPEND)
+        return bench.world.refused(14302)
+
+    bench.world.fill(4)
+    bench.world.outcomes = [overtaken]
+    processor = await bench.start()
+    assert (await processor.work(bench.world.window())).failure is None
+    assert (await processor.work(bench.world.window())).elements == ZKP
+    assert bench.world.begun == [0, 1]
+
+
+async def test_indexer__adds_batches_that_the_chain_does_not_have__none_is_proved(bench: Bench) -> None:
+    world = bench.world
+    world.fill(4)
+    for _ in range(2):
+        world.model.apply(APPEND)
+    world.model.spent = [(world.model.queued[index], index, number(5000 + index)) for index in (0, 1)]
+    world.indexed = copy.deepcopy(world.model)
+    world.indexed.queued += [number(1000 + index) for index in range(4, 8)]
+    processor = await bench.start()
+    assert await processor.work(world.window()) == ProcessingResult(elements=ZKP, transactions=1)
+    assert (world.begun, world.model.nullified) == ([2], ZKP)
 
 
 async def test_refused__payer_has_no_money__is_reported(bench: Bench) -> None:
@@ -182,9 +224,23 @@ def wrong_element(snapshot: StateQueue) -> StateQueue:
     return changed(snapshot, output_queue=changed(snapshot.output_queue, account_hashes=others))
 
 
+def empty_queues(snapshot: StateQueue) -> StateQueue:
+    return changed(snapshot, output_queue=None, input_queue=None, nodes=())
+
+
+def no_queues(snapshot: StateQueue) -> Any:
+    return None
+
+
 @pytest.mark.parametrize(
     ("lie", "failure"),
-    [(wrong_root, SnapshotOutdated), (wrong_nodes, SnapshotContradicts), (wrong_element, HashChainDiffers)],
+    [
+        (wrong_root, SnapshotOutdated),
+        (wrong_nodes, SnapshotContradicts),
+        (wrong_element, HashChainDiffers),
+        (empty_queues, StagingRefused),
+        (no_queues, StagingRefused),
+    ],
 )
 async def test_indexer__lies__costs_no_prover_time_and_is_asked_less_and_less(
     bench: Bench, lie: Callable[[StateQueue], StateQueue], failure: type[Exception]
@@ -331,7 +387,7 @@ def do_harm(world: World, chance: random.Random) -> None:
         case 1:
             world.outcomes = [Outcome(chance.choice([Fate.EXPIRED, Fate.DEADLINE_PASSED]))]
         case 2:
-            world.outcomes = [world.refused(chance.choice([6004, 14301]))]
+            world.outcomes = [world.refused(chance.choice([6004, 6017]))]
         case 3:
             place = world.model.sequence + chance.randrange(3)
             world.prover_faults[place] = [EndpointUnreachable("the prover is gone") for _ in range(chance.randrange(4))]

@@ -20,7 +20,7 @@ from forester.pipeline_v2.proof_ledger import ProofLedger, ProofState, link_of_b
 from forester.pipeline_v2.proof_requests import ProofRequests
 from forester.pipeline_v2.services import V2Services, proof_permits
 from forester.pipeline_v2.staging.staged_batches import StagedBatch
-from forester.prover_client.client import FinishedProof
+from forester.prover_client.client import PROOF_OBSOLETE, FinishedProof
 from forester.prover_client.failures import ProofFailed
 from shared.requests.circuit_id import CircuitKind
 from shared.requests.proof_compression import CompressedProof
@@ -47,6 +47,7 @@ class Services:
     maximum: int = 0
     store_failure: ForesterError | None = None
     store_gate: asyncio.Event | None = None
+    cancelled: list[tuple[object, ...]] = field(default_factory=list)
 
     async def prove(self, request: object, *, tree_id: str, batch_index: int) -> FinishedProof:
         assert tree_id == str(Pubkey.default())
@@ -60,6 +61,9 @@ class Services:
                 await asyncio.sleep(0)
             if waiting := self.failures.get(batch_index):
                 raise waiting.pop(0)
+        except asyncio.CancelledError as error:
+            self.cancelled.append(error.args)
+            raise
         finally:
             self.running -= 1
         return PROOF
@@ -196,6 +200,29 @@ async def test_request__full_window__waits_until_a_proof_has_ended() -> None:
     await tree.finish()
 
 
+async def test_cancel_before__proofs_that_the_chain_has_passed__leave_their_permits_to_others() -> None:
+    services = Services({sequence: asyncio.Event() for sequence in range(3)}, store_gate=asyncio.Event())
+    tree = Tree(services, proof_permits(3), window=3)
+    await tree.request(*map(batch, range(3)))
+    await settled()
+    services.gates[1].set()
+    await settled()
+    assert not tree.requests.has_room
+    tree.requests.cancel_before(2)
+    tree.requests.cancel_before(2)
+    await settled()
+    assert tree.states(3) == [None, ProofState.PROVED, ProofState.REQUESTED], "a finished proof is stored first"
+    assert services.cancelled == [(PROOF_OBSOLETE,)]
+    assert tree.requests.has_room
+    assert tree.requests.take_failure() is None
+    assert services.store_gate is not None
+    services.store_gate.set()
+    services.gates[2].set()
+    await tree.request(batch(3))
+    await tree.finish()
+    assert services.stored == [1, 2, 3]
+
+
 async def test_close__requests_under_way__get_the_time_that_is_given() -> None:
     services = Services({0: asyncio.Event(), 1: asyncio.Event()})
     tree = Tree(services)
@@ -207,6 +234,7 @@ async def test_close__requests_under_way__get_the_time_that_is_given() -> None:
     await closing
     await settled()
     assert (services.stored, services.running) == ([0], 0)
+    assert services.cancelled == [()], "another process may use the job"
     assert tree.states(2) == [ProofState.READY, None]
     assert tree.requests.take_failure() is None
 

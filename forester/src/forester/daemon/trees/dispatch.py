@@ -9,21 +9,15 @@ until one of its accounts changes.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from forester.chain.programs.addresses import REGISTRY
 from forester.chain.tree_metadata import TreeMetadata
-from forester.daemon.clock import SlotClock
-from forester.daemon.funds import Funds
-from forester.daemon.live_epochs import LiveEpoch, LiveShares
-from forester.daemon.supervisor import RESTARTS
-from forester.errors import ForesterError, InsufficientFunds, TransactionRefused, UnexpectedFailure
+from forester.daemon.rounds import EligibleRounds, RoundParts
+from forester.errors import ForesterError
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult, TreeProcessor
-from forester.scheduling.tree_schedule import TreeSchedule
 from forester.waiting import Wait, first_of
 from shared.process.logs import bind, get_logger
-from shared.process.retries import Backoff, jittered
 
 _log = get_logger(__name__)
 
@@ -36,9 +30,6 @@ AFTER_WINDOW_S = 30.0
 DRAIN_S = 10.0
 CLOSE_S = 10.0
 """Seconds at the end of the process for transactions in flight, then for proofs under way."""
-
-LOOK_S = 1.0
-"""Interval of checks of a tree that still pauses after a failure."""
 
 _PREPARE_AGAIN_S = 2.0
 _IDLE_S = 0.2
@@ -60,25 +51,16 @@ class _CachingProcessor(Protocol):
         """Record that the queue has changed."""
 
 
-@dataclass(frozen=True)
-class DispatchParts:
-    """Services that the dispatchers of all trees share."""
+@dataclass(frozen=True, kw_only=True)
+class DispatchParts(RoundParts):
+    """Services and limits that the dispatchers of all trees share."""
 
-    clock: SlotClock
-    shares: LiveShares
-    funds: Funds
     make_processor: Callable[[TreeMetadata], TreeProcessor]
-    stopping: asyncio.Event
-    poll_s: float
     progress: Progress = lambda *_: None
-    defect: Callable[[int, str], None] = lambda *_: None
-    """Called with the consecutive failures of a tree and the reason after one that is a defect of ours."""
     roll_over: RollOver | None = None
-    backoff: Backoff = field(default_factory=lambda: RESTARTS)
     drain_s: float = DRAIN_S
     close_s: float = CLOSE_S
     after_window_s: float = AFTER_WINDOW_S
-    look_s: float = LOOK_S
 
 
 class TreeDispatcher:
@@ -91,9 +73,7 @@ class TreeDispatcher:
         self._plan_changed = asyncio.Event()
         self._retired = asyncio.Event()
         self._processor: TreeProcessor | None = None
-        self._made: tuple[LiveEpoch, TreeSchedule] | None = None
-        self._failures = 0
-        self._failure: ForesterError | None = None
+        self._rounds = EligibleRounds(bytes(tree.eligibility_key), parts)
         self._roll_over_at = 0.0
 
     def queue_changed(self) -> None:
@@ -131,33 +111,17 @@ class TreeDispatcher:
     async def _once(self, processor: TreeProcessor) -> None:
         parts = self._parts
         self._plan_changed.clear()
-        slot = parts.clock.slot()
-        live = parts.shares.at(slot) if parts.funds.available else None
+        live = parts.shares.at(parts.clock.slot()) if parts.funds.available else None
         if live is None:
             await self._wait()
             return
-        schedule = await self._schedule(live)
-        slot = parts.clock.slot()  # slots passed while the schedule was made
-        window = schedule.next_window(slot)
-        if window is None:
+        eligibility = await self._rounds.next_window(live)
+        if eligibility is None:
             await self._wait(until_slot=live.phases.active.last + 1)
-            return
-        eligibility = EligibilityWindow(live.phases.epoch, window, lambda: self._slot_of(window.last), schedule)
-        if slot < window.first:
+        elif parts.clock.slot() < eligibility.window.first:
             await self._before(processor, eligibility)
         else:
             await self._within(processor, eligibility)
-
-    async def _schedule(self, live: LiveEpoch) -> TreeSchedule:
-        if self._made is None or self._made[0] != live:
-            # Tens of thousands of hashes in long epochs.
-            key, first = bytes(self.tree.eligibility_key), live.phases.active.first
-            self._made = live, await asyncio.to_thread(TreeSchedule.make, live.phases, key, live.share, first)
-        return self._made[1]
-
-    def _slot_of(self, last: int) -> int:
-        """Return the slot for a window; once the process must end, no window has any time left."""
-        return last + 1 if self._parts.stopping.is_set() else self._parts.clock.slot()
 
     async def _before(self, processor: TreeProcessor, eligibility: EligibilityWindow) -> None:
         """Prepare the window, of a V1 tree only shortly before it; again when the queue may have changed."""
@@ -187,9 +151,9 @@ class TreeDispatcher:
             self._roll_over_at = 0.0
         self._parts.progress(self.tree, eligibility, done, seconds)
         if done.failure is not None:
-            await self._after_failure(eligibility, done.failure)
+            await self._wait(self._rounds.failed(eligibility.epoch, done.failure))
             return
-        self._failures, self._failure = 0, None
+        self._rounds.succeeded()
         if done.more:
             # Without progress, the waiting work cannot be done now.
             await self._wait(0 if done.elements else _IDLE_S, until_slot=eligibility.window.last + 1)
@@ -214,35 +178,13 @@ class TreeDispatcher:
         await first_of(clock.reach(eligibility.window.last + 1), parts.stopping.wait())
         if not parts.stopping.is_set():
             waits: list[Wait] = [parts.stopping.wait()]
-            following = self._made[1].next_window(eligibility.window.last + 1) if self._made is not None else None
+            schedule = eligibility.schedule
+            following = None if schedule is None else schedule.next_window(eligibility.window.last + 1)
             if following is not None:
                 waits.append(clock.reach(following.first))
             await first_of(*waits, timeout_s=parts.after_window_s)
         if parts.stopping.is_set():
             await asyncio.sleep(parts.drain_s)
-
-    async def _after_failure(self, eligibility: EligibilityWindow, failure: ForesterError) -> None:
-        if failure is self._failure:
-            # The tree processor has tried nothing and pauses itself: a second pause would make a minute together.
-            await self._wait(self._parts.look_s)
-            return
-        self._failure = failure
-        self._failures += 1
-        pause_s = jittered(self._parts.backoff, self._failures)
-        _log.warning(
-            "round_failed",
-            error=failure.detail,
-            failures=self._failures,
-            again_in_s=round(pause_s, 3),
-            epoch=eligibility.epoch,
-        )
-        if isinstance(failure, UnexpectedFailure):
-            self._parts.defect(self._failures, failure.detail)
-        elif isinstance(failure, InsufficientFunds):
-            self._parts.funds.notice()
-        elif isinstance(failure, TransactionRefused) and failure.program in (None, str(REGISTRY)):
-            self._parts.shares.refused(eligibility.epoch, failure)
-        await self._wait(pause_s)
 
     async def _check_roll_over(self, eligibility: EligibilityWindow) -> None:
         """Check whether the tree is full, after a change or a long time without one."""

@@ -1,8 +1,8 @@
 """Queued elements as batches, checked before a proof is paid for; no I/O.
 
 Elements must continue at the end of the tree, and their hash chain must be the one with which the programs will check
-the proof: the one that the indexer states and, if it was read, the one in the account. Source:
-forester/docs/reference/behaviour.md, "Root comparison".
+the proof: the one in the account, and the indexer's if it states one. Elements without a chain in the account are not
+used: the programs would refuse their proof. Source: forester/docs/reference/behaviour.md, "Root comparison".
 """
 
 import enum
@@ -52,14 +52,14 @@ def align_batch(next_index: int, data_start: int, offset: int) -> Alignment:
 
 
 def append_batches(queue: OutputQueue | None, head: TreeHead, maximum: int) -> list[InputBatch[bytes]]:
-    """Return up to ``maximum`` batches of the output queue, beginning with the next one of the tree.
+    """Return up to ``maximum`` batches of the output queue that the account has, beginning with the tree's next one.
 
     Raises QueueMisaligned, HashChainDiffers and ElementUnusable, as the functions below.
     """
     if queue is None or not queue.leaf_indices:
         return []
-    aligned = _aligned("append", queue.leaf_indices[0], len(queue.leaf_indices), head.next_index, head)[:maximum]
-    chains = queue.leaves_hash_chains, head.append_chains
+    aligned = _aligned("append", queue.leaf_indices[0], len(queue.leaf_indices), head.next_index, head)
+    chains = queue.leaves_hash_chains, head.append_chains[:maximum]
     return _checked("append", aligned, queue.account_hashes, chains, lambda _, elements: elements)
 
 
@@ -77,16 +77,17 @@ def nullify_batches(queue: InputQueue | None, head: TreeHead, maximum: int) -> l
                 raise ElementUnusable(f"nullifier {element} of the queue is not the one of its account and transaction")
         return computed
 
-    aligned = _aligned("nullify", first, count, head.nullifier_next_index, head)[:maximum]
-    return _checked("nullify", aligned, spent, (queue.leaves_hash_chains, head.input_chains), nullifiers)
+    aligned = _aligned("nullify", first, count, head.nullifier_next_index, head)
+    chains = queue.leaves_hash_chains, head.input_chains[:maximum]
+    return _checked("nullify", aligned, spent, chains, nullifiers)
 
 
 def address_batches(queue: AddressQueue, head: TreeHead, maximum: int) -> list[InputBatch[bytes]]:
     """Return up to ``maximum`` whole batches of the queue of an address tree."""
     # A queue index is one smaller than the leaf index that its address gets.
     first = queue.queue_indices[0] + 1 if queue.queue_indices else head.next_index
-    aligned = _aligned("address", first, len(queue.addresses), head.next_index, head)[:maximum]
-    chains = queue.leaves_hash_chains, head.input_chains
+    aligned = _aligned("address", first, len(queue.addresses), head.next_index, head)
+    chains = queue.leaves_hash_chains, head.input_chains[:maximum]
     return _checked("address", aligned, queue.addresses, chains, lambda _, elements: elements)
 
 
@@ -120,19 +121,21 @@ def _checked(
     chains: tuple[Sequence[bytes], Sequence[bytes]],
     hashed: Callable[[int, Sequence[_T]], Sequence[bytes]],
 ) -> list[InputBatch[_T]]:
-    """Return batches whose hash chains are those of the indexer, and of the account as far as it has them.
+    """Return a batch for each chain of the account, which its elements must have, and the indexer's if it states one.
 
-    ``hashed`` returns what is hashed for elements from a start index on.
+    ``chains`` are those of the indexer and of the account. ``hashed`` returns what is hashed for elements from a start
+    index on.
     """
     batches = []
-    for position, (number, start, part) in enumerate(aligned):
+    stated_by_indexer, in_account = chains
+    for (number, start, part), expected in zip(aligned, in_account, strict=False):
         batch = InputBatch(start, elements[part])
         try:
             computed = chain(hashed(start, batch.elements))
         except ValueError as error:
             raise ElementUnusable(f"{kind} batch {number}: {error}") from error
-        for source, stated, at in (("the indexer", chains[0], number), ("the account", chains[1], position)):
-            if at < len(stated) and stated[at] != computed:
-                raise HashChainDiffers(kind, number, source, stated[at], computed)
+        for source, stated in (("the indexer", stated_by_indexer[number : number + 1]), ("the account", (expected,))):
+            if stated and stated[0] != computed:
+                raise HashChainDiffers(kind, number, source, stated[0], computed)
         batches.append(batch)
     return batches

@@ -56,7 +56,7 @@ def plan_order(
 ) -> list[CircuitKind]:
     """Return the order of at most ``maximum`` of the complete batches of a state tree, beginning with ``first``.
 
-    ``first`` are the kinds already proved or requested, up to the first missing batch.
+    ``first`` are the kinds of batches that are proved or were requested, as far as the order is still wanted.
     """
     order: list[CircuitKind] = []
     available = {CircuitKind.BATCH_APPEND: appends, CircuitKind.BATCH_UPDATE: len(nullify_greatest_indices)}
@@ -78,7 +78,7 @@ def interleave(
     """Return the order of batches: a nullification follows the append that covers its greatest leaf index.
 
     This saves work, correctness does not depend on it: appends keep the value of an earlier nullification. Batches of
-    one     kind keep their order, so a nullification also waits for those before it; the rest comes last.
+    one kind keep their order, so a nullification also waits for those before it; the rest comes last.
     """
     order: list[CircuitKind] = []
     waiting = list(nullify_greatest_indices)

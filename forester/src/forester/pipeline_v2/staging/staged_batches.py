@@ -101,7 +101,7 @@ def stage_state(
 ) -> Staging | None:
     """Prepare up to ``max_batches`` batches of a state tree, None if there are none; raises StagingRefused.
 
-    ``first`` are the kinds of the batches for which proofs exist: the order begins with them, so that they fit.
+    ``first`` are the kinds of the batches that were requested: the order begins with them, so that their proofs fit.
     The snapshot must have the head's root.
     """
     _require_root(queue.initial_root, head)

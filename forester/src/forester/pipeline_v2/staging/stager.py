@@ -10,7 +10,7 @@ from forester.chain.tree_metadata import TreeMetadata
 from forester.indexer.client import IndexerClient
 from forester.indexer.types import AddressQueue, Hash32
 from forester.observability.metrics import Metrics
-from forester.pipeline_v2.failures import SnapshotOutdated
+from forester.pipeline_v2.failures import SnapshotOutdated, StagingRefused
 from forester.pipeline_v2.staging.head_reader import HeadReader
 from forester.pipeline_v2.staging.snapshots import Snapshot, read_snapshot, staging_of
 from forester.pipeline_v2.staging.staged_batches import Staging
@@ -27,7 +27,7 @@ _LOOKS = 3
 
 @dataclass(frozen=True)
 class Staged:
-    """The batches that may be proved now, and the tree that they begin with; no batches if none is complete."""
+    """The batches that may be proved now, and the tree that they begin with; no batches if the chain has none."""
 
     head: TreeHead
     staging: Staging | None
@@ -56,28 +56,34 @@ class Stager:
             return Staged(head, None)
         read_s = time.monotonic() - began
         staging = await asyncio.to_thread(staging_of, snapshot, head, max_batches, first(head))
+        if staging is None:
+            raise _without_batches(head)
         _log.info(
             "v2_snapshot_read",
             tree=str(self._tree.address),
             sequence=head.sequence,
-            batches=staging.waiting if staging is not None else 0,
+            batches=staging.waiting,
             read_seconds=round(read_s, 3),
             stage_seconds=round(time.monotonic() - began - read_s, 3),
         )
         return Staged(head, staging)
 
     async def _read(self, max_batches: int) -> tuple[TreeHead, Snapshot | None]:
-        """Read the chain, then the indexer, until both have the same root; no snapshot if no batch is complete.
+        """Read the chain, then the indexer, until both have the same root; no snapshot if the chain has no batch.
 
         The program refuses a proof from any other root. Nothing stays staged from one call to the next, so there is no
         third root to compare.
         """
         for look in itertools.count(1):
             head = await self._heads.head()
-            snapshot = await self._snapshot(head, max_batches) if head.provable else None
-            if snapshot is None or snapshot.initial_root == head.root:
+            if not head.provable:
+                return head, None
+            snapshot = await self._snapshot(head, max_batches)
+            if snapshot is not None and snapshot.initial_root == head.root:
                 return head, snapshot
             if look == _LOOKS:
+                if snapshot is None:
+                    raise _without_batches(head)
                 raise SnapshotOutdated(
                     f"the indexer has the root 0x{snapshot.initial_root.hex()} at sequence number "
                     f"{snapshot.root_seq}, the chain 0x{head.root.hex()} at {head.sequence}"
@@ -92,6 +98,13 @@ class Stager:
         for metric, count in (("requested", wanted), ("received", _elements(snapshot))):
             self._metrics.indexer_proofs.labels(kind, str(self._tree.address), metric).inc(count)
         return snapshot
+
+
+def _without_batches(head: TreeHead) -> StagingRefused:
+    return StagingRefused(
+        f"the indexer returns no complete batch, the chain has {head.provable} at sequence number {head.sequence}; "
+        "compare the indexer with another one"
+    )
 
 
 def _elements(snapshot: Snapshot | None) -> int:

@@ -13,9 +13,9 @@ from solders.pubkey import Pubkey
 from forester.chain.programs.addresses import REGISTRY
 from forester.chain.tree_metadata import TreeKind, TreeMetadata
 from forester.daemon import funds as funds_module
+from forester.daemon import rounds as rounds_module
 from forester.daemon.live_epochs import LiveEpoch
 from forester.daemon.supervisor import Supervisor
-from forester.daemon.trees import dispatch as dispatch_module
 from forester.daemon.trees.dispatch import LOOKAHEAD_SLOTS
 from forester.errors import EndpointUnreachable, ForesterError, InsufficientFunds, TransactionRefused, failure_of
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
@@ -177,7 +177,7 @@ async def test_dispatch__tree_processor_rests_after_a_failure__is_polled_and_the
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reported: list[str] = []
-    monkeypatch.setattr(dispatch_module._log, "warning", lambda event, **_: reported.append(event), raising=False)
+    monkeypatch.setattr(rounds_module._log, "warning", lambda event, **_: reported.append(event), raising=False)
     setting, item = Setting(look_s=0.001), tree()
     lag: ForesterError = EndpointUnreachable("the indexer lags")
     setting.scripts[item.address] = [

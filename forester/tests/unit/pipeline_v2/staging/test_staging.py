@@ -210,6 +210,10 @@ def test_state__node_omitted__is_refused_unless_it_is_empty() -> None:
     assert all_batches(stage_state(changed(queue, nodes=held), model.head(), 5))
 
 
+def staged_addresses(model: AddressModel, waiting: list[Hash32], maximum: int = 5) -> Staging | None:
+    return stage_addresses(model.snapshot(waiting), model.head(waiting), maximum)
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(1, 200), unique=True, min_size=1, max_size=SLOTS - 1), st.data())
 def test_addresses__any_values_in_batches_of_several_snapshots__agree_with_the_sorted_list(
@@ -217,7 +221,7 @@ def test_addresses__any_values_in_batches_of_several_snapshots__agree_with_the_s
 ) -> None:
     model, waiting = AddressModel(), [number(value) for value in values]
     while len(waiting) >= ZKP:
-        batches = all_batches(stage_addresses(model.snapshot(waiting), model.head(), data.draw(st.integers(1, 4))))
+        batches = all_batches(staged_addresses(model, waiting, data.draw(st.integers(1, 4))))
         assert batches
         for batch in batches:
             assert (batch.old_root, batch.start_index) == (model.head().root, len(model.values))
@@ -235,10 +239,21 @@ def grown() -> tuple[AddressModel, list[Hash32]]:
 
 def test_addresses__chains_of_the_account__must_be_those_of_the_values() -> None:
     model, waiting = grown()
-    right = (chain(waiting[:2]), chain(waiting[2:]))
-    assert len(all_batches(stage_addresses(model.snapshot(waiting), model.head(right), 5))) == 2
+    head = model.head(waiting)
+    assert head.input_chains == (chain(waiting[:2]), chain(waiting[2:]))
+    assert len(all_batches(staged_addresses(model, waiting))) == 2
+    other = replace(head, input_chains=(head.input_chains[0], number(1)))
     with pytest.raises(HashChainDiffers, match=r"address batch 1 .* the account"):
-        stage_addresses(model.snapshot(waiting), model.head((right[0], number(1))), 5)
+        stage_addresses(model.snapshot(waiting), other, 5)
+
+
+def test_batches__more_than_the_account_has__are_not_staged() -> None:
+    model, waiting = grown()
+    assert len(all_batches(stage_addresses(model.snapshot(waiting), model.head(waiting[:3]), 5))) == 1
+    state = filled_model()
+    head = replace(state.head(), append_chains=state.head().append_chains[:1], input_chains=())
+    (batch,) = all_batches(stage_state(state.snapshot(), head, 5))
+    assert (batch.kind, batch.start_index) == (CircuitKind.BATCH_APPEND, 2)
 
 
 def test_addresses__fewer_than_a_batch__give_nothing() -> None:
@@ -270,5 +285,6 @@ def test_addresses__indexer_that_lies__is_refused_before_a_proof_is_asked_for(
     name: str, lie: Callable[[AddressQueue], AddressQueue], kind: type[StagingRefused], words: str
 ) -> None:
     model, waiting = grown()
+    queue = lie(model.snapshot(waiting))
     with pytest.raises(kind, match=words):
-        all_batches(stage_addresses(lie(model.snapshot(waiting)), model.head(), 5))
+        all_batches(stage_addresses(queue, model.head(queue.addresses), 5))

@@ -47,16 +47,27 @@ def staged_batches(staging: Staging | None) -> list[StagedBatch]:
     return [batch for _ in range(staging.waiting) if (batch := staging.next()) is not None]
 
 
-def head_of(queue: StateQueue | AddressQueue, next_index: int, height: int, **more: Any) -> TreeHead:
+def chains_of(values: Sequence[bytes]) -> tuple[bytes, ...]:
+    return tuple(chain(values[place : place + 10]) for place in range(0, len(values) // 10 * 10, 10))
+
+
+def head_of(queue: StateQueue | AddressQueue, next_index: int, height: int, nullified: int = 0) -> TreeHead:
+    """Return the tree of an answer, whose account has all batches of the answer."""
+    appends: Sequence[bytes] = ()
+    if isinstance(queue, AddressQueue):
+        inputs: Sequence[bytes] = queue.addresses
+    else:
+        inputs = queue.input_queue.nullifiers if queue.input_queue is not None else ()
+        appends = queue.output_queue.account_hashes if queue.output_queue is not None else ()
     return TreeHead(
         root=queue.initial_root,
         sequence=queue.root_seq,
         next_index=next_index,
-        nullifier_next_index=0,
+        nullifier_next_index=nullified,
         height=height,
         zkp_batch_size=10,
-        input_chains=(),
-        **more,
+        input_chains=chains_of(inputs),
+        append_chains=chains_of(appends),
     )
 
 
@@ -160,8 +171,9 @@ class ReplayedTree:
             ),
         )
 
-    def head(self) -> TreeHead:
-        return TreeHead(self.tree.root, self.sequence, self.tree.next_index, self.nullified, 32, 10, ())
+    def stage(self, appends: int, nullifies: int) -> Staging | None:
+        queue = self.queue(appends, nullifies)
+        return stage_state(queue, head_of(queue, self.tree.next_index, 32, self.nullified), 1)
 
     def apply(self, kind: str) -> None:
         self.sequence += 1
@@ -186,7 +198,7 @@ def test_stage__replayed_state_tree__reaches_every_recorded_root(name: str) -> N
             assert replayed.inputs[place].nullifier == parse_hash(nullifier)
         else:
             counts = (10, 0) if kind == "append" else (0, 10)
-            (batch,) = staged_batches(stage_state(replayed.queue(*counts), replayed.head(), 1))
+            (batch,) = staged_batches(replayed.stage(*counts))
             assert batch.new_root == parse_hash(columns[0]["newRoot"])
             assert batch.sequence + 1 == columns[0]["sequenceNumber"]
             assert batch.start_index == columns[0]["oldNextIndex"]
