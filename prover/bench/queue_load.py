@@ -215,8 +215,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
     # A sweep reads up to 256 entries of each queue at once, which a short measurement would count as its requests.
-    times = ("PROVER_QUEUE__WAIT_LIMIT_S", "PROVER_QUEUE__REQUEST_AGE_S", "PROVER_QUEUE__SWEEP_STUCK_S")
-    variables = dict.fromkeys(times, "86400")
+    ages = ("WAIT_LIMIT_S", "REQUEST_AGE_S")
+    sweeps = ("SWEEP_STUCK_S", "SWEEP_REQUESTS_S", "SWEEP_FAILURES_S", "SWEEP_RESULTS_S")
+    variables = dict.fromkeys((f"PROVER_QUEUE__{name}" for name in (*ages, *sweeps)), "86400")
     keys_dir = reference_fixtures.proving_keys_dir()
     with (
         tempfile.TemporaryDirectory(dir=options.folder) as folder,

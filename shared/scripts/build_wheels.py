@@ -4,7 +4,8 @@
     build_wheels.py [--architecture x86_64|aarch64] [--sdist] --output DIR MEMBER...
 
 Run it with an interpreter into which shared/locks/wheels.lock is installed: the C compiler is Zig's, which has the C
-libraries of older systems. Objects stay in shared/build/wheels, and are compiled again only if their sources change.
+libraries of older systems. Objects stay in shared/build/wheels of this tree, and are compiled again only if their
+sources change; a release compiles everything, in a tree of its own.
 """
 
 from __future__ import annotations

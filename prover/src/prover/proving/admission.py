@@ -5,8 +5,8 @@ permit is held until it returns. It is one of the concurrent calls of devices, a
 proofs that a device makes in one call share a permit.
 
 Waiting is bounded, and first come, first served, with one exception. The first call that lacks memory may be passed by
-calls of other devices that together need no more than the budget without its own need. So it waits only for calls that
-were granted before, and small proofs do not wait for it.
+calls that do not need its device (those of the CPU need none) and together take no more than the budget without its own
+need. So it waits only for calls that were granted before it lacked memory, and small proofs do not wait for it.
 """
 
 import threading
@@ -235,7 +235,9 @@ class Admission:
             if blocked is not None:
                 self._let_pass(permit, blocked)
                 continue
-            call = _Call(self._sharers_of(permit, self._budget_bytes))
+            # The calls that passed it must not delay it: its own room may not grow into theirs.
+            room_bytes = None if self._budget_bytes is None else self._budget_bytes - permit.passing_bytes
+            call = _Call(self._sharers_of(permit, room_bytes))
             if self._budget_bytes is None or self._used_bytes + call.memory_bytes <= self._budget_bytes:
                 self._grant(call)
             else:

@@ -314,7 +314,9 @@ def test_chart__values_that_cannot_work__are_refused_with_their_name(values: dic
 def test_pools__scaled_by_jobs__may_share_queues_if_they_prove_the_same_circuits() -> None:
     pools: dict[str, Any] = {"a": {"runMode": "forester"}, "b": {"runMode": "forester", "threads": 2}}
     assert len(rendered("prover", SCALED, {"workers": pools}).of("ScaledObject")) == 2
-    pools["b"] = {"runMode": "rpc"}
+    pools = {"a": {"circuits": ["append", "update"]}, "b": {"circuits": ["update", "append"]}}
+    assert len(rendered("prover", SCALED, {"workers": pools}).of("ScaledObject")) == 2
+    pools = {"a": {"runMode": "forester"}, "b": {"runMode": "rpc"}}
     assert len(rendered("prover", QUEUE, {"workers": pools}).of("Deployment")) == 3
 
 

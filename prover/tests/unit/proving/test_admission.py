@@ -328,6 +328,22 @@ def test_permit__behind_a_call_that_lacks_memory__does_not_take_the_device_of_th
         sharer.leave()
 
 
+def test_permit__of_a_call_that_was_passed__is_granted_without_sharers_that_would_wait_for_the_other() -> None:
+    subject = admission(permits=8, budget_bytes=30)
+    with contextlib.ExitStack() as passing:
+        with subject.permit(KIND, CancelFlag(), Demand(25)):
+            sharers = [Sharer(subject)]
+            passing.enter_context(subject.permit(KIND, CancelFlag(), Demand(5)))
+            sharers += [Sharer(subject), Sharer(subject)]
+            assert (subject.waiting, subject.used_bytes) == (3, 30)
+        wait_for_queue(subject, 1)  # three would need all 30 bytes
+        assert subject.used_bytes == 25
+    for sharer in sharers[:2]:
+        sharer.leave()
+    wait_for_queue(subject, 0)
+    sharers[2].leave()
+
+
 def test_call__ended_by_one_of_its_sharers__lets_the_next_begin() -> None:
     subject = admission(permits=1)
     with subject.permit(KIND, CancelFlag(), Together()) as permit:
