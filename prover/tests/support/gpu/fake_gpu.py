@@ -88,8 +88,10 @@ class FakeCopy:
             return error
 
     def close(self) -> None:
-        """Leave the device, or fail."""
-        assert self._device.may_free.wait(60)
+        """Leave the device, or fail. Holds the device's lock, like the library."""
+        with self._device.lock:
+            self._device.frees += 1
+            assert self._device.may_free.wait(60)
         assert not self.closed
         self.closed = True
         if self._device.free_faults:
@@ -118,6 +120,9 @@ class FakeDevice:
         """Raised by the next keys that leave."""
         self.may_load = threading.Event()
         self.may_load.set()
+        self.frees = 0
+        """Keys that left or are being freed."""
+        self.lock = threading.Lock()
         self.may_free = threading.Event()
         self.may_free.set()
 
@@ -126,8 +131,9 @@ class FakeDevice:
         return DeviceInfo("fake", (9, 0), 12040, 2 * self.budget, self.budget, 0)
 
     def key_bytes(self, key: LoadedKey) -> int:
-        """Return bytes of a key."""
-        return self.bytes_of.get(key, self.sizes[0])
+        """Return bytes of a key, once no key is being freed."""
+        with self.lock:
+            return self.bytes_of.get(key, self.sizes[0])
 
     def proof_bytes(self, key: LoadedKey) -> int:
         """Return bytes of any proof."""

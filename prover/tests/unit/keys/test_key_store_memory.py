@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from prover.errors import MemoryBudgetExceeded, OutOfMemory
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
@@ -23,8 +24,8 @@ from prover.observability.metrics import Metrics
 from shared.requests.circuit_id import CircuitId, CircuitKind
 
 SMALL = [CircuitId(CircuitKind.INCLUSION, 2, (32,), (number,)) for number in (1, 2, 3)]
-LARGE = CircuitId(CircuitKind.NON_INCLUSION, 2, (40,), (1,))
-SIZES = dict.fromkeys(SMALL, 30) | {LARGE: 80}
+LARGE, LARGE_TOO = [CircuitId(CircuitKind.NON_INCLUSION, 2, (40,), (number,)) for number in (1, 2)]
+SIZES = dict.fromkeys(SMALL, 30) | dict.fromkeys([LARGE, LARGE_TOO], 80)
 MAPPED_BYTES = 1
 
 
@@ -35,6 +36,8 @@ class FakeKey:
         resident_bytes = MAPPED_BYTES if mapped else SIZES[circuit]
         self.info = SimpleNamespace(resident_bytes=resident_bytes, mapped_bytes=int(mapped))
         self.closed = False
+        self.fault: BaseException | None = None
+        """Raised by the end of the key."""
         self._folder = folder
 
     def release_pages(self) -> None:
@@ -44,6 +47,8 @@ class FakeKey:
         """End the key."""
         assert self._folder.may_free.wait(60)
         self.closed = True
+        if self.fault is not None:
+            raise self.fault
 
 
 class FakeFolder:
@@ -158,7 +163,7 @@ def test_key__that_needs_the_memory_of_several_always_in_use__gets_it_and_they_a
             stop.set()
         for user in users:
             user.result(60)
-    assert store._first_waiting is None
+    assert store._residency.first_waiting is None
     assert len(folder.loads) <= 2 * len(SMALL) + 1
 
 
@@ -176,6 +181,77 @@ def test_key__freed_slowly__delays_only_the_key_that_needs_its_memory(open_store
         waiting.result(60)
     assert folder.loads == SMALL
     assert key_bytes(store) == 60
+
+
+def fault_of(store: KeyStore, circuit: CircuitId, error: BaseException) -> None:
+    """Let the end of a loaded key fail."""
+    cast("Any", store.loaded(circuit)).fault = error
+
+
+def test_key__whose_end_fails__keeps_no_memory_nor_other_keys(open_store: Open, folder: FakeFolder) -> None:
+    store = open_store(100)
+    for circuit in SMALL[:2]:
+        use(store, circuit)
+    fault_of(store, SMALL[0], OutOfMemory("the first"))
+    fault_of(store, SMALL[1], OutOfMemory("the second"))
+    with pytest.raises(OutOfMemory, match="the first"):
+        use(store, LARGE)
+    assert store._residency.loaded_bytes() == 0
+    use(store, LARGE)
+    fault_of(store, LARGE, OutOfMemory("the last"))
+    with pytest.raises(OutOfMemory, match="the last"):
+        store.close()
+    assert key_bytes(store) == 0
+
+
+def test_key__that_waits_for_one_in_use__delays_none_that_fits_next_to_it(open_store: Open, folder: FakeFolder) -> None:
+    store = open_store(130)
+    with ThreadPoolExecutor(3) as pool:
+        with store.lease(LARGE, CancelFlag()):
+            waiting = pool.submit(use, store, LARGE_TOO)
+            until(lambda: not store.is_loaded(LARGE))  # retired
+            pool.submit(use, store, SMALL[0]).result(10)
+            assert folder.loads == [LARGE, SMALL[0]]
+        waiting.result(60)
+    assert store.is_loaded(SMALL[0])
+
+
+def test_key__that_waits_for_one_in_use__evicts_no_idle_key_that_fits_next_to_it(open_store: Open) -> None:
+    store = open_store(150)
+    for circuit in SMALL[:2]:
+        use(store, circuit)
+    with ThreadPoolExecutor(1) as pool:
+        with store.lease(LARGE, CancelFlag()):
+            waiting = pool.submit(use, store, LARGE_TOO)
+            until(lambda: not store.is_loaded(LARGE))
+            assert all(store.is_loaded(circuit) for circuit in SMALL[:2])
+        waiting.result(60)
+    assert all(store.is_loaded(circuit) for circuit in SMALL[:2])
+
+
+def test_key__that_can_never_fit__evicts_none(open_store: Open) -> None:
+    store = open_store(100)
+    store.get(SMALL[0], CancelFlag())
+    use(store, SMALL[1])
+    with pytest.raises(MemoryBudgetExceeded):
+        use(store, LARGE)
+    assert store.is_loaded(SMALL[1])
+
+
+def test_key__that_waits_for_a_preparation__delays_no_other(
+    open_store: Open, folder: FakeFolder, tmp_path: Path
+) -> None:
+    store = open_store(100, PreparedKeys(tmp_path))
+    with ThreadPoolExecutor(2) as pool, blocked(folder.may_prepare):
+        store.get(SMALL[0], CancelFlag())
+        assert folder.is_preparing.wait(60)
+        waiting = pool.submit(use, store, LARGE)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.5)  # longer than its patience
+        pool.submit(use, store, SMALL[1]).result(10)
+        folder.may_prepare.set()
+        waiting.result(60)
+    assert folder.loads == [SMALL[0], SMALL[1], LARGE]
 
 
 def test_load__whose_thread_fails_to_start__fails_and_the_next_request_loads_the_key(

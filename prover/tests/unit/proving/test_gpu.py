@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from fake_gpu import FakeDevice, FakeGpus, tiny_key
@@ -185,12 +185,122 @@ def test_key__that_cannot_be_freed__fails_all_that_wait_for_its_memory(keys: lis
     device.free_faults = [MemoryError()]
     with ThreadPoolExecutor(2) as pool:
         with slow_free(device):
-            waiting = [pool.submit(use, gpu, keys[1]) for _ in range(2)]
+            waiting = [pool.submit(use, gpu, keys[1])]
+            until(lambda: gpu.holds(keys[1]))
+            waiting.append(pool.submit(use, gpu, keys[1]))
             until(lambda: gpu.leases == len(waiting))
         for done in waiting:
             with pytest.raises(MemoryError):
                 done.result(60)
     use(gpu, keys[1])
+
+
+def test_keys__of_which_one_cannot_be_freed__all_leave(keys: list[LoadedKey]) -> None:
+    device = FakeDevice(budget=210)
+    gpu = FakeGpus(device, FakeDevice()).make()
+    use(gpu, keys[0])
+    use(gpu, keys[1])
+    device.bytes_of[keys[2]] = 200
+    device.free_faults = [MemoryError("the first"), MemoryError("the second")]
+    with pytest.raises(MemoryError, match="the first"):
+        use(gpu, keys[2])
+    assert not device.held()
+    assert gpu.describe().key_bytes == 0
+    use(gpu, keys[2])
+    device.free_faults = [MemoryError("again")]
+    with pytest.raises(MemoryError, match="again"):
+        gpu.disable("an ECC error")
+    assert device.closed
+    use(gpu, keys[0])
+
+
+def test_lease__whose_key_cannot_be_freed__ends(keys: list[LoadedKey]) -> None:
+    device = FakeDevice()
+    gpu = FakeGpus(device, FakeDevice()).make()
+    device.free_faults = [MemoryError()]
+    with pytest.raises(MemoryError), gpu.lease(keys[0], CancelFlag(), wait=False):
+        gpu.disable("an ECC error")
+    assert gpu.leases == 0
+    use(gpu, keys[0])
+
+
+def test_key__being_freed__delays_no_report(keys: list[LoadedKey]) -> None:
+    device = FakeDevice(budget=310)
+    gpu = FakeGpus(device).make()
+    use(gpu, keys[0])
+    use(gpu, keys[1])
+    with ThreadPoolExecutor(4) as pool, slow_free(device):
+        freed = pool.submit(keys[0].close)
+        until(lambda: device.frees == 1)
+        measured = pool.submit(use, gpu, keys[2])
+        assert pool.submit(lambda: gpu.problem).result(10) is None
+        assert pool.submit(gpu.describe).result(10).keys == 2
+        pool.submit(use, gpu, keys[1]).result(10)
+        assert not measured.done()
+        device.may_free.set()
+        freed.result(60)
+        measured.result(60)
+
+
+@pytest.mark.parametrize("is_in_use", [True, False], ids=["in_use", "idle"])
+def test_key__that_waits_for_one_being_freed__evicts_no_other_and_is_not_refused(
+    keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch, *, is_in_use: bool
+) -> None:
+    device = FakeDevice(budget=210)
+    gpu = FakeGpus(device).make()
+    use(gpu, keys[0])
+    use(gpu, keys[1])
+    monkeypatch.setattr(device, "key_bytes", lambda _: 100)  # the lock of the device would hide the wait
+    with ThreadPoolExecutor(3) as pool, ExitStack() as leases, slow_free(device):
+        if is_in_use:
+            leases.enter_context(gpu.lease(keys[1], CancelFlag(), wait=False))
+        freed = pool.submit(keys[0].close)
+        until(lambda: device.frees == 1)
+        waiting = pool.submit(use, gpu, keys[2])
+        with pytest.raises(TimeoutError):
+            waiting.result(0.3)
+        device.may_free.set()
+        freed.result(60)
+        waiting.result(60)
+    assert device.held() == [keys[1], keys[2]]
+
+
+def test_key__that_waits_for_one_that_is_never_freed__is_refused(
+    keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = FakeDevice(budget=110)
+    gpu = FakeGpus(device).make()
+    use(gpu, keys[0])
+    monkeypatch.setattr(device, "key_bytes", lambda _: 100)
+    with ThreadPoolExecutor(2) as pool, slow_free(device):
+        freed = pool.submit(keys[0].close)
+        until(lambda: device.frees == 1)
+        waiting = pool.submit(use, gpu, keys[1])
+        with pytest.raises(TimeoutError):
+            waiting.result(0.3)
+        monkeypatch.setattr("prover.proving.gpu.driver_calls.STUCK_S", -200.0)
+        with pytest.raises(DevicePaused, match="has not returned from the driver"):
+            waiting.result(10)
+        device.may_free.set()
+        freed.result(60)
+
+
+def test_key__that_waits_for_one_in_use__delays_none_that_fits_next_to_it(
+    engine: Engine, keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prover.proving.gpu.gpu._EVICTION_DELAY_S", 0.1)
+    device = FakeDevice(budget=260)
+    device.bytes_of = {keys[0]: 150, keys[1]: 150, keys[2]: 50}
+    gpu = FakeGpus(device).make()
+    with tiny_key(engine) as large, ThreadPoolExecutor(2) as pool:
+        with gpu.lease(keys[0], CancelFlag(), wait=True):
+            waiting = pool.submit(use, gpu, keys[1], wait=True)
+            until(lambda: not gpu.holds(keys[0]))  # retired
+            pool.submit(use, gpu, keys[2]).result(10)
+            with pytest.raises(DeviceOutOfMemory):
+                use(gpu, large)  # fits neither now nor next to the key that waits
+        waiting.result(60)
+        assert device.held() == [keys[2], keys[1]]
 
 
 def test_waiting__for_memory__ends_with_its_request(keys: list[LoadedKey]) -> None:

@@ -104,8 +104,6 @@ class KeyStore:
         self._accepted_digests = accepted_digests
         self._map_written = map_written
         self._changed = threading.Condition()  # never held while a key is loaded or destroyed
-        self._first_waiting: Slot | None = None
-        """First slot that has waited too long for memory: only it evicts keys in use, and no other gets its memory."""
         self._failures: dict[CircuitId, _Failure] = {}
         self._fetch_failures: dict[CircuitId | None, tuple[float, KeyUnavailable]] = {}
         self._stopping = CancelFlag()
@@ -165,9 +163,7 @@ class KeyStore:
         with self._changed:
             slots = self._residency.clear()
             self._changed.notify_all()
-        for slot in slots:
-            if slot.key.done() and slot.key.exception() is None:
-                slot.key.result().close()
+        self._end([slot for slot in slots if slot.key.done() and slot.key.exception() is None])
         self._account()
 
     def _enter(self, circuit: CircuitId, *, pin: bool = False) -> Slot:
@@ -204,15 +200,22 @@ class KeyStore:
             self._end([slot])
 
     def _end(self, slots: Sequence[Slot]) -> None:
-        """Destroy keys that Residency returned to be destroyed. The caller does not hold the lock: a GPU may hang."""
+        """Destroy the keys of all slots, then raise the first error.
+
+        The caller does not hold the lock: a GPU may hang.
+        """
+        errors: list[BaseException] = []
         for slot in slots:
             try:
                 slot.key.result().close()
-            finally:
-                with self._changed:
-                    self._residency.ended(slot)
-                    self._changed.notify_all()
-                self._account()
+            except BaseException as error:  # noqa: BLE001 - raised below, once the other keys have ended
+                errors.append(error)
+            with self._changed:
+                self._residency.ended(slot)
+                self._changed.notify_all()
+            self._account()
+        if errors:
+            raise errors[0]
 
     def _fail(self, slot: Slot, error: BaseException) -> None:
         with self._changed:
@@ -363,53 +366,49 @@ class KeyStore:
 
     def _reserve(self, slot: Slot, path: Path) -> None:
         """Wait until the key fits into the budget with those in use; others are evicted for it."""
-        need = resident_estimate(path, slot.circuit)
+        slot.need = resident_estimate(path, slot.circuit)
         patience_ends = time.monotonic() + _BUSY_EVICTION_S
         try:
-            while (victims := self._try_to_reserve(slot, need, patience_ends)) is not None:
+            while (victims := self._try_to_reserve(slot, patience_ends)) is not None:
                 self._end(victims)
         finally:
             with self._changed:
-                if self._first_waiting is slot:
-                    self._first_waiting = None
+                self._residency.stop_waiting(slot)
+                self._changed.notify_all()
 
-    def _try_to_reserve(self, slot: Slot, need: int, patience_ends: float) -> list[Slot] | None:
+    def _try_to_reserve(self, slot: Slot, patience_ends: float) -> list[Slot] | None:
         """Reserve memory for a key, and return None; else the evicted keys to destroy first, after a wait without any.
 
-        The memory stays reserved while evicted keys are destroyed, and while the first slot waits.
+        The memory stays reserved while evicted keys are destroyed.
         """
         with self._changed:
-            slot.bytes = need
-            if not self._residency.excess_bytes():
+            if self._residency.reserve(slot):
                 return None
-            victims = self._evict_idle(slot)
+            self._require_possible(slot)
+            victims = self._residency.make_room(slot)
+            self._note_evicted(victims, slot)
             if not victims:
-                self._require_possible(slot)
                 self._wait_for_room(slot, patience_ends)
             return victims
 
     def _require_possible(self, slot: Slot) -> None:
         """Raise if a slot that waits for memory waits in vain. The caller holds the lock."""
         fixed, budget = self._residency.pinned_bytes(excluding=slot), self._residency.budget_bytes
-        if budget is not None and fixed + slot.bytes > budget:
+        if budget is not None and fixed + slot.need > budget:
             raise MemoryBudgetExceeded(
-                f"the proving key of {slot.circuit} needs about {gibibytes(slot.bytes)} of memory, and keys may take "
+                f"the proving key of {slot.circuit} needs about {gibibytes(slot.need)} of memory, and keys may take "
                 f"{gibibytes(budget)}, of which {gibibytes(fixed)} are kept for preloaded ones: "
                 "add memory, raise --key-memory-gb, preload fewer keys, or use smaller batches"
             )
         if self._stopping.is_raised:
             raise Cancelled
-        if not slot.users:
-            raise KeyLoading(f"the proving key of {slot.circuit} waits for memory; try again later")
 
     def _wait_for_room(self, slot: Slot, patience_ends: float) -> None:
         """Wait a moment; the first slot whose patience ends evicts keys in use. The caller holds the lock."""
-        if self._first_waiting is None and time.monotonic() > patience_ends:
-            self._first_waiting = slot
-        if self._first_waiting is slot:
-            self._note_evicted(self._residency.retire_busy(), slot)
-        else:
-            slot.bytes = 0  # waits without blocking other loads
+        if not slot.users:
+            raise KeyLoading(f"the proving key of {slot.circuit} waits for memory; try again later")
+        if not slot.bytes and time.monotonic() > patience_ends:  # else it waits only for keys that are being destroyed
+            self._note_evicted(self._residency.wait_first(slot), slot)
         self._changed.wait(_ROOM_POLL_S)
 
     def _evict_idle(self, slot: Slot) -> list[Slot]:

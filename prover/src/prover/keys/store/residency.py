@@ -1,5 +1,6 @@
 """Decisions on the keys in memory and on evictions, made under the lock of the key store."""
 
+from collections.abc import Iterable
 from concurrent.futures import Future
 from itertools import count
 
@@ -10,7 +11,7 @@ from shared.requests.circuit_id import CircuitId
 
 
 class Slot(Struct, eq=False):
-    """The key of one circuit, loading or loaded; ``bytes`` are reserved for it or used by it."""
+    """The key of one circuit, loading or loaded; ``bytes`` are reserved for it or used by it, 0 while it waits."""
 
     circuit: CircuitId
     key: Future[LoadedKey] = field(default_factory=Future)
@@ -19,6 +20,8 @@ class Slot(Struct, eq=False):
     """True if it stays until the store is closed."""
     last_use: int = 0
     bytes: int = 0
+    need: int = 0
+    """Bytes that it waits for."""
     in_preparation: bool = False
     """True while its prepared key is written, which then takes its place."""
 
@@ -33,6 +36,10 @@ class Residency:
 
     A slot is in one of three states: new requests get it, or it is retiring and has users, or it has none and is being
     destroyed. Its bytes count in all three.
+
+    Memory is kept for the first slot that has waited too long. Another slot passes it only if it fits into the memory
+    that is free now, and next to the need of the first one once the slots that leave have left. Only the first one
+    evicts. So it waits only for slots that left before, and a small key does not wait for it.
     """
 
     def __init__(self, budget_bytes: int | None) -> None:
@@ -42,6 +49,8 @@ class Residency:
         """Slots that new requests do not get, and whose keys are destroyed with their last user."""
         self._ending: set[Slot] = set()
         """Slots without users whose keys are being destroyed without the lock; their memory is not free yet."""
+        self.first_waiting: Slot | None = None
+        """First slot that has waited too long for memory."""
         self._uses = count(1)
 
     def find(self, circuit: CircuitId) -> Slot | None:
@@ -116,10 +125,51 @@ class Residency:
 
     def excess_bytes(self) -> int:
         """Return the bytes by which all slots exceed the budget, 0 if they do not."""
-        if self.budget_bytes is None:
-            return 0
-        used = sum(slot.bytes for slot in self._slots.values()) + self._leaving_bytes()
-        return max(used - self.budget_bytes, 0)
+        return max(self._excess_with(0), 0)
+
+    def reserve(self, slot: Slot) -> bool:
+        """Reserve what a slot needs if it is free now, and not kept for the first waiting slot."""
+        slot.bytes = 0
+        if self._excess_with(slot.need) > 0:
+            return False
+        first = self.first_waiting
+        if first is not None and first is not slot and self.budget_bytes is not None:
+            staying = sum(other.bytes for other in self._slots.values() if other is not first)
+            if staying + first.need + slot.need > self.budget_bytes:
+                return False
+        slot.bytes = slot.need
+        return True
+
+    def make_room(self, slot: Slot) -> list[Slot]:
+        """Reserve what a slot needs, evict idle slots for it, and return them.
+
+        Evicts and reserves nothing if the slot does not even fit without all idle ones and those that are being
+        destroyed, or if another slot is the first waiting.
+        """
+        if self.first_waiting not in (None, slot):
+            return []
+        if self._excess_with(slot.need) > _bytes_of(self._ending) + _bytes_of(self._idle()):
+            return []
+        slot.bytes = slot.need
+        return self.evict_idle(slot)
+
+    def wait_first(self, slot: Slot) -> list[Slot]:
+        """Make a slot the first waiting one, if there is no other, and return the slots with users retired for it.
+
+        A slot that does not fit next to pinned ones in preparation is not the first: it could keep others waiting for
+        as long as these are prepared.
+        """
+        if self.first_waiting not in (None, slot):
+            return []
+        pinned = sum(other.bytes for other in self._slots.values() if other.pinned)
+        is_kept_waiting = self.budget_bytes is not None and pinned + slot.need > self.budget_bytes
+        self.first_waiting = None if is_kept_waiting else slot
+        return [] if is_kept_waiting else self.retire_busy(slot)
+
+    def stop_waiting(self, slot: Slot) -> None:
+        """Keep no memory for a slot any more, except what it reserved."""
+        if self.first_waiting is slot:
+            self.first_waiting = None
 
     def evict_idle(self, newcomer: Slot) -> list[Slot]:
         """Remove slots without users, the least recently used first, until the others fit or none is left.
@@ -127,20 +177,24 @@ class Residency:
         Their memory counts until ``ended``. That of keys which are already being destroyed is not evicted twice.
         """
         victims = []
-        idle = [slot for slot in self._slots.values() if slot.is_evictable and not slot.users and slot is not newcomer]
-        for slot in sorted(idle, key=lambda slot: slot.last_use):
-            if self.excess_bytes() <= sum(ending.bytes for ending in self._ending):
+        for slot in self._idle():
+            if self.excess_bytes() <= _bytes_of(self._ending):
                 break
+            if slot is newcomer:
+                continue
             del self._slots[slot.circuit]
             self._ending.add(slot)
             victims.append(slot)
         return victims
 
-    def retire_busy(self) -> list[Slot]:
-        """Retire as many slots with users as the others need to fit; each is removed with its last user."""
+    def retire_busy(self, waiting: Slot) -> list[Slot]:
+        """Retire as many slots with users as a waiting one needs in addition to the idle ones; return them.
+
+        Each is removed with its last user.
+        """
         victims = []
         for slot in sorted(self._slots.values(), key=lambda slot: slot.last_use):
-            if self.excess_bytes() <= self._leaving_bytes():
+            if self._excess_with(waiting.need) <= self._leaving_bytes() + _bytes_of(self._idle()):
                 break
             if slot.is_evictable and slot.users:
                 del self._slots[slot.circuit]
@@ -148,5 +202,20 @@ class Residency:
                 victims.append(slot)
         return victims
 
+    def _excess_with(self, need: int) -> int:
+        """Return the bytes by which all slots and ``need`` exceed the budget, negative if they leave some."""
+        if self.budget_bytes is None:
+            return 0
+        return _bytes_of(self._slots.values()) + self._leaving_bytes() + need - self.budget_bytes
+
+    def _idle(self) -> list[Slot]:
+        """Return the slots that may be evicted now, the least recently used first."""
+        idle = [slot for slot in self._slots.values() if slot.is_evictable and not slot.users]
+        return sorted(idle, key=lambda slot: slot.last_use)
+
     def _leaving_bytes(self) -> int:
-        return sum(slot.bytes for slot in (*self._retiring, *self._ending))
+        return _bytes_of(self._retiring) + _bytes_of(self._ending)
+
+
+def _bytes_of(slots: Iterable[Slot]) -> int:
+    return sum(slot.bytes for slot in slots)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NoReturn
 from weakref import WeakSet
 
 from prover.errors import (
@@ -127,8 +128,9 @@ class Gpu:
     def lease(self, key: LoadedKey, cancel: CancelFlag, *, wait: bool) -> Iterator[DeviceKey]:
         """Yield the copy of a key, made if necessary; it stays on the device at least for the block.
 
-        With ``wait`` the call waits for memory that others use. Raises DevicePaused, DeviceOutOfMemory,
-        DeviceBudgetExceeded when the key can never fit, DeviceLost, ShuttingDown or Cancelled.
+        With ``wait`` the call waits for memory that others use, else only for memory that is being freed. Raises
+        DevicePaused, DeviceOutOfMemory, DeviceBudgetExceeded when the key can never fit, DeviceLost, ShuttingDown or
+        Cancelled.
         """
         slot, victims = self._enter(key, cancel, wait)
         try:
@@ -147,9 +149,11 @@ class Gpu:
             pause_s = self._note_fault(problem)
             idle = self._keys.retire_all()
         _log.error("gpu_disabled", device=self.name, error=problem, again_in_s=pause_s)
-        self._end(idle)
-        device.close()
-        self._account()
+        try:
+            self._end(idle)
+        finally:
+            device.close()
+            self._account()
 
     def note_success(self) -> None:
         """Reset the count of faults after a proof that was verified."""
@@ -169,9 +173,11 @@ class Gpu:
             device, self._device = self._device, None
             idle = self._keys.retire_all()
             self._changed.notify_all()
-        self._end(idle)
-        if device is not None:
-            device.close()
+        try:
+            self._end(idle)
+        finally:
+            if device is not None:
+                device.close()
 
     # ---- the device ------------------------------------------------------------------------------
 
@@ -203,9 +209,7 @@ class Gpu:
 
     def _require_open(self) -> None:
         """Open the device again when it is due. Raises DevicePaused if it is not, fails, or a call is stuck."""
-        stuck = self.calls.problem()
-        if stuck is not None:
-            raise DevicePaused(f"{self.name}: {stuck}; this process must be restarted")
+        self._require_responsive()
         with self._changed:
             if self._stopping.is_raised:
                 raise ShuttingDown
@@ -226,6 +230,11 @@ class Gpu:
             with self._changed:
                 self._opening = False
 
+    def _require_responsive(self) -> None:
+        stuck = self.calls.problem()
+        if stuck is not None:
+            raise DevicePaused(f"{self.name}: {stuck}; this process must be restarted")
+
     def _note_fault(self, problem: str) -> float:
         """Begin a pause and return its seconds. The caller holds the lock."""
         pause_s = min(self._pause_s * 2.0**self._faults, _MAXIMUM_PAUSE_S)
@@ -243,45 +252,76 @@ class Gpu:
         """Return the slot of a key; and, if the caller must fill it, the slots to end before."""
         self._require_open()
         evict_at = time.monotonic() + _EVICTION_DELAY_S
-        new = GpuSlot(key)
+        with self._changed:
+            if self._device is None:
+                raise self._paused()
+            slot = self._keys.find(key)
+            if slot is not None:
+                return self._used(slot), None
+            device, budget = self._device, self.info.budget_bytes
+        new = self._measured(device, key, budget)
         with self._changed:
             try:
                 while True:
                     if self._device is None:
                         raise self._paused()
                     slot = self._keys.find(key)
-                    victims = None if slot is not None else self._reserve(self._device, new)
-                    if victims is not None:
-                        slot = new
                     if slot is not None:
-                        self._keys.use(slot)
-                        self._leases += 1
-                        return slot, victims
-                    if not wait:
-                        raise DeviceOutOfMemory(f"keys of other proofs use the memory of {self.name}")
-                    cancel.check()
-                    if time.monotonic() > evict_at and self._keys.first_waiting in (None, new):
-                        self._keys.first_waiting = new
-                        self._keys.retire_busy(new, self.info.budget_bytes)
-                    self._changed.wait(_ROOM_POLL_S)
+                        return self._used(slot), None
+                    victims = self._keys.add(new, self.info.budget_bytes)
+                    if victims is not None:
+                        return self._used(new), victims
+                    self._wait_for_room(new, cancel, evict_at, wait=wait)
             finally:
                 if self._keys.first_waiting is new:
                     self._keys.first_waiting = None
+                    self._changed.notify_all()
 
-    def _reserve(self, device: Device, new: GpuSlot) -> Sequence[GpuSlot] | None:
-        """Add a slot and return the idle ones to end for it; None if the others leave no room.
+    def _used(self, slot: GpuSlot) -> GpuSlot:
+        """Return a slot, with one user more. The caller holds the lock."""
+        self._keys.use(slot)
+        self._leases += 1
+        return slot
 
-        The caller holds the lock.
+    def _wait_for_room(self, new: GpuSlot, cancel: CancelFlag, evict_at: float, *, wait: bool) -> None:
+        """Wait a moment; without ``wait`` only for slots that are being freed. The caller holds the lock.
+
+        Raises DeviceOutOfMemory without ``wait``, Cancelled, or DevicePaused if a call is stuck.
         """
-        new.bytes, new.proof_bytes = device.key_bytes(new.key), device.proof_bytes(new.key)
         budget = self.info.budget_bytes
+        is_being_freed = self._keys.fits_after_frees(new, budget)
+        if not wait and not is_being_freed:
+            raise DeviceOutOfMemory(f"keys of other proofs use the memory of {self.name}")
+        cancel.check()
+        self._require_responsive()  # the driver may never return from a free
+        if not is_being_freed and time.monotonic() > evict_at and self._keys.first_waiting in (None, new):
+            self._keys.first_waiting = new
+            self._keys.retire_busy(new, budget)
+        self._changed.wait(_ROOM_POLL_S)
+
+    def _measured(self, device: Device, key: LoadedKey, budget: int) -> GpuSlot:
+        """Return a slot with the sizes of a key; raises DeviceBudgetExceeded if it can never fit.
+
+        The caller does not hold the lock: the library may take its own, which is held while a key is freed.
+        """
+        try:
+            new = GpuSlot(key, device.key_bytes(key), device.proof_bytes(key))
+        except KernelMisused as error:
+            self._raise_misused(device, error)
         if new.bytes + new.proof_bytes > budget:
             raise DeviceBudgetExceeded(
                 f"this proof needs {gibibytes(new.bytes)} of GPU memory for its key and {gibibytes(new.proof_bytes)} "
                 f"to work in, and the budget of {self.name} is {gibibytes(budget)}: raise --cuda-memory-gb, use a GPU "
                 "with more memory or smaller batches, or let the CPU prove it (--device auto)"
             )
-        return self._keys.add(new, budget)
+        return new
+
+    def _raise_misused(self, device: Device, error: KernelMisused) -> NoReturn:
+        """Raise the error of a call of a device, or DevicePaused if it was disabled meanwhile."""
+        with self._changed:
+            if self._device is device:
+                raise error
+        raise self._paused() from error
 
     def _fill(self, slot: GpuSlot, victims: Sequence[GpuSlot]) -> None:
         """End slots, then copy the key of a slot. All threads that wait for the slot get the copy or the error."""
@@ -323,19 +363,18 @@ class Gpu:
                     slot.bytes = size
                 return device.load_key(slot.key, self._stopping)
         except KernelMisused as error:
-            with self._changed:
-                if self._device is device:
-                    raise
-            raise self._paused() from error  # it was disabled meanwhile
+            self._raise_misused(device, error)
 
     def _leave(self, slot: GpuSlot) -> None:
         with self._changed:
             last = self._keys.leave(slot)
-        if last:
-            self._end([slot])
-        with self._changed:
-            self._leases -= 1
-            self._changed.notify_all()
+        try:
+            if last:
+                self._end([slot])
+        finally:
+            with self._changed:
+                self._leases -= 1
+                self._changed.notify_all()
 
     def _forget(self, key: LoadedKey) -> None:
         """Release the copy of a key that is being closed."""
@@ -346,16 +385,20 @@ class Gpu:
             self._end([slot])
 
     def _end(self, slots: Sequence[GpuSlot]) -> None:
-        """End slots that GpuKeys returned. The caller does not hold the lock."""
+        """End all slots that GpuKeys returned, then raise the first error. The caller does not hold the lock."""
+        errors: list[BaseException] = []
         for slot in slots:
             try:
                 with self.calls.free():
                     slot.end()
-            finally:
-                with self._changed:
-                    self._keys.ended(slot)
-                    self._changed.notify_all()
-                self._account()
+            except BaseException as error:  # noqa: BLE001 - raised below, once the other slots have ended
+                errors.append(error)
+            with self._changed:
+                self._keys.ended(slot)
+                self._changed.notify_all()
+            self._account()
+        if errors:
+            raise errors[0]
 
     def _account(self) -> None:
         with self._changed:

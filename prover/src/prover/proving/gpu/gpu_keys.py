@@ -32,6 +32,9 @@ class GpuKeys:
 
     A slot is in one of three states: new requests get it, or it is retiring and has users, or it has none and is being
     ended. Its bytes count in all three.
+
+    Memory is kept for the first slot that has waited too long. Another slot passes it only if it fits into the memory
+    that is free now, and next to the first one once the slots that leave have left. Only the first one evicts.
     """
 
     def __init__(self) -> None:
@@ -40,7 +43,7 @@ class GpuKeys:
         self._ending: set[GpuSlot] = set()
         """Slots whose copies are being freed without the lock."""
         self.first_waiting: GpuSlot | None = None
-        """First slot that has waited too long for memory, which is kept for it; it is in none of the three states."""
+        """First slot that has waited too long for memory; it is in none of the three states."""
         self._uses = count(1)
 
     def find(self, key: LoadedKey) -> GpuSlot | None:
@@ -55,11 +58,30 @@ class GpuKeys:
     def add(self, new: GpuSlot, budget: int) -> list[GpuSlot] | None:
         """Add a slot; return the idle ones that it evicts, least recently used first.
 
-        Returns None and adds nothing when those in use leave no room in ``budget`` bytes for it and one proof.
+        Returns None and adds nothing when the others leave no room in ``budget`` bytes for it and one proof.
         """
-        stay = self._all()
-        if self.first_waiting is not None and self.first_waiting is not new:
-            stay.append(self.first_waiting)
+        victims = self._victims(new, budget)
+        if victims is None:
+            return None
+        stay = [slot for slot in self._all() if slot not in victims]
+        if _excess([new, *stay], budget) > 0:  # until those that end have ended
+            return None
+        for victim in victims:
+            self.retire(victim)
+        self._slots[new.key] = new
+        return victims
+
+    def fits_after_frees(self, new: GpuSlot, budget: int) -> bool:
+        """Return True if a slot can be added once the slots that are being freed have ended."""
+        return self._victims(new, budget) is not None
+
+    def _victims(self, new: GpuSlot, budget: int) -> list[GpuSlot] | None:
+        """Return the idle slots to evict for a slot, not counting those that end; None if that leaves no room."""
+        stay = [*self._slots.values(), *self._retiring]
+        first = self.first_waiting
+        if first is not None and first is not new:
+            fits = _excess([new, *stay], budget) <= 0 and _excess([new, first, *self._slots.values()], budget) <= 0
+            return [] if fits else None
         idle = sorted((slot for slot in self._slots.values() if not slot.users), key=lambda slot: slot.last_use)
         victims: list[GpuSlot] = []
         while _excess([new, *stay], budget) > 0:
@@ -67,9 +89,6 @@ class GpuKeys:
                 return None
             victims.append(idle.pop(0))
             stay.remove(victims[-1])
-        for victim in victims:
-            self.retire(victim)
-        self._slots[new.key] = new
         return victims
 
     def use(self, slot: GpuSlot) -> None:
