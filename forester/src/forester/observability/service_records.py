@@ -125,7 +125,7 @@ class ServiceRecords:
             elif (
                 isinstance(end.exception, asyncio.CancelledError)
                 and lasted_s >= _UNANSWERED_S
-                and "wait" not in end.url.query
+                and not _may_last(record, end.method, end.url)
             ):
                 self._failed(record, f"no answer within {lasted_s:.1f} s")
 
@@ -139,6 +139,11 @@ class ServiceRecords:
         record.failed_at = time.time()
         record.failing_since = record.failing_since or record.failed_at
         record.error = mask(error)[:_ERROR_LENGTH]
+
+
+def _may_last(record: ServiceRecord, method: str, url: URL) -> bool:
+    """Return whether a call may last for minutes: a long poll, or a proof, which is cancelled once it is of no use."""
+    return "wait" in url.query or (record.role == PROVER and method == "POST")
 
 
 def _origin(url: URL | str) -> str | None:

@@ -30,7 +30,7 @@ class Action(enum.Enum):
     SEND = "send"
     """Send the first ``batches`` proofs in one transaction, to be confirmed within ``seconds``."""
     STAGE = "stage"
-    """Request the missing proofs of the first ``batches`` batches."""
+    """Stage the first ``batches`` batches; their missing proofs are requested as room allows."""
     WAIT = "wait"
     """Come back when a proof under way has ended, or after ``seconds``."""
     READ = "read"

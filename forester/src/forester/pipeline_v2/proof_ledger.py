@@ -128,7 +128,7 @@ class ProofLedger:
         self._proofs: dict[Link, TrackedProof] = {}
         self._landed: tuple[int, float] | None = None
         self._order: dict[int, str] = {}
-        self._failed: set[int] = set()
+        self._failed: set[Link] = set()
 
     def restore(self, proofs: Iterable[StoredProof]) -> None:
         """Add the proofs of the journal."""
@@ -194,12 +194,16 @@ class ProofLedger:
         self._move([proof], ProofState.READY)
 
     def failed(self, link: Link) -> None:
-        """Drop a request without a proof; earlier refusals still count."""
+        """Drop a request whose proof failed; earlier refusals still count."""
+        self.cancelled(link)
+        self._doubt_order(link)
+
+    def cancelled(self, link: Link) -> None:
+        """Drop a request that was cancelled; earlier refusals still count."""
         if self._proofs[link].refusals:
             self._proofs[link] = replace(self._proofs[link], state=ProofState.REFUSED)
         else:
             del self._proofs[link]
-        self._doubt_order(link[0])
 
     def sent(self, group: Sequence[StoredProof]) -> None:
         """Record that proofs are sent in one transaction; an earlier one with unknown outcome is abandoned."""
@@ -223,7 +227,7 @@ class ProofLedger:
         self._proofs[link_of(proof)] = replace(
             tracked, state=ProofState.REFUSED, refusals=refusals, refused_at=now, window=None
         )
-        self._doubt_order(proof.sequence)
+        self._doubt_order(link_of(proof))
 
     def settle(self, root: bytes, sequence: int) -> list[TrackedProof]:
         """Compare the transaction with unknown outcome with the tree, and return its proofs if they have landed."""
@@ -254,14 +258,14 @@ class ProofLedger:
         for link in passed:
             del self._proofs[link]
         self._order = {number: circuit for number, circuit in self._order.items() if number >= sequence}
-        self._failed = {number for number in self._failed if number >= sequence}
+        self._failed = {link for link in self._failed if link[0] >= sequence}
         return bool(passed)
 
-    def _doubt_order(self, sequence: int) -> None:
+    def _doubt_order(self, link: Link) -> None:
         """Drop the order from a batch on when it fails again: batches of another circuit may still be possible."""
-        if sequence in self._failed:
-            self._order = {number: circuit for number, circuit in self._order.items() if number < sequence}
-        self._failed ^= {sequence}
+        if link in self._failed:
+            self._order = {number: circuit for number, circuit in self._order.items() if number < link[0]}
+        self._failed ^= {link}
 
     def _sent(self) -> list[StoredProof]:
         sent = [tracked.proof for tracked in self._proofs.values() if tracked.state is ProofState.SENT]

@@ -113,7 +113,10 @@ class ProofRequests:
         facts = {"circuit": batch.kind.value, "sequence": batch.sequence}
         failure = failure_of(raised, **facts) if isinstance(raised, Exception) else None
         if state is not None and state.is_under_way:
-            self._ledger.failed(link)
+            if task.cancelled():
+                self._ledger.cancelled(link)
+            else:
+                self._ledger.failed(link)
             self._record(batch, BatchState.FAILED, failure.detail if failure is not None else "cancelled")
         if failure is not None:
             self._failure = failure

@@ -177,6 +177,10 @@ async def test_readings__services_that_never_answer__fail(monkeypatch: pytest.Mo
             with pytest.raises(EndpointTimedOut):
                 await pool.call("getSlot", [], int, timeout_s=0.2, deadline_s=0.2)
         await read(records, "--indexer-url", indexer, "--prover-url", prover, times=2)
+        async with aiohttp.ClientSession(trace_configs=[records.trace(PROVER)]) as session:
+            with pytest.raises(TimeoutError):  # a proof that is cancelled later: of no use any more
+                async with asyncio.timeout(0.2), session.post(f"{prover}/prove"):
+                    pass
         released.set()
     assert [service.failures for service in services] == [1, 2, 2]
     assert all(str(service.error).startswith("no answer within 0.") for service in services)

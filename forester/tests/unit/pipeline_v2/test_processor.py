@@ -191,6 +191,28 @@ async def test_work__no_room_for_a_request__does_not_read_the_queue(bench: Bench
     assert (await working).elements == 2 * ZKP
 
 
+async def test_work__proofs_of_a_left_root_take_all_room__the_round_ends_after_a_moment(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, loop = bench.world, asyncio.get_running_loop()
+    monkeypatch.setattr("forester.pipeline_v2.processor.LOOK_S", 0.3)
+    world.fill(8)
+    for _ in range(2):
+        world.model.apply(APPEND)
+    world.model.spent = [(world.model.queued[index], index, number(5000 + index)) for index in range(2)]
+    world.gates = {3: asyncio.Event()}
+    processor = await bench.start(V2Limits(window=1))
+    preparing = asyncio.create_task(processor.prepare(world.window()))
+    await until(lambda: world.begun == [2, 3])
+    preparing.cancel()
+    await asyncio.wait([preparing])
+    world.model.apply(CircuitKind.BATCH_UPDATE)  # by another forester, which begins with the other queue
+    began = loop.time()
+    assert (await processor.work(world.window())).elements == 0
+    assert loop.time() - began >= 0.3
+    world.gates[3].set()
+
+
 async def test_work__chain_has_passed_proofs_under_way__they_are_cancelled(bench: Bench) -> None:
     bench.world.fill(12)
     bench.world.gates = {place: asyncio.Event() for place in range(4)}

@@ -132,6 +132,30 @@ def test_failed__request__may_be_made_again() -> None:
     assert ledger.needs_proof(link_of(wanted))
 
 
+def test_order__obsolete_requests_of_two_branches_are_cancelled__stays() -> None:
+    ledger = ProofLedger("tree", KEPT_S, Clock())
+    left, taken = proof(5, 1, 2), proof(5, 5, 6)
+    ahead = [proof(6, 6, 7, "update"), proof(7, 7, 8)]
+    for wanted in (left, taken, *ahead):
+        ledger.requested(wanted, None)
+    ledger.forget_before(6)
+    for obsolete in (left, taken):
+        ledger.cancelled(link_of(obsolete))
+    assert ledger.order(bytes([9]), 6) == ["update", "append"]
+
+
+def test_order__same_proof_fails_again__ends_before_it() -> None:
+    ledger = ProofLedger("tree", KEPT_S, Clock())
+    wanted = [proof(5, 5, 6), proof(6, 6, 7, "update"), proof(7, 7, 8)]
+    for item in wanted:
+        ledger.requested(item, None)
+    ledger.failed(link_of(wanted[1]))
+    assert ledger.order(bytes([5]), 5) == ["append", "update", "append"]
+    ledger.requested(wanted[1], None)
+    ledger.failed(link_of(wanted[1]))
+    assert ledger.order(bytes([5]), 5) == ["append"]
+
+
 def test_settle__tree_at_the_end_of_the_group__has_landed() -> None:
     group = [proof(5, 5, 6), proof(6, 6, 7)]
     ledger = restored(*group)

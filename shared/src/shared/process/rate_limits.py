@@ -19,10 +19,10 @@ class TokenBucket:
 
     def take(self) -> float:
         """Use a pass and return 0, or use none and return the seconds until there is one."""
-        wait_s = self._next - self._clock()
-        if wait_s > 0:
-            return wait_s
-        self._use()
+        now = self._clock()
+        if self._next > now:
+            return self._next - now
+        self._use(now)
         return 0.0
 
     async def wait(self) -> None:
@@ -30,15 +30,16 @@ class TokenBucket:
 
         All callers must run in one event loop.
         """
-        # A pass taken before the sleep would be lost to a cancelled call, and all later calls would wait for it.
+        called = self._clock()
+        # A pass used before the sleep would be lost to a cancelled call, and all later calls would wait for it.
         async with self._waiters:
             wait_s = self._next - self._clock()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
-            self._use()
+            self._use(called)  # not the time after the sleep: sleeps that end late do not reduce the rate
 
-    def _use(self) -> None:
-        self._next = max(self._next, self._clock() - self._tolerance) + self._interval
+    def _use(self, called: float) -> None:
+        self._next = max(self._next, called - self._tolerance) + self._interval
 
 
 class LogThrottle:

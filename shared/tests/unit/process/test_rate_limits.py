@@ -55,6 +55,19 @@ async def test_token_bucket__waiters__pass_in_the_order_of_their_calls_at_the_ra
     assert passed == [(0, 0), (1, 0.2), (2, 0.4), (3, 0.6)]
 
 
+async def test_token_bucket__sleeps_that_end_late__reach_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, sleep = Clock(), asyncio.sleep
+
+    async def late(seconds: float) -> None:
+        await sleep(0)
+        clock.now += seconds + 0.025
+
+    monkeypatch.setattr(asyncio, "sleep", late)
+    bucket = TokenBucket(100, clock=clock)
+    await asyncio.gather(*(bucket.wait() for _ in range(101)))
+    assert 1.0 <= clock.now <= 1.04
+
+
 async def test_token_bucket__cancelled_waiters__use_no_pass() -> None:
     bucket = TokenBucket(1, clock=Clock())
     await bucket.wait()
