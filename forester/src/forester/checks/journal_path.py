@@ -1,4 +1,4 @@
-"""Check that a forester can start with the journal; nothing is written."""
+"""Check that a forester can start with the journal; nothing is changed, though SQLite may leave a ``-shm`` file."""
 
 import os
 from pathlib import Path

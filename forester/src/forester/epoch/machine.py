@@ -265,8 +265,6 @@ def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outc
             problem=_NOT_SHOWN.format(action=action.value) if unseen >= PAGE_AFTER_ATTEMPTS else "",
         )
     if action is Action.WORK:
-        if outcome.code in _MISCONFIGURED:
-            progress = replace(progress, misconfigured=True, problem=f"work failed: {outcome.text}")
         return replace(progress, share_refused=progress.share_refused or outcome.code in _REFUSED_SHARE)
     failures = progress.failures + 1
     closed = progress.closed | {action} if _refused_permanently(phases, action, outcome.code, slot) else progress.closed

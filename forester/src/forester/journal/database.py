@@ -207,7 +207,10 @@ class JournalStore:
 
 
 def require_usable(path: Path) -> None:
-    """Raise the JournalError with which ``Journal.open`` would refuse an existing journal; nothing is written."""
+    """Raise the JournalError with which ``Journal.open`` would refuse an existing journal; nothing is changed.
+
+    After a crash, which leaves a ``-wal`` file, the read may leave a ``-shm`` file next to it, which holds no data.
+    """
     with _failures_explained(path), contextlib.ExitStack() as stack:
         with contextlib.suppress(FileNotFoundError):
             stack.callback(os.close, _open_lock_file(path))

@@ -218,7 +218,7 @@ class Settings(BaseModel):
     slot_update_interval_seconds: Count = 10
     """Interval of slot reads without a subscription."""
     tree_discovery_interval_seconds: Annotated[int, Field(ge=0)] = 60
-    """Interval of searches for new trees; 0 only at the start."""
+    """Interval of searches for new trees; 0 only at the start, and while no tree is chosen."""
     state_queue_start_index: Annotated[int, Field(ge=0, le=65_535)] = 0
     """First cell of V1 nullifier queues that is considered."""
     address_queue_start_index: Annotated[int, Field(ge=0, le=65_535)] = 0

@@ -295,7 +295,7 @@ async def test_epoch__registered_with_a_key_that_was_replaced__sends_nothing_pag
     await asyncio.wait([task])
 
 
-async def test_work__refused_for_its_signer__pages(world: World) -> None:
+async def test_work__refused_for_its_signer__pages_once_the_epoch_names_another_key(world: World) -> None:
     world.slot = 1250
     forester = Forester(world)
     task = await forester.begin()
@@ -303,7 +303,11 @@ async def test_work__refused_for_its_signer__pages(world: World) -> None:
     refusal = TransactionRefused("wrong signer", program=str(REGISTRY), code=RegistryCode.INVALID_FORESTER)
     forester.shares.refused(EPOCH, refusal)
     await world.go(1315)
-    assert forester.pages == [(EPOCH, ""), (EPOCH, "work failed: wrong signer")]
+    assert forester.pages == [(EPOCH, "")], "other programs use the same code"
+    world.lies = [EpochOnChain(1315, registration(0, 1, 1, 1), 1, other_authority="OldKey")]
+    forester.shares.refused(EPOCH, refusal)
+    await quiet()
+    assert ["OldKey" in reason for _, reason in forester.pages] == [False, True]
     task.cancel()
     await asyncio.wait([task])
 

@@ -207,14 +207,11 @@ def test_registration__of_another_key__is_missed_and_pages_until_the_chain_shows
     assert decide(PHASES, Progress(), replace(foreign, slot=PHASES.post_first)).action is Action.STOP
 
 
-def test_work__refused_for_its_signer__pages_until_the_report() -> None:
-    refused = Outcome(done=False, code=RegistryCode.INVALID_FORESTER, text="wrong signer")
-    progress = after(PHASES, Progress(), Action.WORK, refused, 1400)
-    progress = after(PHASES, progress, Action.WORK, Outcome(done=False, code=RegistryCode.FORESTER_NOT_ELIGIBLE), 1401)
-    decision = decide(PHASES, progress, seen(1401, FINALIZED))
-    assert (decision.action, decision.page) == (Action.WORK, "work failed: wrong signer")
-    reported = after(PHASES, progress, Action.REPORT, DONE, 2310)
-    assert decide(PHASES, reported, seen(2311, FINALIZED)).page == ""
+@pytest.mark.parametrize("code", [RegistryCode.INVALID_FORESTER, RegistryCode.FORESTER_UNDEFINED])
+def test_work__refused_with_a_code_that_other_programs_use__changes_and_pages_nothing(code: RegistryCode) -> None:
+    registered = Progress(finalized_slot=1300)
+    assert after(PHASES, registered, Action.WORK, Outcome(done=False, code=code, text=code.name), 1400) == registered
+    assert decide(PHASES, registered, seen(1401, FINALIZED)).page == ""
 
 
 def test_registration__account_there_already__is_treated_as_done() -> None:

@@ -8,6 +8,7 @@ some discoveries: one short answer of a node must not stop the work on it.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 
 from solders.pubkey import Pubkey
@@ -35,6 +36,9 @@ NOTIFIED_SPACING_S = 5.0
 ABSENT_DISCOVERIES = 3
 """A tree is removed when this many consecutive discoveries did not find it."""
 
+NONE_CHOSEN_S = 60.0
+"""While no tree is chosen, the trees are read at least this often; that is reported after this time at the earliest."""
+
 Trees = Mapping[Pubkey, TreeMetadata]
 
 
@@ -52,18 +56,28 @@ async def has_work(rpc: RpcClient, tree: TreeMetadata) -> bool:
     return any(queue.ready_zkp_batches for queue in queues)
 
 
-def _why_none(trees: int) -> str:
+def _why_none(wanted: TreeFilter, trees: int) -> str:
     """Return the reason why no tree is chosen of those on the chain."""
     if not trees:
         return "no tree is worked on: the RPC node returned none; correct --rpc-url"
-    options = "--group-authority, --processor-mode and --tree-id"
-    return f"no tree is worked on: {options} choose none of the {trees} trees on the chain; correct them"
+    options = {
+        "--group-authority": wanted.group is not None,
+        "--processor-mode": wanted.mode != "all",
+        "--tree-id": bool(wanted.ids),
+    }
+    given = " or ".join(option for option, is_set in options.items() if is_set)
+    if given:
+        return f"no tree is worked on: none of the {trees} trees on the chain is chosen; correct {given}"
+    return (
+        f"no tree is worked on: none of the {trees} trees on the chain belongs to the registry's group and has a "
+        "network fee; check that --rpc-url is of the intended network"
+    )
 
 
 class Discovery:
     """The trees that are worked on, kept up to date; ``changed`` is called with all of them when they differ.
 
-    While the settings choose no tree, ``board`` has the condition ``trees``.
+    ``board`` has the condition ``trees`` when several consecutive readings over ``none_chosen_s`` found no chosen tree.
     """
 
     def __init__(
@@ -75,6 +89,8 @@ class Discovery:
         changed: Callable[[Trees], None],
         board: HealthBoard,
         spacing_s: float = NOTIFIED_SPACING_S,
+        none_chosen_s: float = NONE_CHOSEN_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rpc = rpc
         self._wanted = wanted
@@ -82,6 +98,11 @@ class Discovery:
         self._changed = changed
         self._board = board
         self._spacing_s = min(spacing_s, interval_s or spacing_s)
+        self._none_chosen_s = none_chosen_s
+        self._clock = clock
+        self._none_chosen: list[float] = []
+        """Times of the first consecutive readings that found no chosen tree, at most ABSENT_DISCOVERIES."""
+
         self._group: Pubkey | None = None
         """The group of the registry as last read: a node without it must not add the trees of all groups."""
 
@@ -100,13 +121,23 @@ class Discovery:
         trees = {address: tree for address, tree in found.items() if address not in drained}
         trees |= self._absent(found)
         self._known = known
-        # Retired trees without work are still chosen: they may get some later.
-        self._board.set("trees", None if found or trees else _why_none(len(known)))
+        self._report_chosen(found)
         if trees != self.trees:
             new, gone = len(trees.keys() - self.trees.keys()), len(self.trees.keys() - trees.keys())
             _log.info("trees_changed", trees=len(trees), new=new, gone=gone, drained=len(drained))
             self.trees = trees
             self._changed(trees)
+
+    def _report_chosen(self, found: Trees) -> None:
+        """Report whether trees are chosen; those without work are, because they may get some later."""
+        if found:
+            self._none_chosen = []
+            self._board.clear("trees")
+            return
+        now = self._clock()
+        self._none_chosen = [*self._none_chosen, now][:ABSENT_DISCOVERIES]
+        if len(self._none_chosen) == ABSENT_DISCOVERIES and now - self._none_chosen[0] >= self._none_chosen_s:
+            self._board.report("trees", _why_none(self._wanted, len(self._known)))
 
     def _absent(self, found: Trees) -> Trees:
         """Return the trees that were not found and stay."""
@@ -116,10 +147,12 @@ class Discovery:
 
     async def run(self) -> None:
         """Read the trees at every interval, and soon after one was noticed, forever."""
-        rest_s = self._interval_s - self._spacing_s if self._interval_s else None
         while True:
+            interval_s = self._interval_s
+            if self._none_chosen:
+                interval_s = min(interval_s or self._none_chosen_s, self._none_chosen_s)
             await asyncio.sleep(self._spacing_s)
-            await occurs_within(self._again, rest_s)
+            await occurs_within(self._again, interval_s - self._spacing_s if interval_s else None)
             self._again.clear()
             await self.refresh()
 

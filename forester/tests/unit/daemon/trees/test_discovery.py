@@ -16,10 +16,10 @@ from forester.chain.registry_accounts import REGISTERED_PROGRAM_DISCRIMINATOR
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import METADATA_BYTES, TreeKind
 from forester.chain.trees import TreeFilter, find_trees
-from forester.daemon.trees.discovery import ABSENT_DISCOVERIES, Discovery, Trees
+from forester.daemon.trees.discovery import ABSENT_DISCOVERIES, NONE_CHOSEN_S, Discovery, Trees
 from forester.daemon.watches.chain_events import follow_gaps, watched, while_offered
 from forester.errors import EndpointUnreachable, MalformedAnswer, RequestRefused
-from forester.observability.health import HealthBoard
+from forester.observability.health import HealthBoard, Problem
 
 STATE = TreeAccount(TreeKind.STATE_V2, 1)
 ADDRESSES = TreeAccount(TreeKind.ADDRESS_V2, 2)
@@ -114,39 +114,121 @@ async def test_discovery__one_kind_unreadable__keeps_what_it_had() -> None:
     assert len(reported) == 1
 
 
-async def test_discovery__settings_that_choose_no_tree__are_a_condition_until_one_is_chosen() -> None:
-    node, board = Node(broken=True), HealthBoard()
+@dataclass
+class Conditions:
+    """Discovery by ``wanted`` from ``node`` at a time that the test moves, and what its board notified."""
 
-    def reasons() -> list[tuple[str, str]]:
-        return [(problem.condition, problem.reason) for problem in board.problems]
+    node: Node
+    wanted: TreeFilter = field(default_factory=TreeFilter)
+    now: float = 0.0
+    notified: list[str | None] = field(default_factory=list)
 
-    discovery = Discovery(node, TreeFilter(group=address(7)), interval_s=60, board=board, changed=lambda _: None)
+    def __post_init__(self) -> None:
+        self.board = HealthBoard()
+        self.board.subscribe(self._listen)
+        self.discovery = Discovery(
+            self.node, self.wanted, interval_s=60, board=self.board, changed=lambda _: None, clock=lambda: self.now
+        )
+
+    def _listen(self, condition: str, problem: Problem | None) -> None:
+        assert condition == "trees"
+        self.notified.append(None if problem is None else problem.reason)
+
+    async def refresh(self, *pauses_s: float) -> None:
+        for pause_s in pauses_s:
+            self.now += pause_s
+            await self.discovery.refresh()
+
+
+async def test_discovery__no_tree_chosen__is_a_condition_after_several_readings_and_a_minute() -> None:
+    setting = Conditions(Node(trees=()))
+    await setting.refresh(0, 5, 5, NONE_CHOSEN_S - 11)
+    assert setting.notified == [], "readings that notifications cause come soon after each other"
+    await setting.refresh(1, 60, 60)
+    assert setting.notified == ["no tree is worked on: the RPC node returned none; correct --rpc-url"]
+    setting.node.trees = (replace(STATE, rolledover_slot=700),)
+    await setting.refresh(60)
+    assert setting.discovery.trees == {}
+    assert setting.notified[1:] == [None], "a retired tree may get work again"
+
+
+@pytest.mark.parametrize("empty", [1, ABSENT_DISCOVERIES - 1])
+async def test_discovery__no_tree_in_few_answers__is_no_condition(empty: int) -> None:
+    setting = Conditions(Node())
+    for _ in range(2):
+        setting.node.trees = ()
+        await setting.refresh(*[NONE_CHOSEN_S] * empty)
+        setting.node.trees = ALL
+        await setting.refresh(NONE_CHOSEN_S)
+    assert setting.notified == [None], "an end, in case an earlier process reported it"
+
+
+async def test_discovery__no_tree_chosen_and_then_no_answer__keeps_what_it_counted() -> None:
+    setting = Conditions(Node(trees=()))
+    await setting.refresh(0, 60)
+    setting.node.broken = True
     with pytest.raises(EndpointUnreachable):
-        await discovery.refresh()
-    assert reasons() == [], "nothing is known yet"
-    node.broken = False
-    await discovery.refresh()
-    options = "--group-authority, --processor-mode and --tree-id"
-    none = f"no tree is worked on: {options} choose none of the 6 trees on the chain; correct them"
-    assert reasons() == [("trees", none)]
-    node.trees = ()
-    await discovery.refresh()
-    assert reasons() == [("trees", "no tree is worked on: the RPC node returned none; correct --rpc-url")]
-    node.trees = (replace(STATE, owner=address(7), rolledover_slot=700),)
-    await discovery.refresh()
-    assert discovery.trees == {}
-    assert reasons() == [], "a retired tree may get work again"
+        await setting.refresh(60)
+    assert setting.notified == []
+    setting.node.broken = False
+    await setting.refresh(60)
+    assert len(setting.notified) == 1
 
 
-async def test_discovery__all_trees_missing_from_one_answer__is_no_condition() -> None:
-    node, board = Node(), HealthBoard()
-    discovery = Discovery(node, TreeFilter(), interval_s=60, board=board, changed=lambda _: None)
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (TreeFilter(group=address(7)), "is chosen; correct --group-authority"),
+        (TreeFilter(ids=(address(77),)), "is chosen; correct --tree-id"),
+        (TreeFilter(ids=(address(1),), mode="v1"), "is chosen; correct --processor-mode or --tree-id"),
+        (
+            TreeFilter(),
+            "belongs to the registry's group and has a network fee; check that --rpc-url is of the intended network",
+        ),
+    ],
+)
+async def test_discovery__no_tree_chosen__reason_names_the_options_that_are_set(
+    wanted: TreeFilter, reason: str
+) -> None:
+    setting = Conditions(Node(trees=(STATE, FREE), group=GROUP if wanted != TreeFilter() else address(8)), wanted)
+    await setting.refresh(0, 60, 60)
+    assert setting.notified == [f"no tree is worked on: none of the 2 trees on the chain {reason}"]
+
+
+async def test_discovery__all_trees_missing_from_answers__is_a_condition_when_they_are_removed() -> None:
+    setting = Conditions(Node())
+    await setting.refresh(0)
+    setting.node.trees = ()
+    await setting.refresh(*[60] * (ABSENT_DISCOVERIES - 1))
+    assert (setting.notified, len(setting.discovery.trees)) == ([None], 4)
+    await setting.refresh(60)
+    assert (len(setting.notified), setting.discovery.trees) == (2, {})
+
+
+@pytest.mark.parametrize("interval_s", [0, 3600])
+async def test_discovery__no_tree_chosen__reads_again_soon_until_there_is_one(interval_s: float) -> None:
+    node, board = Node(trees=()), HealthBoard()
+    found: asyncio.Queue[list[int]] = asyncio.Queue()
+    discovery = Discovery(
+        node,
+        TreeFilter(),
+        interval_s=interval_s,
+        board=board,
+        changed=lambda trees: found.put_nowait(numbers(trees)),
+        spacing_s=0.001,
+        none_chosen_s=0.01,
+    )
     await discovery.refresh()
-    node.trees = ()
-    for _ in range(ABSENT_DISCOVERIES):
-        assert not board.problems
-        await discovery.refresh()
+    task = asyncio.create_task(discovery.run())
+    await until_looked(node, 3 * (ABSENT_DISCOVERIES + 1))
     assert [problem.condition for problem in board.problems] == ["trees"]
+    node.trees = (STATE,)
+    assert await asyncio.wait_for(found.get(), 60) == [1]
+    looked = node.looked
+    await asyncio.sleep(0.05)
+    assert (node.looked, board.problems) == (looked, ())
+    task.cancel()
+    await asyncio.wait([task])
 
 
 @pytest.mark.parametrize(
