@@ -81,6 +81,25 @@ def test_first_waiting__is_passed_by_slots_that_fit_now_and_next_to_it() -> None
     assert residency.reserve(first)
 
 
+def test_first_waiting__has_idle_slots_to_evict__is_passed_as_if_they_had_left() -> None:
+    residency, (_, busy) = with_keys(10, 3, 6)
+    residency.use(busy)
+    assert residency.wait_first(waiting(residency, 1, 7)) == [busy]
+    assert residency.reserve(waiting(residency, 2, 1))
+
+
+def test_reserve__while_keys_are_destroyed_for_it__is_not_lost_to_the_first_waiting() -> None:
+    residency, (idle, busy) = with_keys(10, 4, 5)
+    residency.use(busy)
+    small, large = waiting(residency, 1, 3), waiting(residency, 2, 8)
+    assert residency.make_room(small) == [idle]
+    assert residency.wait_first(large) == [busy]
+    assert not residency.reserve(small), "the key is not destroyed yet"
+    residency.ended(idle)
+    assert residency.reserve(small)
+    assert residency.excess_bytes() == 0
+
+
 def test_first_waiting__alone__evicts() -> None:
     residency, slots = with_keys(100, 60, 30)
     residency.use(slots[0])

@@ -4,6 +4,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
+_LATE_S = 0.1
+"""Lateness of sleeps that later calls make up for; after longer stalls calls do not pass all at once."""
+
 
 class TokenBucket:
     """At most ``per_second`` passes each second over time, and ``burst`` at once after a pause."""
@@ -36,7 +39,8 @@ class TokenBucket:
             wait_s = self._next - self._clock()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
-            self._use(called)  # not the time after the sleep: sleeps that end late do not reduce the rate
+            # Not the time after the sleep: sleeps that end a little late do not reduce the rate.
+            self._use(max(called, self._clock() - _LATE_S))
 
     def _use(self, called: float) -> None:
         self._next = max(self._next, called - self._tolerance) + self._interval

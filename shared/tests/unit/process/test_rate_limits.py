@@ -68,6 +68,24 @@ async def test_token_bucket__sleeps_that_end_late__reach_the_rate(monkeypatch: p
     assert 1.0 <= clock.now <= 1.04
 
 
+async def test_token_bucket__loop_that_stalls__lets_few_pass_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, sleep, passed, stalls = Clock(), asyncio.sleep, list[float](), [0.0, 10.0]
+
+    async def moved(seconds: float) -> None:
+        await sleep(0)
+        clock.now += seconds + (stalls.pop() if stalls else 0.0)
+
+    monkeypatch.setattr(asyncio, "sleep", moved)
+    bucket = TokenBucket(100, clock=clock)
+
+    async def caller() -> None:
+        await bucket.wait()
+        passed.append(clock.now)
+
+    await asyncio.gather(*(caller() for _ in range(100)))
+    assert max(sum(at <= other < at + 0.05 for other in passed) for at in passed) <= 16
+
+
 async def test_token_bucket__cancelled_waiters__use_no_pass() -> None:
     bucket = TokenBucket(1, clock=Clock())
     await bucket.wait()

@@ -152,9 +152,14 @@ class Discovery:
             if self._none_chosen:
                 interval_s = min(interval_s or self._none_chosen_s, self._none_chosen_s)
             await asyncio.sleep(self._spacing_s)
-            await occurs_within(self._again, interval_s - self._spacing_s if interval_s else None)
+            is_noticed = await occurs_within(self._again, interval_s - self._spacing_s if interval_s else None)
             self._again.clear()
-            await self.refresh()
+            try:
+                await self.refresh()
+            except BaseException:
+                if is_noticed:
+                    self._again.set()  # a notice is not lost with its reading
+                raise
 
     def notice(self, address: Pubkey, data: bytes) -> None:
         """Record a changed account: an unknown tree, or one that was rolled over, is read soon."""

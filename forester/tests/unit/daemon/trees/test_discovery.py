@@ -361,6 +361,21 @@ async def test_discovery__notified_of_many_unknown_trees_and_gaps__reads_once_fo
     await asyncio.wait([task])
 
 
+async def test_discovery__reading_after_a_notice_fails__the_next_run_reads_at_once() -> None:
+    node = Node()
+    discovery = Discovery(node, TreeFilter(), interval_s=0, board=HealthBoard(), changed=lambda _: None, spacing_s=0)
+    await discovery.refresh()
+    node.broken = True
+    discovery.refresh_soon()
+    with pytest.raises(EndpointUnreachable):
+        await discovery.run()
+    node.broken, looked = False, node.looked
+    task = asyncio.create_task(discovery.run())
+    await until_looked(node, looked + 3)
+    task.cancel()
+    await asyncio.wait([task])
+
+
 async def test_discovery__interval_shorter_than_the_spacing__reads_at_the_interval() -> None:
     node = Node()
     discovery = Discovery(

@@ -38,8 +38,8 @@ class Residency:
     destroyed. Its bytes count in all three.
 
     Memory is kept for the first slot that has waited too long. Another slot passes it only if it fits into the memory
-    that is free now, and next to the need of the first one once the slots that leave have left. Only the first one
-    evicts. So it waits only for slots that left before, and a small key does not wait for it.
+    that is free now, and next to the need of the first one once the slots that leave have left, and idle ones are
+    evicted. Only the first one evicts. So it waits only for slots that left before, and small keys do not wait for it.
     """
 
     def __init__(self, budget_bytes: int | None) -> None:
@@ -128,25 +128,32 @@ class Residency:
         return max(self._excess_with(0), 0)
 
     def reserve(self, slot: Slot) -> bool:
-        """Reserve what a slot needs if it is free now, and not kept for the first waiting slot."""
-        slot.bytes = 0
-        if self._excess_with(slot.need) > 0:
-            return False
+        """Reserve what a slot needs if it is free now, and not kept for the first waiting slot.
+
+        What ``make_room`` reserved stays reserved while keys are being destroyed.
+        """
+        held, slot.bytes = slot.bytes, 0
+        fits = self._excess_with(slot.need) <= 0 and (held > 0 or self._leaves_room_for_first(slot))
+        slot.bytes = slot.need if fits else held if self._ending else 0
+        return fits
+
+    def _leaves_room_for_first(self, slot: Slot) -> bool:
+        """Return whether the first waiting slot fits next to a slot, without those that leave or that it may evict."""
         first = self.first_waiting
-        if first is not None and first is not slot and self.budget_bytes is not None:
-            staying = sum(other.bytes for other in self._slots.values() if other is not first)
-            if staying + first.need + slot.need > self.budget_bytes:
-                return False
-        slot.bytes = slot.need
-        return True
+        if first is None or first is slot or self.budget_bytes is None:
+            return True
+        idle = self._idle()
+        staying = _bytes_of(other for other in self._slots.values() if other is not first and other not in idle)
+        return staying + first.need + slot.need <= self.budget_bytes
 
     def make_room(self, slot: Slot) -> list[Slot]:
         """Reserve what a slot needs, evict idle slots for it, and return them.
 
         Evicts and reserves nothing if the slot does not even fit without all idle ones and those that are being
-        destroyed, or if another slot is the first waiting.
+        destroyed, or if another slot is the first waiting; nor for a slot that has a reservation, and only waits for
+        keys that are being destroyed.
         """
-        if self.first_waiting not in (None, slot):
+        if slot.bytes or self.first_waiting not in (None, slot):
             return []
         if self._excess_with(slot.need) > _bytes_of(self._ending) + _bytes_of(self._idle()):
             return []

@@ -34,7 +34,8 @@ class GpuKeys:
     ended. Its bytes count in all three.
 
     Memory is kept for the first slot that has waited too long. Another slot passes it only if it fits into the memory
-    that is free now, and next to the first one once the slots that leave have left. Only the first one evicts.
+    that is free now, and next to the first one once the slots that leave have left, and idle ones are evicted. Only the
+    first one evicts. Sizes are those at the time of the request: tables may make a copy larger.
     """
 
     def __init__(self) -> None:
@@ -80,7 +81,8 @@ class GpuKeys:
         stay = [*self._slots.values(), *self._retiring]
         first = self.first_waiting
         if first is not None and first is not new:
-            fits = _excess([new, *stay], budget) <= 0 and _excess([new, first, *self._slots.values()], budget) <= 0
+            staying = (slot for slot in self._slots.values() if slot.users)  # the first one may evict the others
+            fits = _excess([new, *stay], budget) <= 0 and _excess([new, first, *staying], budget) <= 0
             return [] if fits else None
         idle = sorted((slot for slot in self._slots.values() if not slot.users), key=lambda slot: slot.last_use)
         victims: list[GpuSlot] = []
