@@ -36,6 +36,7 @@ class Action(enum.Enum):
     READ = "read"
     """Read the tree again after ``seconds``, and begin another round of preparation."""
     END = "end"
+    """End the round, once a proof under way has ended or after ``seconds``."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,9 @@ def _in_window(state: RoundState) -> Step:
     begins_soon = state.begins_soon and state.provable > 0 and not (state.staged or state.landed or state.may_begin)
     if begins_soon or (state.chain and state.landed < state.limit):
         return Step(Action.WAIT, seconds=min(within_s, LOOK_S))
-    return Step(Action.END)
+    # Proofs of roots that the tree has left may take all room: the tree is read again, but not at once.
+    is_crowded = not (state.staged or state.has_room) and state.provable > 0
+    return Step(Action.END, seconds=LOOK_S if is_crowded else 0.0)
 
 
 def _group(state: RoundState) -> int:

@@ -18,7 +18,7 @@ from forester.journal.proofs import StoredProof
 from forester.observability.work_records import BatchState
 from forester.pipeline_v2.batch_sender import BatchSender, unfitting
 from forester.pipeline_v2.failures import HeadOutdated, TransactionLost
-from forester.pipeline_v2.machine import LOOK_S, SOON_SLOTS, Action, RoundState, Step, next_action
+from forester.pipeline_v2.machine import SOON_SLOTS, Action, RoundState, Step, next_action
 from forester.pipeline_v2.proof_ledger import ProofLedger, TrackedProof, WindowId, link_of_batch
 from forester.pipeline_v2.proof_requests import ProofRequests
 from forester.pipeline_v2.services import V2Limits, V2Services
@@ -190,10 +190,11 @@ class V2Processor:
                     await self._stage(current, step.batches)
                 case Action.WAIT:
                     await self._requests.changed(step.seconds)
-                case Action.READ | Action.END:
-                    if current.sends and current.provable and not (current.staged or self._requests.has_room):
-                        # Proofs of roots that the tree has left take all room: the tree is read again, but not at once.
-                        await self._requests.changed(LOOK_S)
+                case Action.END:
+                    if step.seconds:
+                        await self._requests.changed(step.seconds)
+                    return step
+                case Action.READ:
                     return step
 
     def _state(self, current: _Round) -> RoundState:
