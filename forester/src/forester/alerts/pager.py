@@ -145,5 +145,4 @@ class Pager:
         raise RequestRefused(f"the incident service answered {status}: {answer}; see the routing key", code=status)
 
     def _pause_s(self, failures: int, error: EndpointError) -> float:
-        asked_s = error.retry_after_s if isinstance(error, RateLimited) else None
-        return max(jittered(self._retries, failures), asked_s or 0.0)
+        return jittered(self._retries, failures, error.retry_after_s if isinstance(error, RateLimited) else None)

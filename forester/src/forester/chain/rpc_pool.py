@@ -67,7 +67,7 @@ class RetryPolicy:
     def pause(self, failures: int, error: EndpointError) -> float:
         """Return the seconds to wait after consecutive ``failures``; a Retry-After of the node comes first."""
         if isinstance(error, RateLimited):
-            return max(error.retry_after_s or 0.0, jittered(self.backoff, failures))
+            return jittered(self.backoff, failures, error.retry_after_s)
         return self.backoff.pause_s(failures)
 
 

@@ -17,7 +17,7 @@ _ALREADY_IN_USE = 0
 async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int, slot: int, *, authority: Pubkey) -> EpochOnChain:
     """Read our registration and the weight of all in one call at ``slot``; ``authority`` is our signing key.
 
-    Raises EndpointError, and MalformedAccount, also for a registration of another epoch.
+    Raises EndpointError, and MalformedAccount, also for another epoch's registration.
     """
     addresses = [known.forester_epoch_address(derivation, epoch), known.epoch_address(epoch)]
     ours, everybodys = await rpc.accounts(addresses)

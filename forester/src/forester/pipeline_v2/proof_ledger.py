@@ -262,7 +262,7 @@ class ProofLedger:
         return bool(passed)
 
     def _doubt_order(self, link: Link) -> None:
-        """Drop the order from a batch on when it fails again: batches of another circuit may still be possible."""
+        """Drop the order from a batch on when it fails again: those of the other circuit may still be possible."""
         if link in self._failed:
             self._order = {number: circuit for number, circuit in self._order.items() if number < link[0]}
         self._failed ^= {link}

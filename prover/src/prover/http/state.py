@@ -18,13 +18,13 @@ from prover.http.requests.proofs_in_progress import ProofsInProgress
 from prover.http.server.heartbeat import LoopHeartbeat
 from prover.http.server.log_throttle import LogThrottles
 from prover.keys.catalogue.selection import CircuitSelection
+from prover.keys.files.memory_budget import half_of_memory
 from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission
 from prover.proving.devices import Devices
 from prover.proving.service import ProvingService
 from prover.settings import KeySettings, ProvingSettings, Settings
-from shared.process.cpus_and_memory import memory_limit_bytes
 
 if TYPE_CHECKING:
     from prover.queue.store import JobStore
@@ -108,7 +108,7 @@ def queue_of(request: web.Request) -> JobStore:
 
 def working_memory_bytes(proving: ProvingSettings, keys: KeySettings) -> int:
     """Return the memory in bytes that proofs in progress may use together; the other half of the total is for keys."""
-    return proving.working_memory_bytes or int(keys.total_memory_gib * 2**30 or memory_limit_bytes()) // 2
+    return proving.working_memory_bytes or half_of_memory(keys.total_memory_gib)
 
 
 STATE: web.AppKey[ServerState] = web.AppKey("state", ServerState)

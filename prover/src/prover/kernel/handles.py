@@ -2,12 +2,14 @@
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from prover.errors import KernelMisused
 from prover.kernel._native import ffi
+
+T = TypeVar("T")
 
 
 class Owner(ABC):
@@ -78,3 +80,15 @@ class Handle:
             last = self._closed and self._users == 0
         if last:
             ffi.release(self._pointer)
+
+
+def end_all(end: Callable[[T], None], items: Iterable[T]) -> None:
+    """End every item, although some fail, then raise the first error."""
+    errors: list[BaseException] = []
+    for item in items:
+        try:
+            end(item)
+        except BaseException as error:  # noqa: BLE001 - raised below, once the others have ended
+            errors.append(error)
+    if errors:
+        raise errors[0]

@@ -27,6 +27,7 @@ from faulty_key_server import (
     without_length,
     wrong,
 )
+from full_disk import disk_with_room
 from in_process_service import circuit
 
 from prover.errors import Cancelled, KeyDownloadFailed, SettingsInvalid
@@ -49,11 +50,6 @@ def server() -> Iterator[KeyServer]:
     files = {wanted.key_file: numbers.randbytes(SIZE + index) for index, wanted in enumerate(CIRCUITS)}
     with running(KeyServer(files)) as started:
         yield started
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "keys"
 
 
 def source(server: KeyServer, attempts: int = 4, silence_s: float = 60, manifest: Path | None = None) -> DownloadSource:
@@ -287,23 +283,10 @@ def test_download__larger_than_the_disk__writes_nothing(
     assert names(folder) == {"CHECKSUM"}
 
 
-def test_download__onto_a_disk_that_fills_up__reports_it_and_continues_later(
-    server: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    room = [50_000]
-    write = os.write
-
-    def write_while_there_is_room(descriptor: int, data: memoryview) -> int:
-        if not room[0]:
-            raise OSError(28, "No space left on device")
-        written = write(descriptor, data[: room[0]])
-        room[0] -= written
-        return written
-
-    with monkeypatch.context() as full:
-        full.setattr(os, "write", write_while_there_is_room)
-        with pytest.raises(KeyDownloadFailed, match="No space left on device: check disk space and permissions"):
-            bring(server, folder)
+def test_download__onto_a_disk_that_fills_up__reports_it_and_continues_later(server: KeyServer, folder: Path) -> None:
+    message = "No space left on device: check disk space and permissions"
+    with disk_with_room(50_000), pytest.raises(KeyDownloadFailed, match=message):
+        bring(server, folder)
     assert FILE not in names(folder)
     assert bring(server, folder) == 1
     assert server.ranges == ["bytes=50000-"]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from faulty_key_server import Fault, KeyServer, running, status, truncated, without_length
+from full_disk import disk_with_room
 from in_process_service import circuit
 
 from prover.errors import KeyDownloadFailed
@@ -33,11 +34,6 @@ SIZE = 300_000
 def server() -> Iterator[KeyServer]:
     with running(KeyServer({FILE: random.Random(1).randbytes(SIZE)})) as started:
         yield started
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "keys"
 
 
 def bring(server: KeyServer, folder: Path, silence_s: float = 60) -> int:
@@ -121,24 +117,10 @@ def test_download__of_a_body_without_length_or_end__is_cut_and_discarded(
     assert names(folder) == {"CHECKSUM"}
 
 
-def test_download__of_a_body_without_length_that_fills_the_disk__is_discarded(
-    server: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    room = [50_000]
-    write = os.write
-
-    def write_while_there_is_room(descriptor: int, data: memoryview) -> int:
-        if not room[0]:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        written = write(descriptor, data[: room[0]])
-        room[0] -= written
-        return written
-
+def test_download__of_a_body_without_length_that_fills_the_disk__is_discarded(server: KeyServer, folder: Path) -> None:
     server.faults[FILE] = [without_length]
-    with monkeypatch.context() as full:
-        full.setattr(os, "write", write_while_there_is_room)
-        with pytest.raises(KeyDownloadFailed, match="No space left on device"):
-            bring(server, folder)
+    with disk_with_room(50_000), pytest.raises(KeyDownloadFailed, match="No space left on device"):
+        bring(server, folder)
     assert not list(folder.glob(".*.partial"))
 
 

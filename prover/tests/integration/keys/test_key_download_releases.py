@@ -47,11 +47,6 @@ def second() -> Iterator[KeyServer]:
         yield started
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "keys"
-
-
 def bring(server: KeyServer, folder: Path, *circuits: CircuitId, cancel: CancelFlag | None = None) -> int:
     return download_keys(folder, circuits, DownloadSource(server.url, attempts=1), cancel or CancelFlag())
 

@@ -38,11 +38,6 @@ def server() -> Iterator[KeyServer]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "keys"
-
-
-@pytest.fixture
 def local_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody gets the lock, as two machines do whose locks are their own."""
     monkeypatch.setattr(fcntl, "flock", lambda *_: None)

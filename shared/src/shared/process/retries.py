@@ -37,9 +37,13 @@ class Backoff:
         return (retry_after_s or 0.0) + self.wait_s(failures, random.random())  # noqa: S311 - keeps nothing secret
 
 
-def jittered(backoff: Backoff, failures: int) -> float:
-    """Return the pause of a background task in seconds: between half of the bound and all of it."""
-    return backoff.wait_s(failures, 0.5 + random.random() / 2)  # noqa: S311 - spreads load, keeps nothing secret
+def jittered(backoff: Backoff, failures: int, retry_after_s: float | None = None) -> float:
+    """Return the pause of a background task in seconds: between half of the bound and all of it.
+
+    It is not shorter than a server's Retry-After.
+    """
+    wait_s = backoff.wait_s(failures, 0.5 + random.random() / 2)  # noqa: S311 - spreads load, keeps nothing secret
+    return max(retry_after_s or 0.0, wait_s)
 
 
 def read_retry_after(

@@ -96,7 +96,7 @@ async def docs(request: web.Request) -> web.Response:
 
 async def keys(request: web.Request) -> web.Response:
     """Answer with the installed keys."""
-    return _json(await asyncio.to_thread(_key_states, request.app[STATE]))  # reads a folder, perhaps of another machine
+    return _json(await asyncio.to_thread(_key_states, request.app[STATE]))  # the folder may be on a network
 
 
 def _key_states(state: ServerState) -> KeyStates:

@@ -6,15 +6,15 @@ from shared.process.cpus_and_memory import memory_limit_bytes
 
 GIB = 2**30
 
-_KEY_SHARE = 0.5
-"""Share of the memory of this process; the other half is for proofs in progress."""
+
+def half_of_memory(total_gib: float) -> int:
+    """Return the bytes for keys, and those for proofs in progress: half of ``total_gib``, if 0 half of the memory."""
+    return int(total_gib * GIB or memory_limit_bytes()) // 2
 
 
 def key_budget_bytes(budget_gib: float, total_gib: float = 0) -> int:
     """Return the bytes for loaded keys: ``budget_gib``, if 0 half of ``total_gib``, if 0 half of the memory."""
-    if budget_gib:
-        return int(budget_gib * GIB)
-    return int((total_gib * GIB or memory_limit_bytes()) * _KEY_SHARE)
+    return int(budget_gib * GIB) if budget_gib else half_of_memory(total_gib)
 
 
 def folding_bytes(info: KeyInfo) -> int:

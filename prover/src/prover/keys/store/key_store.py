@@ -33,6 +33,7 @@ from prover.errors import (
 )
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
+from prover.kernel.handles import end_all
 from prover.keys.files.key_folder import (
     FileIdentity,
     check_name,
@@ -204,18 +205,16 @@ class KeyStore:
 
         The caller does not hold the lock: a GPU may hang.
         """
-        errors: list[BaseException] = []
-        for slot in slots:
-            try:
-                slot.key.result().close()
-            except BaseException as error:  # noqa: BLE001 - raised below, once the other keys have ended
-                errors.append(error)
+        end_all(self._end_one, slots)
+
+    def _end_one(self, slot: Slot) -> None:
+        try:
+            slot.key.result().close()
+        finally:
             with self._changed:
                 self._residency.ended(slot)
                 self._changed.notify_all()
             self._account()
-        if errors:
-            raise errors[0]
 
     def _fail(self, slot: Slot, error: BaseException) -> None:
         with self._changed:
@@ -236,7 +235,8 @@ class KeyStore:
             is_orphaned = not self._residency.holds(slot)
             slot.bytes = key.info.resident_bytes
             slot.key.set_result(key)
-            victims = [] if is_orphaned else self._evict_idle(slot)
+            victims = [] if is_orphaned else self._residency.evict_idle(slot)
+            self._note_evicted(victims, slot)
         self._end(victims)
         if is_orphaned:  # the store was closed meanwhile
             key.close()
@@ -410,12 +410,6 @@ class KeyStore:
         if not slot.bytes and time.monotonic() > patience_ends:  # else it waits only for keys that are being destroyed
             self._note_evicted(self._residency.wait_first(slot), slot)
         self._changed.wait(_ROOM_POLL_S)
-
-    def _evict_idle(self, slot: Slot) -> list[Slot]:
-        """Evict unused keys until all fit, and return them; the caller, who holds the lock, destroys them without."""
-        victims = self._residency.evict_idle(slot)
-        self._note_evicted(victims, slot)
-        return victims
 
     def _note_evicted(self, victims: list[Slot], slot: Slot) -> None:
         for victim in victims:

@@ -30,6 +30,11 @@ class Slot(Struct, eq=False):
         """True if the slot is loaded and not pinned."""
         return self.key.done() and not self.pinned
 
+    @property
+    def is_idle(self) -> bool:
+        """True if the slot may be evicted now."""
+        return self.is_evictable and not self.users
+
 
 class Residency:
     """The slots of a store and their budget in bytes, None without one. Its owner's lock is held for every call.
@@ -142,8 +147,7 @@ class Residency:
         first = self.first_waiting
         if first is None or first is slot or self.budget_bytes is None:
             return True
-        idle = self._idle()
-        staying = _bytes_of(other for other in self._slots.values() if other is not first and other not in idle)
+        staying = _bytes_of(other for other in self._slots.values() if other is not first and not other.is_idle)
         return staying + first.need + slot.need <= self.budget_bytes
 
     def make_room(self, slot: Slot) -> list[Slot]:
@@ -217,8 +221,7 @@ class Residency:
 
     def _idle(self) -> list[Slot]:
         """Return the slots that may be evicted now, the least recently used first."""
-        idle = [slot for slot in self._slots.values() if slot.is_evictable and not slot.users]
-        return sorted(idle, key=lambda slot: slot.last_use)
+        return sorted((slot for slot in self._slots.values() if slot.is_idle), key=lambda slot: slot.last_use)
 
     def _leaving_bytes(self) -> int:
         return _bytes_of(self._retiring) + _bytes_of(self._ending)

@@ -23,6 +23,7 @@ from prover.errors import (
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import Device, DeviceInfo, DeviceKey, cuda_version
 from prover.kernel.engine import LoadedKey
+from prover.kernel.handles import end_all
 from prover.keys.files.memory_budget import gibibytes
 from prover.observability.metrics import Metrics
 from prover.proving.devices import DeviceReport
@@ -386,19 +387,17 @@ class Gpu:
 
     def _end(self, slots: Sequence[GpuSlot]) -> None:
         """End all slots that GpuKeys returned, then raise the first error. The caller does not hold the lock."""
-        errors: list[BaseException] = []
-        for slot in slots:
-            try:
-                with self.calls.free():
-                    slot.end()
-            except BaseException as error:  # noqa: BLE001 - raised below, once the other slots have ended
-                errors.append(error)
+        end_all(self._end_one, slots)
+
+    def _end_one(self, slot: GpuSlot) -> None:
+        try:
+            with self.calls.free():
+                slot.end()
+        finally:
             with self._changed:
                 self._keys.ended(slot)
                 self._changed.notify_all()
             self._account()
-        if errors:
-            raise errors[0]
 
     def _account(self) -> None:
         with self._changed:

@@ -13,8 +13,8 @@ class GpuSlot:
     """A key on the GPU or being copied to it. Sizes are those of the key and of one proof with it, in bytes."""
 
     key: LoadedKey
-    bytes: int = 0
-    proof_bytes: int = 0
+    bytes: int
+    proof_bytes: int
     copy: Future[DeviceKey] = field(default_factory=Future)
     users: int = 0
     last_use: int = 0
