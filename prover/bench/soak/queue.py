@@ -29,9 +29,10 @@ from bench_report import Report
 from golden_vectors import BATCH, PUBLISHED
 from in_process_service import circuit, scalars
 from independent_groth16 import IndependentKey, holds
+from local_processes import free_port
 from queue_fleet import PROVER, Member, moment, running_fleet
 from queue_sabotage import Injected, Saboteur
-from redis_server import free_port, running_redis
+from redis_server import running_redis
 from soak.queue_jobs import QUARANTINED, Client, Job, made_jobs
 from tcp_proxy import running_proxy
 

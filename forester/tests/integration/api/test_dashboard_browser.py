@@ -7,7 +7,6 @@ import base64
 import contextlib
 import json
 import os
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,6 +19,7 @@ import pytest
 from browser import Visit, browsing, chromium, visiting
 from compressible_accounts import create_account, set_mint
 from day_of_samples import recorded
+from local_processes import free_port
 from localnet_forester import forester_on
 from localnet_process import WORKSPACE, Localnet, running_localnet
 from playwright.async_api import Browser
@@ -78,12 +78,6 @@ class Running:
     async def chain(self) -> NetworkState:
         async with RpcPool([self.net.url]) as pool:
             return await read_network(RpcClient(pool))
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 async def create_accounts(net: Localnet, folder: Path) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from local_processes import free_port
 from localnet_process import Localnet, running_localnet
 
 from forester.api.app import create_app
@@ -33,12 +33,6 @@ DEADLINE_S = 240
 def net() -> Iterator[Localnet]:
     with running_localnet() as localnet:
         yield localnet
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, Any]:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 from compressible_accounts import create_account, set_mint
 from compressible_program import NAME, PROGRAM, account_key, create_placeholders, set_account, set_program
+from local_processes import free_port
 from localnet_forester import forester_on
 from localnet_process import Localnet, running_localnet
 from solders.keypair import Keypair
@@ -64,12 +64,6 @@ async def create_program_accounts(net: Localnet, folder: Path) -> tuple[list[Pub
     for number, key in enumerate(keys):
         set_account(net, key, 2 if number < DUE else 5, 0)
     return keys[:DUE], keys[DUE:]
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def answer_of(port: int, path: str) -> dict[str, Any]:

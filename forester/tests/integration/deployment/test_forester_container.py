@@ -23,8 +23,8 @@ from container_files import (
     services,
     stages,
 )
+from local_processes import free_port
 from localnet_process import Localnet, running_localnet
-from redis_server import free_port
 
 from forester.daemon.daemon import STOP_S
 from forester.log_level import LOG_LEVEL

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
 import time
 import urllib.error
@@ -15,16 +14,11 @@ import aiohttp
 import msgspec
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from local_processes import free_port
 
 LOADING_SECONDS = 480
 EARLIER_NAMES = {"append": "append-with-proofs"}
 """What the circuits were called in version 0.27.0."""
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @contextlib.contextmanager

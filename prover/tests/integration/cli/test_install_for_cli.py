@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from redis_server import free_port
+from local_processes import free_port
 from service_process import PROVER, environment
 
 PYTHON = str(Path(sys.executable))

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
-from redis_server import StartRedis, free_port
+from local_processes import free_port
+from redis_server import StartRedis
 
 from prover.cli.checks.machine import Status
 from prover.cli.checks.queue import judge

@@ -18,7 +18,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from container_files import WORKSPACE, Container, environment, here, stages
 from deployment_tools import CHARTS, RenderingFailed, package_chart
-from redis_server import free_port
+from local_processes import free_port
 from render_manifests import write_manifests
 from rendered_chart import (
     Pod,

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from container_files import compose
 from deployment_tools import RenderingFailed
-from redis_server import free_port, missing
+from local_processes import free_port
+from redis_server import missing
 from rendered_chart import rendered, require_tools, selected
 
 from prover.queue.circuit_queues import CircuitQueue

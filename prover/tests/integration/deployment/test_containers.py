@@ -28,7 +28,7 @@ from container_files import (
     stages,
 )
 from golden_vectors import request_vectors
-from redis_server import free_port
+from local_processes import free_port
 
 from prover.kernel.device import LIBRARY_NAME
 from prover.variables import REFERENCE_VARIABLES

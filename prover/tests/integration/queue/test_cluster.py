@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import pytest
+from local_processes import free_port
 from queue_inspection import KEYS, Queue
-from redis_server import StartRedis, free_port
+from redis_server import StartRedis
 
 from prover.queue import wake_ups
 from prover.queue.circuit_queues import CircuitQueue

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 import redis
-from redis_server import Certificates, RedisServer, StartRedis, free_port, tied
+from local_processes import free_port, tied
+from redis_server import Certificates, RedisServer, StartRedis
 from structlog.testing import capture_logs
 
 from prover.errors import QueueUnavailable, SettingsInvalid

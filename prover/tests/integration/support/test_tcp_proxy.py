@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 import redis
-from redis_server import RedisServer, free_port
+from local_processes import free_port
+from redis_server import RedisServer
 from tcp_proxy import TcpProxy, running_proxy
 
 

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from redis_server import free_port, tied
+from local_processes import free_port, tied
 from service_process import environment
 
 PROVER = Path(sys.executable).with_name("prover")

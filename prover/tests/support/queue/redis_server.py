@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -20,14 +18,12 @@ from typing import Any, cast
 from urllib.parse import quote
 
 import redis
+from local_processes import free_port, tied
 
 from prover.queue.connection import RedisConnection
 
 BINARY = "redis-server"
 START_SECONDS = 60
-PORTS = range(12_000, 32_000)
-"""Below the ports of outgoing connections: a client that calls a dead server again and again must not get through to
-itself, and no other process may take the port while the server restarts."""
 
 
 def missing() -> str | None:
@@ -35,11 +31,6 @@ def missing() -> str | None:
     if shutil.which(BINARY) is None:
         return f"{BINARY} is not installed; `make redis-server` installs it or says how"
     return None
-
-
-def tied(command: list[str]) -> list[str]:
-    """Return the command of a process that ends with the thread that starts it, if the system supports that."""
-    return ["setpriv", "--pdeathsig", "KILL", "--", *command] if shutil.which("setpriv") else command
 
 
 @dataclass(frozen=True)
@@ -223,13 +214,3 @@ def running_redis(folder: Path, *options: str, **settings: Any) -> Iterator[Redi
         yield server
     finally:
         server.kill()
-
-
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    source = random.SystemRandom()
-    while True:
-        port = source.choice(PORTS)
-        with socket.socket() as listener, contextlib.suppress(OSError):
-            listener.bind(("127.0.0.1", port))
-            return port

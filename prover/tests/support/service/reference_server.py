@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import socket
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from golden_vectors import RequestVector
 from independent_groth16 import IndependentKey, holds
+from local_processes import free_port
 
 MERKLE_VECTORS = [
     "prover/v1_inclusion_26_2",
@@ -38,12 +38,6 @@ def fill_up(folder: Path, names: Iterable[str], stand_in: Path) -> None:
     for name in names:
         if not (folder / name).exists():
             (folder / name).symlink_to(stand_in)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @contextlib.contextmanager
