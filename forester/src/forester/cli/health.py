@@ -60,8 +60,9 @@ def health(
     connections = Connections(flags)
 
     async def registration_check() -> str:
-        async with connections.open("derivation") as (client, settings):
-            return await check_registration(client, given(settings.derivation))
+        async with connections.open("derivation", optional=("payer",)) as (client, settings):
+            authority = None if settings.payer is None else settings.payer.pubkey
+            return await check_registration(client, given(settings.derivation), authority)
 
     checks: dict[str, Check] = {
         "balance": balance_check(connections, min_balance),

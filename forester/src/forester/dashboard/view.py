@@ -198,7 +198,7 @@ def _at_present(read: NetworkState, expected: int) -> NetworkState:
 
 def _latest(batch: BatchRecord) -> tuple[bool, float]:
     """Return the key of the order of batches: those that are under way first."""
-    return batch.state not in ("confirmed", "failed"), max(batch.times.values(), default=0.0)
+    return batch.state not in ("confirmed", "failed", "cancelled"), max(batch.times.values(), default=0.0)
 
 
 def _problems(inputs: Inputs) -> list[OpenProblem]:

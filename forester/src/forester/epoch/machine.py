@@ -21,6 +21,12 @@ SETTLING_SLOTS = 8
 REFINALIZE_SLOTS = 75
 """Half a minute between finalisations because of a changed weight, unless work was refused."""
 
+OTHER_AUTHORITY = (
+    "the forester registered with the key {}, which alone may act in this epoch; "
+    "run a forester with that key until the report, or wait for the next epoch"
+)
+"""Reason of a registration that is not ours, with its authority."""
+
 
 class RegistryCode(enum.IntEnum):
     """Codes of the registry program on which the life of an epoch depends.
@@ -165,7 +171,7 @@ def decide(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decis
     if registration is not None and registration.has_reported_work:
         return _over(EpochState.DONE, phases, seen)
     if seen.other_authority:
-        return _over(EpochState.MISSED, phases, seen, _OTHER_AUTHORITY.format(seen.other_authority))
+        return _over(EpochState.MISSED, phases, seen, OTHER_AUTHORITY.format(seen.other_authority))
     if seen.slot >= phases.post_first:
         if Action.REPORT in progress.closed:
             return _over(EpochState.DONE, phases, seen, _page(progress))
@@ -278,10 +284,6 @@ def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outc
     )
 
 
-_OTHER_AUTHORITY = (
-    "the forester registered with the key {}, which alone may act in this epoch; "
-    "run a forester with that key until the report, or wait for the next epoch"
-)
 _NOT_SHOWN = (
     "{action} succeeded repeatedly, but the node does not show it in our account of the epoch; "
     "set RPC_URL to another node, for example to that of FALLBACK_RPC_URL"

@@ -29,7 +29,8 @@ _UNANSWERED_S = 2.0
 cancellation, as a drain does at any moment."""
 
 _SERVER_FAULT = 500
-_REFUSED = (401, 402, 403, 404, 408, 429)
+_NOT_FOUND = 404
+_REFUSED = (401, 402, 403, _NOT_FOUND, 408, 429)
 
 
 @dataclass
@@ -91,7 +92,8 @@ class ServiceRecords:
         """Return the observer of a session that calls services of ``roles``.
 
         A call lasts until the header of its answer. Calls that the server holds open until something happens
-        (``wait`` in the query) have no latency, and may be cancelled at any time.
+        (``wait`` in the query) have no latency, and may be cancelled at any time. So may a call whose
+        ``trace_request_ctx`` is a function that returns whether its time is over, unless it is.
         """
         config = aiohttp.TraceConfig()
 
@@ -107,7 +109,8 @@ class ServiceRecords:
             record, status = found(end.url), end.response.status
             if record is None:
                 return
-            if status >= _SERVER_FAULT or status in _REFUSED:
+            is_gone = end.method == "DELETE" and status == _NOT_FOUND  # as intended
+            if status >= _SERVER_FAULT or (status in _REFUSED and not is_gone):
                 self._failed(record, f"answered with status {status}")
                 return
             record.failures, record.failing_since, record.answered_at = 0, None, time.time()
@@ -125,7 +128,8 @@ class ServiceRecords:
             elif (
                 isinstance(end.exception, asyncio.CancelledError)
                 and lasted_s >= _UNANSWERED_S
-                and not _may_last(record, end.method, end.url)
+                and "wait" not in end.url.query
+                and (context.trace_request_ctx is None or context.trace_request_ctx())
             ):
                 self._failed(record, f"no answer within {lasted_s:.1f} s")
 
@@ -139,11 +143,6 @@ class ServiceRecords:
         record.failed_at = time.time()
         record.failing_since = record.failing_since or record.failed_at
         record.error = mask(error)[:_ERROR_LENGTH]
-
-
-def _may_last(record: ServiceRecord, method: str, url: URL) -> bool:
-    """Return whether a call may last for minutes: a long poll, or a proof, which is cancelled once it is of no use."""
-    return "wait" in url.query or (record.role == PROVER and method == "POST")
 
 
 def _origin(url: URL | str) -> str | None:

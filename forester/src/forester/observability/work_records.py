@@ -40,6 +40,8 @@ class BatchState(enum.Enum):
     CONFIRMED = "confirmed"
     FAILED = "failed"
     """No proof was made, or the chain refused it."""
+    CANCELLED = "cancelled"
+    """Its proof was given up before it was made: the chain has passed it, or the process ends."""
 
 
 class BatchRecord(msgspec.Struct, frozen=True):

@@ -115,9 +115,10 @@ class ProofRequests:
         if state is not None and state.is_under_way:
             if task.cancelled():
                 self._ledger.cancelled(link)
+                self._record(batch, BatchState.CANCELLED)
             else:
                 self._ledger.failed(link)
-            self._record(batch, BatchState.FAILED, failure.detail if failure is not None else "cancelled")
+                self._record(batch, BatchState.FAILED, None if failure is None else failure.detail)
         if failure is not None:
             self._failure = failure
         self._window.release()

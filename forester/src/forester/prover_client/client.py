@@ -100,9 +100,11 @@ class ProverClient:
         succeed. A task that is cancelled with PROOF_OBSOLETE ends up to 2 s later, after the job is cancelled. Any
         other cancellation leaves the job to a later call.
         """
-        call = _Call(self, CircuitKind(request.circuit_type), encode_body(request, tree_id, batch_index))
+        limit = asyncio.timeout(self._times.max_wait_s)
+        body = encode_body(request, tree_id, batch_index)
+        call = _Call(self, CircuitKind(request.circuit_type), body, limit.expired)
         try:
-            async with asyncio.timeout(self._times.max_wait_s):
+            async with limit:
                 proved = await call.result()
         except asyncio.CancelledError as error:
             if PROOF_OBSOLETE in error.args:
@@ -135,7 +137,7 @@ def idempotency_key(body: bytes) -> str:
 class _Call:
     """One request under way."""
 
-    def __init__(self, client: ProverClient, kind: CircuitKind, body: bytes) -> None:
+    def __init__(self, client: ProverClient, kind: CircuitKind, body: bytes, has_expired: Callable[[], bool]) -> None:
         self.kind = kind
         self.shown = client._endpoints.shown(kind)
         self.outage_s = 0.0
@@ -144,6 +146,7 @@ class _Call:
         self._session = client._session
         self._times = client._times
         self._network = client._network
+        self._has_expired = has_expired
         self._body = body
         self._headers = {**client._headers, "Idempotency-Key": idempotency_key(body)}
 
@@ -225,7 +228,13 @@ class _Call:
         data = self._body if method == "POST" else None
         try:
             async with self._session.request(
-                method, url, data=data, headers=headers, timeout=timeout, allow_redirects=False
+                method,
+                url,
+                data=data,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                trace_request_ctx=self._has_expired,
             ) as response:
                 wait_s = read_retry_after(response.headers.get("Retry-After"))
                 async with _ANSWERS.body(

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,10 @@ from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.probes import Probes
 from forester.observability.service_records import INDEXER, NODE, PROVER, ServiceRecord, ServiceRecords
+from forester.prover_client.client import PROOF_OBSOLETE, FinishedProof, ProverClient, ProverTimes
+from forester.prover_client.endpoints import ProverEndpoints
+from shared.requests.circuit_id import CircuitKind
+from shared.requests.proof_wire import BatchAppendRequest
 
 SLOT = 5000
 KEY = "a-key-of-sixteen-characters"
@@ -177,13 +181,67 @@ async def test_readings__services_that_never_answer__fail(monkeypatch: pytest.Mo
             with pytest.raises(EndpointTimedOut):
                 await pool.call("getSlot", [], int, timeout_s=0.2, deadline_s=0.2)
         await read(records, "--indexer-url", indexer, "--prover-url", prover, times=2)
-        async with aiohttp.ClientSession(trace_configs=[records.trace(PROVER)]) as session:
-            with pytest.raises(TimeoutError):  # a proof that is cancelled later: of no use any more
-                async with asyncio.timeout(0.2), session.post(f"{prover}/prove"):
-                    pass
         released.set()
     assert [service.failures for service in services] == [1, 2, 2]
     assert all(str(service.error).startswith("no answer within 0.") for service in services)
+
+
+async def proof_cancelled_after(
+    until: Coroutine[Any, Any, object], records: ServiceRecords, url: str, *, max_wait_s: float
+) -> asyncio.Task[FinishedProof]:
+    """Request a proof, cancel it as obsolete once ``until`` or the proof has ended, and return its ended task."""
+    times = ProverTimes(max_wait_s=max_wait_s, first_poll_s=0.0)
+    async with aiohttp.ClientSession(trace_configs=[records.trace(PROVER)]) as session:
+        client = ProverClient(session, ProverEndpoints(dict.fromkeys(CircuitKind, url)), times=times)
+        task = asyncio.create_task(client.prove(BatchAppendRequest(height=32, batch_size=10)))
+        await asyncio.wait([task, asyncio.create_task(until)], timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        task.cancel(PROOF_OBSOLETE)
+        await asyncio.wait([task], timeout=30)
+    return task
+
+
+@pytest.mark.parametrize(("seconds", "max_wait_s", "failures"), [(30, 0.3, 1), (0.3, 30, 0)])
+async def test_proof_request__that_is_never_answered__fails_at_its_deadline_but_not_when_it_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, max_wait_s: float, failures: int
+) -> None:
+    monkeypatch.setattr("forester.observability.service_records._UNANSWERED_S", 0.1)
+    released = asyncio.Event()
+
+    async def hang(_: web.Request) -> web.Response:
+        await released.wait()
+        return web.Response()
+
+    records = ServiceRecords()
+    async with served(hang) as url:
+        record = added(records, PROVER, url)
+        task = await proof_cancelled_after(asyncio.sleep(seconds), records, url, max_wait_s=max_wait_s)
+        released.set()
+    assert task.cancelled() is not bool(failures)
+    assert record.failures == failures
+    assert str(record.error).startswith("no answer within 0." if failures else "None")
+
+
+@pytest.mark.parametrize(("status", "failures"), [(404, 0), (200, 0), (500, 1)])
+async def test_proof_request__cancelled__is_no_failure_of_a_prover_that_does_not_know_the_job(
+    status: int, failures: int
+) -> None:
+    methods, polled = [], asyncio.Event()
+
+    def answer(request: web.Request) -> web.Response:
+        methods.append(request.method)
+        if request.method == "DELETE":
+            return web.json_response({"code": "job_not_found", "message": "no such job"}, status=status)
+        if request.method == "GET":
+            polled.set()
+        return web.json_response({"job_id": "job", "status": "queued"}, status=202)
+
+    records = ServiceRecords()
+    async with served(answer) as url:
+        record = added(records, PROVER, url)
+        task = await proof_cancelled_after(polled.wait(), records, url, max_wait_s=30)
+    assert task.cancelled()
+    assert methods[-1] == "DELETE"
+    assert record.failures == failures
 
 
 async def test_readings__real_prover_with_waiting_jobs__is_the_queue_that_the_page_shows(tmp_path: Path) -> None:

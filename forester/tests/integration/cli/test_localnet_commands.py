@@ -80,6 +80,10 @@ def test_epoch__registered_finalised_and_reported__is_seen_by_health_and_status(
     assert f"registered for epoch {EPOCH} with weight 1, not finalised yet" in text
     assert text.endswith("\n\nAll checks passed\n")
 
+    code, text = run(net, "health", "--check-registration", "--exit-code-by-cause", PAYER=str(Keypair()))
+    assert code == 4, text
+    assert f"the forester registered with the key {me}, which alone may act in this epoch" in text
+
     with pytest.raises(TransactionRefused) as refused:
         asyncio.run(_send(net, registry.finalize_registration(me, me, EPOCH)))
     assert (refused.value.code, refused.value.detail) == (

@@ -346,8 +346,17 @@ def test_state__without_registrations__shows_nobody() -> None:
 
 def test_view__batches_under_way__come_before_later_ones_that_ended() -> None:
     under_way = batch(sequence=1, state="proving", times={"staged": NOW - 900, "proving": NOW - 800})
-    found = view_of(inputs(activities=[activity(batches=[batch(sequence=2), under_way, batch(sequence=3)])]))
-    assert [item.sequence for item in found.batches] == [1, 2, 3]
+    ended = [batch(sequence=2), under_way, batch(sequence=3), batch(sequence=4, state="cancelled")]
+    found = view_of(inputs(activities=[activity(batches=ended)]))
+    assert [item.sequence for item in found.batches] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("state", "style"), [("confirmed", "good"), ("failed", "bad"), ("cancelled", ""), ("proving", "now")]
+)
+def test_page__state_of_a_batch__is_red_for_a_failure_alone(state: str, style: str) -> None:
+    panel = live(view_of(inputs(activities=[activity(batches=[batch(state=state)])])))["panels"]["batches"]
+    assert f'<span class="tag {style}">{state}</span>' in panel
 
 
 def test_view__foresters_that_observed_a_tree_for_different_times__show_the_longest_silence() -> None:

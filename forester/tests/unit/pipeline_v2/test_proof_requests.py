@@ -86,6 +86,7 @@ class Tree:
         parts: Any = SimpleNamespace(
             proofs=services, prover=services, permits=permits or proof_permits(64), metrics=Metrics()
         )
+        self.work = parts.metrics.work
         self.requests = ProofRequests(Pubkey.default(), self.ledger, cast("V2Services", parts), window=window)
 
     async def request(self, *batches: StagedBatch) -> None:
@@ -96,6 +97,10 @@ class Tree:
         async with asyncio.timeout(60):
             while self.ledger.under_way:
                 await self.requests.changed(1.0)
+
+    def recorded(self, sequence: int) -> tuple[str, str | None]:
+        """Return state and detail of a batch, as the dashboard shows them."""
+        return next((item.state, item.detail) for item in self.work.batches if item.sequence == sequence)
 
     def states(self, count: int) -> list[ProofState | None]:
         return [self.ledger.state_of(link_of_batch(batch(sequence))) for sequence in range(count)]
@@ -129,6 +134,7 @@ async def test_requests__failed_middle_proof__leaves_the_others() -> None:
     await settled()
     assert (tree.requests.take_failure(), tree.requests.take_failure()) == (refused, None)
     assert tree.states(3) == [ProofState.READY, None, ProofState.READY]
+    assert tree.recorded(1) == ("failed", refused.detail)
     assert (services.stored, services.begun.count(1)) == ([0, 2], 1)
 
 
@@ -213,6 +219,7 @@ async def test_cancel_before__proofs_that_the_chain_has_passed__leave_their_perm
     await settled()
     assert tree.states(3) == [None, ProofState.PROVED, ProofState.REQUESTED], "a finished proof is stored first"
     assert services.cancelled == [(PROOF_OBSOLETE,)]
+    assert tree.recorded(0) == ("cancelled", None), "it has not failed"
     assert tree.requests.has_room
     assert tree.requests.take_failure() is None
     assert services.store_gate is not None
