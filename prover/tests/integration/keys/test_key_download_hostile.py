@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
+import json
 import os
 import random
 import threading
@@ -115,6 +117,28 @@ def test_download__of_a_body_without_length_or_end__is_cut_and_discarded(
     with pytest.raises(KeyDownloadFailed, match="more bytes than plausible"):
         bring(server, folder)
     assert names(folder) == {"CHECKSUM"}
+
+
+@pytest.mark.parametrize("sizes_known", [True, False])
+def test_download__of_an_announced_size_beyond_that_of_any_key__is_refused_unread(
+    server: KeyServer, folder: Path, sizes_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "file_bytes", lambda _: SIZE // 3)
+    server.sizes_known = sizes_known
+    limit = r"the server announces 0\.3 MiB, and a key of this circuit has at most 0\.2 MiB: .*--manifest"
+    with pytest.raises(KeyDownloadFailed, match=limit):
+        bring(server, folder)
+    assert (names(folder), server.gets[FILE]) == ({"CHECKSUM"}, 1)
+
+
+def test_download__of_a_large_key_whose_size_is_pinned__is_no_matter_of_the_estimate(
+    server: KeyServer, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "file_bytes", lambda _: SIZE // 3)
+    entry = {"name": FILE, "size": SIZE, "sha256": hashlib.sha256(server.files[FILE]).hexdigest()}
+    manifest = tmp_path / "pins.json"
+    manifest.write_text(json.dumps([entry]))
+    assert download_keys(folder, ONE, DownloadSource(server.url, manifest=manifest), CancelFlag()) == 1
 
 
 def test_download__of_a_body_without_length_that_fills_the_disk__is_discarded(server: KeyServer, folder: Path) -> None:

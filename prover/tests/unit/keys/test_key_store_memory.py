@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
-from prover.errors import MemoryBudgetExceeded, OutOfMemory
+from prover.errors import DeviceLost, MemoryBudgetExceeded
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
@@ -183,25 +184,42 @@ def test_key__freed_slowly__delays_only_the_key_that_needs_its_memory(open_store
     assert key_bytes(store) == 60
 
 
+def failed_ends(lines: Sequence[MutableMapping[str, Any]]) -> list[str]:
+    """Return the circuits of the keys whose failed end is logged."""
+    return [line["circuit"] for line in lines if line["event"] == "key_not_freed" and line["log_level"] == "error"]
+
+
 def fault_of(store: KeyStore, circuit: CircuitId, error: BaseException) -> None:
     """Let the end of a loaded key fail."""
     cast("Any", store.loaded(circuit)).fault = error
 
 
-def test_key__whose_end_fails__keeps_no_memory_nor_other_keys(open_store: Open, folder: FakeFolder) -> None:
+def test_key__whose_end_fails__is_logged_and_keeps_no_memory_nor_other_keys(open_store: Open) -> None:
     store = open_store(100)
     for circuit in SMALL[:2]:
         use(store, circuit)
-    fault_of(store, SMALL[0], OutOfMemory("the first"))
-    fault_of(store, SMALL[1], OutOfMemory("the second"))
-    with pytest.raises(OutOfMemory, match="the first"):
+    for circuit in SMALL[:2]:
+        fault_of(store, circuit, DeviceLost("no copy was freed"))
+    with capture_logs() as lines:
         use(store, LARGE)
-    assert store._residency.loaded_bytes() == 0
-    use(store, LARGE)
-    fault_of(store, LARGE, OutOfMemory("the last"))
-    with pytest.raises(OutOfMemory, match="the last"):
+    assert failed_ends(lines) == [circuit.name for circuit in SMALL[:2]]
+    assert (store.is_loaded(LARGE), key_bytes(store)) == (True, SIZES[LARGE])
+    fault_of(store, LARGE, DeviceLost("no copy was freed"))
+    with capture_logs() as lines:
         store.close()
+    assert failed_ends(lines) == [LARGE.name]
     assert key_bytes(store) == 0
+
+
+def test_key__whose_end_fails_with_its_last_user__does_not_fail_the_request(open_store: Open) -> None:
+    store = open_store(100)
+    with ThreadPoolExecutor(1) as pool, capture_logs() as lines:
+        with store.lease(LARGE, CancelFlag()) as key:
+            cast("Any", key).fault = DeviceLost("no copy was freed")
+            waiting = pool.submit(use, store, LARGE_TOO)
+            until(lambda: not store.is_loaded(LARGE))
+        waiting.result(60)
+    assert failed_ends(lines) == [LARGE.name]
 
 
 def test_key__that_waits_for_one_in_use__delays_none_that_fits_next_to_it(open_store: Open, folder: FakeFolder) -> None:

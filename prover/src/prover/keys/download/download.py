@@ -31,6 +31,7 @@ from prover.keys.download.transfer import (
     announced_bytes,
     explained_disk,
     keeps_encryption,
+    largest_bytes,
     no_room,
     require_proxies,
     transfer,
@@ -246,7 +247,8 @@ class _Download:
                     asyncio.timeout(_HEAD_S),
                     session.head(self._base / file.name, allow_redirects=True) as response,
                 ):
-                    return announced_bytes(response) if response.status == 200 else None
+                    size = announced_bytes(response) if response.status == 200 else None
+                    return size if size is not None and size <= largest_bytes(file) else None
         return None
 
     async def _file(self, session: aiohttp.ClientSession, expected: ExpectedFile) -> None:

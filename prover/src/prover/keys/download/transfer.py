@@ -17,8 +17,8 @@ from prover.keys.files.memory_budget import gibibytes
 from shared.process.retries import read_retry_after
 from shared.requests.circuit_id import CircuitId
 
-_LARGEST_BYTES = 2**36
-"""Maximum size of a file of unknown size whose name is not that of a key."""
+_LARGEST_BYTES = 2**33
+"""Maximum size of a file of unknown size whose name is not that of a key; published keys have less than half of it."""
 _MIN_BYTES = 2**16
 """Bytes that must arrive within the maximum time of silence: a few bytes in time would hold a slot for ever."""
 _TRANSIENT = frozenset({408, 425, 429})
@@ -167,9 +167,15 @@ async def _request(
         if total is not None and expected.size is not None and total != expected.size:
             raise WrongContent(f"the server offers {total} bytes, and {expected.size} were published")
         total = expected.size if total is None else total
+        largest = largest_bytes(expected)
+        if total is not None and total > largest:
+            raise TransferFailed(
+                f"the server announces {gibibytes(total)}, and a key of this circuit has at most {gibibytes(largest)}",
+                "check --download-url, or pin the size of the key with --manifest",
+            )
         _require_room(total, partial, free_bytes)
         progress(partial.size, total)
-        largest = _largest_bytes(expected) if total is None else total
+        largest = largest if total is None else total
         async for piece in response.content.iter_any():
             if partial.size + len(piece) > largest:
                 with explained_disk():
@@ -197,8 +203,10 @@ def _continue_or_restart(response: aiohttp.ClientResponse, partial: PartialFile)
     return announced_bytes(response)
 
 
-def _largest_bytes(expected: ExpectedFile) -> int:
-    """Return the maximum size of a file of unknown size: twice the estimate of a key, which is an upper bound."""
+def largest_bytes(expected: ExpectedFile) -> int:
+    """Return the maximum size of a file in bytes: the published one, or twice the estimate, which is an upper bound."""
+    if expected.size is not None:
+        return expected.size
     circuit = CircuitId.from_key_file(expected.name)
     return _LARGEST_BYTES if circuit is None else 2 * file_bytes(circuit)
 
