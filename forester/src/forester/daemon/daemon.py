@@ -70,7 +70,7 @@ class Daemon:
         self._shares = LiveShares(self._trees.plan_changed)
         payer = given(settings.payer).pubkey
         self._funds = Funds(services.rpc, payer, services.sender, services.metrics, self._funds_changed)
-        self._pages: dict[int, str] = {}
+        self._alerts: dict[int, str] = {}
         self._keeper = EpochKeeper(self._epoch_parts(payer), self._supervisor)
         self._rollovers = Rollovers(
             services.rpc,
@@ -181,7 +181,7 @@ class Daemon:
             metrics=services.metrics,
             authority=payer,
             derivation=given(services.settings.derivation),
-            page=self._page,
+            report_alert=self._report_alert,
             in_flight_s=services.settings.longest_in_flight_s,
             unpaid=self._funds.notice,
         )
@@ -215,10 +215,10 @@ class Daemon:
         self._board.set("funds", None if self._funds.available else reason)
         self._trees.plan_changed()
 
-    def _page(self, epoch: int, reason: str) -> None:
+    def _report_alert(self, epoch: int, reason: str) -> None:
         if reason:
-            self._pages[epoch] = reason
+            self._alerts[epoch] = reason
         else:
-            self._pages = {number: text for number, text in self._pages.items() if number > epoch}
-        reasons = "; ".join(f"epoch {number}: {text}" for number, text in sorted(self._pages.items()))
+            self._alerts = {number: text for number, text in self._alerts.items() if number > epoch}
+        reasons = "; ".join(f"epoch {number}: {text}" for number, text in sorted(self._alerts.items()))
         self._board.set("epoch", reasons or None)

@@ -58,7 +58,7 @@ _REGISTRATION_LAMPORTS = maximum_rent(265) + maximum_rent(184)
 
 _OVER_REMEMBERED = 8
 
-Page = Callable[[int, str], None]
+ReportAlert = Callable[[int, str], None]
 """Called with an epoch and the reason for an alert; an empty reason ends the alerts of it and earlier ones."""
 
 _WELL = (EpochState.ACTIVE, EpochState.DONE)
@@ -78,7 +78,7 @@ class EpochParts:
     metrics: Metrics
     authority: Pubkey
     derivation: Pubkey
-    page: Page
+    report_alert: ReportAlert
     in_flight_s: float
     unpaid: Callable[[], None] = lambda: None
     """Called when an action could not be paid for."""
@@ -97,7 +97,7 @@ class EpochRunner:
         self._stopping = stopping
         self._awake = asyncio.Event()
         self._refused: TransactionRefused | None = None
-        self._paged = ""
+        self._alert = ""
 
     def wake(self) -> None:
         """Read the chain again now."""
@@ -170,9 +170,9 @@ class EpochRunner:
         if changed:
             self.state = decision.state
             _log.info("epoch_state", state=decision.state.value, slot=seen.slot)
-        if decision.page != self._paged or (changed and decision.state in _WELL):
-            self._paged = decision.page
-            self._parts.page(self.epoch, decision.page)
+        if decision.alert != self._alert or (changed and decision.state in _WELL):
+            self._alert = decision.alert
+            self._parts.report_alert(self.epoch, decision.alert)
         registration = seen.registration
         self.registered = registration is not None and not seen.other_authority
         live = None

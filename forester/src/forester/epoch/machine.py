@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from forester.chain.registry_accounts import ForesterEpochAccount
 from forester.epoch.phases import CONFIRMATION_SLOTS, EpochPhases, Phase
 
-PAGE_AFTER_ATTEMPTS = 5
+ALERT_AFTER_ATTEMPTS = 5
 MAXIMUM_BACKOFF_SLOTS = 64
 SETTLING_SLOTS = 8
 """Slots after a success in which a lagging node may show it, before the same action is repeated."""
@@ -126,12 +126,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision. ``page`` is the reason for an alert, empty if there is none (or no longer)."""
+    """A decision. ``alert`` is the reason for an alert, empty if there is none (or no longer)."""
 
     state: EpochState
     action: Action
     until_slot: int | None = None
-    page: str = ""
+    alert: str = ""
 
 
 @dataclass(frozen=True)
@@ -174,9 +174,9 @@ def decide(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decis
         return _over(EpochState.MISSED, phases, seen, OTHER_AUTHORITY.format(seen.other_authority))
     if seen.slot >= phases.post_first:
         if Action.REPORT in progress.closed:
-            return _over(EpochState.DONE, phases, seen, _page(progress))
-        page = _page(progress) if registration is None else progress.problem
-        return _over(EpochState.MISSED, phases, seen, page)
+            return _over(EpochState.DONE, phases, seen, _alert_reason(progress))
+        alert = _alert_reason(progress) if registration is None else progress.problem
+        return _over(EpochState.MISSED, phases, seen, alert)
     if registration is None:
         return _decide_registration(phases, progress, seen)
     phase = phases.phase_at(seen.slot)
@@ -187,28 +187,28 @@ def decide(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decis
     return _decide_report(phases, progress, seen, registration)
 
 
-def _over(state: EpochState, phases: EpochPhases, seen: EpochOnChain, page: str = "") -> Decision:
+def _over(state: EpochState, phases: EpochPhases, seen: EpochOnChain, alert: str = "") -> Decision:
     """Do nothing more, but read the chain again until the epoch has passed."""
     if seen.slot >= phases.post_first:
-        return Decision(state, Action.STOP, page=page)
-    return Decision(state, Action.WAIT, phases.post_first, page)
+        return Decision(state, Action.STOP, alert=alert)
+    return Decision(state, Action.WAIT, phases.post_first, alert)
 
 
 def _decide_registration(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decision:
-    page = _page(progress)
+    alert = _alert_reason(progress)
     if seen.slot > phases.registrable.last or Action.REGISTER in progress.closed:
-        return _over(EpochState.MISSED, phases, seen, page)
+        return _over(EpochState.MISSED, phases, seen, alert)
     if seen.slot < phases.registration.first:
         return Decision(EpochState.DETECTED, Action.WAIT, phases.registration.first)
-    return _attempt(EpochState.REGISTERING, Action.REGISTER, progress, seen.slot, page)
+    return _attempt(EpochState.REGISTERING, Action.REGISTER, progress, seen.slot, alert)
 
 
 def _decide_active(
     phases: EpochPhases, progress: Progress, seen: EpochOnChain, registration: ForesterEpochAccount
 ) -> Decision:
-    page = _page(progress)
+    alert = _alert_reason(progress)
     if phases.active.remaining(seen.slot) < CONFIRMATION_SLOTS:
-        return Decision(EpochState.WAIT_REPORT, Action.WAIT, phases.report_work.first, page)
+        return Decision(EpochState.WAIT_REPORT, Action.WAIT, phases.report_work.first, alert)
     unfinalized = registration.total_epoch_weight is None
     if unfinalized or _weight_moved(progress, seen, registration):
         exhausted = (
@@ -216,11 +216,11 @@ def _decide_active(
             or Action.FINALIZE in progress.closed
         )
         if not exhausted:
-            return _attempt(EpochState.FINALIZING, Action.FINALIZE, progress, seen.slot, page)
-        page = page or "the protocol allows no further finalisation of the epoch"
+            return _attempt(EpochState.FINALIZING, Action.FINALIZE, progress, seen.slot, alert)
+        alert = alert or "the protocol allows no further finalisation of the epoch"
         if unfinalized:
-            return Decision(EpochState.WAIT_REPORT, Action.WAIT, phases.report_work.first, page)
-    return Decision(EpochState.ACTIVE, Action.WORK, phases.active.last, page)
+            return Decision(EpochState.WAIT_REPORT, Action.WAIT, phases.report_work.first, alert)
+    return Decision(EpochState.ACTIVE, Action.WORK, phases.active.last, alert)
 
 
 def _weight_moved(progress: Progress, seen: EpochOnChain, registration: ForesterEpochAccount) -> bool:
@@ -233,23 +233,23 @@ def _weight_moved(progress: Progress, seen: EpochOnChain, registration: Forester
 def _decide_report(
     phases: EpochPhases, progress: Progress, seen: EpochOnChain, registration: ForesterEpochAccount
 ) -> Decision:
-    page = _page(progress)
+    alert = _alert_reason(progress)
     if registration.total_epoch_weight is None:
         # Without a finalised share no work was accepted.
-        return _over(EpochState.MISSED, phases, seen, page)
+        return _over(EpochState.MISSED, phases, seen, alert)
     if Action.REPORT in progress.closed:
-        return _over(EpochState.DONE, phases, seen, page)
-    return _attempt(EpochState.REPORTING, Action.REPORT, progress, seen.slot, page)
+        return _over(EpochState.DONE, phases, seen, alert)
+    return _attempt(EpochState.REPORTING, Action.REPORT, progress, seen.slot, alert)
 
 
-def _attempt(state: EpochState, action: Action, progress: Progress, slot: int, page: str) -> Decision:
+def _attempt(state: EpochState, action: Action, progress: Progress, slot: int, alert: str) -> Decision:
     if slot < progress.retry_slot:
-        return Decision(state, Action.WAIT, progress.retry_slot, page)
-    return Decision(state, action, page=page)
+        return Decision(state, Action.WAIT, progress.retry_slot, alert)
+    return Decision(state, action, alert=alert)
 
 
-def _page(progress: Progress) -> str:
-    if progress.misconfigured or max(progress.failures, progress.unseen) >= PAGE_AFTER_ATTEMPTS:
+def _alert_reason(progress: Progress) -> str:
+    if progress.misconfigured or max(progress.failures, progress.unseen) >= ALERT_AFTER_ATTEMPTS:
         return progress.problem
     return ""
 
@@ -268,7 +268,7 @@ def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outc
             retry_slot=slot + min(SETTLING_SLOTS * 2 ** min(unseen - 1, 16), MAXIMUM_BACKOFF_SLOTS),
             finalized_slot=slot if action is Action.FINALIZE else progress.finalized_slot,
             closed=progress.closed | {Action.REPORT} if action is Action.REPORT else progress.closed,
-            problem=_NOT_SHOWN.format(action=action.value) if unseen >= PAGE_AFTER_ATTEMPTS else "",
+            problem=_NOT_SHOWN.format(action=action.value) if unseen >= ALERT_AFTER_ATTEMPTS else "",
         )
     if action is Action.WORK:
         return replace(progress, share_refused=progress.share_refused or outcome.code in _REFUSED_SHARE)

@@ -108,10 +108,10 @@ async def test_daemon__epochs_and_funds_in_trouble__are_reported_to_the_board_un
     board = HealthBoard()
     async with open_services(settings(tmp_path), Metrics()) as services:
         daemon = Daemon(services, board)
-        daemon._page(3, "report failed: x")
-        daemon._page(4, "register failed: y")
+        daemon._report_alert(3, "report failed: x")
+        daemon._report_alert(4, "register failed: y")
         assert conditions(board) == {"epoch": "epoch 3: report failed: x; epoch 4: register failed: y"}
-        daemon._page(4, "")
+        daemon._report_alert(4, "")
         assert conditions(board) == {}, "what an earlier epoch suffered is over"
         services.sender.short_of_funds = True
         daemon._funds.notice()

@@ -21,7 +21,7 @@ from forester.daemon.clock import SlotClock
 from forester.daemon.epochs import EpochKeeper, EpochParts, EpochRunner
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import Supervisor
-from forester.epoch.machine import PAGE_AFTER_ATTEMPTS, Action, EpochOnChain, EpochState, RegistryCode
+from forester.epoch.machine import ALERT_AFTER_ATTEMPTS, Action, EpochOnChain, EpochState, RegistryCode
 from forester.errors import EndpointUnreachable, TransactionRefused
 from forester.observability.metrics import Metrics
 from forester.scheduling.tree_schedule import Share, TreeSchedule
@@ -107,7 +107,7 @@ class Forester:
     def __init__(self, world: World, who: str = "a") -> None:
         self.world = world
         self.published: list[LiveEpoch | None] = []
-        self.pages: list[tuple[int, str]] = []
+        self.alerts: list[tuple[int, str]] = []
         self.shares = LiveShares(self._changed)
         clock = SlotClock(silence_s=1, now=lambda: 0.0)
         clock.read(world.slot)
@@ -121,7 +121,7 @@ class Forester:
             metrics=Metrics(),
             authority=whose(who),
             derivation=whose(who),
-            page=lambda *facts: self.pages.append(facts),
+            report_alert=lambda *facts: self.alerts.append(facts),
             in_flight_s=IN_FLIGHT_S,
             reread_s=600,
         )
@@ -277,25 +277,25 @@ async def test_epoch__node_says_once_that_it_is_over__works_on_after_the_next_an
     assert [action for _, action in world.sent] == [Action.REGISTER, Action.FINALIZE, Action.REPORT]
 
 
-async def test_epoch__registered_with_a_key_that_was_replaced__sends_nothing_pages_and_names_it(world: World) -> None:
+async def test_epoch__registered_with_a_key_that_was_replaced__sends_nothing_alerts_and_names_it(world: World) -> None:
     lie = EpochOnChain(1310, registration(0, 1, 1, 1), 1, other_authority="OldKey")
     world.slot, world.lies = 1310, [lie]
     forester = Forester(world)
     task = await forester.begin()
     assert (world.sent, forester.shares.at(1310), forester.runner.registered) == ([], None, False)
     assert forester.runner.state is EpochState.MISSED
-    ((epoch, reason),) = forester.pages
+    ((epoch, reason),) = forester.alerts
     assert (epoch, "the key OldKey, which alone may act in this epoch" in reason) == (EPOCH, True)
     world.lies = [replace(lie, other_authority="")]
     forester.runner.wake()
     await quiet()
     assert forester.live.share == Share(0, 1, 1)
-    assert forester.pages[1:] == [(EPOCH, "")]
+    assert forester.alerts[1:] == [(EPOCH, "")]
     task.cancel()
     await asyncio.wait([task])
 
 
-async def test_work__refused_for_its_signer__pages_once_the_epoch_names_another_key(world: World) -> None:
+async def test_work__refused_for_its_signer__alerts_once_the_epoch_names_another_key(world: World) -> None:
     world.slot = 1250
     forester = Forester(world)
     task = await forester.begin()
@@ -303,11 +303,11 @@ async def test_work__refused_for_its_signer__pages_once_the_epoch_names_another_
     refusal = TransactionRefused("wrong signer", program=str(REGISTRY), code=RegistryCode.INVALID_FORESTER)
     forester.shares.refused(EPOCH, refusal)
     await world.go(1315)
-    assert forester.pages == [(EPOCH, "")], "other programs use the same code"
+    assert forester.alerts == [(EPOCH, "")], "other programs use the same code"
     world.lies = [EpochOnChain(1315, registration(0, 1, 1, 1), 1, other_authority="OldKey")]
     forester.shares.refused(EPOCH, refusal)
     await quiet()
-    assert ["OldKey" in reason for _, reason in forester.pages] == [False, True]
+    assert ["OldKey" in reason for _, reason in forester.alerts] == [False, True]
     task.cancel()
     await asyncio.wait([task])
 
@@ -325,23 +325,23 @@ async def test_report__refused_as_late_or_made__ends_the_epoch(
     await asyncio.wait_for(task, 60)
     assert world.sent.count(("a", Action.REPORT)) == 1
     assert forester.runner.state is EpochState.DONE
-    assert forester.pages[-1] == (EPOCH, "")
-    assert not any(reason for _, reason in forester.pages)
+    assert forester.alerts[-1] == (EPOCH, "")
+    assert not any(reason for _, reason in forester.alerts)
 
 
-async def test_registration__fails_again_and_again__pages_once_and_takes_it_back(world: World) -> None:
-    world.slot, world.unsendable = 1199, PAGE_AFTER_ATTEMPTS
+async def test_registration__fails_again_and_again__alerts_once_and_takes_it_back(world: World) -> None:
+    world.slot, world.unsendable = 1199, ALERT_AFTER_ATTEMPTS
     forester = Forester(world)
     task = await forester.begin()
     await world.go(1290)
     assert [action for _, action in world.sent] == [Action.REGISTER]
-    assert [(epoch, bool(reason)) for epoch, reason in forester.pages] == [(EPOCH, True), (EPOCH, False)]
-    assert "the node is unreachable" in forester.pages[0][1]
+    assert [(epoch, bool(reason)) for epoch, reason in forester.alerts] == [(EPOCH, True), (EPOCH, False)]
+    assert "the node is unreachable" in forester.alerts[0][1]
     task.cancel()
     await asyncio.wait([task])
 
 
-async def test_registration__hidden_by_the_node__is_repeated_rarely_pages_and_takes_it_back(world: World) -> None:
+async def test_registration__hidden_by_the_node__is_repeated_rarely_alerts_and_takes_it_back(world: World) -> None:
     world.slot, world.chain = 1200, Chain(enforce_registration_end=False)
     world.lies = [EpochOnChain(1200, None, None)] * 10
     forester = Forester(world)
@@ -350,11 +350,11 @@ async def test_registration__hidden_by_the_node__is_repeated_rarely_pages_and_ta
         world.lies = [EpochOnChain(slot, None, None)] * 10
         await world.go(slot)
     assert [action for _, action in world.sent] == [Action.REGISTER] * 6, "at 1200, 1208, 1224, 1256, 1320, 1384"
-    assert [(epoch, bool(reason)) for epoch, reason in forester.pages] == [(EPOCH, True)]
+    assert [(epoch, bool(reason)) for epoch, reason in forester.alerts] == [(EPOCH, True)]
     world.lies = []
     await world.go(1460)
     assert [action for _, action in world.sent[6:]] == [Action.FINALIZE]
-    assert forester.pages[-1] == (EPOCH, "")
+    assert forester.alerts[-1] == (EPOCH, "")
     task.cancel()
     await asyncio.wait([task])
 

@@ -7,9 +7,9 @@ from registry_rules import CONFIG, PHASES, Chain, registration
 
 from forester.chain.registry_accounts import ForesterEpochAccount
 from forester.epoch.machine import (
+    ALERT_AFTER_ATTEMPTS,
     DONE,
     MAXIMUM_BACKOFF_SLOTS,
-    PAGE_AFTER_ATTEMPTS,
     Action,
     Decision,
     EpochOnChain,
@@ -54,7 +54,7 @@ def live(chain: Chain, who: str, first: int, last: int) -> tuple[list[Action], D
 def test_epoch__lived_from_before_the_active_phase__registers_finalises_and_reports_once(start: int) -> None:
     sent, decision = live(Chain(), "a", start, 3000)
     assert sent == [Action.REGISTER, Action.FINALIZE, Action.REPORT]
-    assert (decision.state, decision.action, decision.page) == (EpochState.DONE, Action.STOP, "")
+    assert (decision.state, decision.action, decision.alert) == (EpochState.DONE, Action.STOP, "")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_epoch__restart_in_each_phase__continues_where_the_chain_is(
 
 
 @pytest.mark.parametrize("start", [2200, 2300, 2350, 2400, 9000])
-def test_epoch__started_too_late_to_register__is_missed_without_a_transaction_or_a_page(start: int) -> None:
+def test_epoch__started_too_late_to_register__is_missed_without_a_transaction_or_an_alert(start: int) -> None:
     sent, decision = live(Chain(), "a", start, 9001)
     assert sent == []
     assert decision == Decision(EpochState.MISSED, Action.STOP)
@@ -128,11 +128,11 @@ def test_weight__finalised_by_a_racing_call__is_not_finalised_again() -> None:
     assert decide(PHASES, progress, seen(1302, FINALIZED)).action is Action.WORK
 
 
-def test_finalise__counter_used_up__works_on_with_the_old_weight_and_pages() -> None:
+def test_finalise__counter_used_up__works_on_with_the_old_weight_and_alerts() -> None:
     exhausted = registration(0, 1, 1, 1, config=replace(CONFIG, finalize_counter_limit=1))
     decision = decide(PHASES, Progress(), seen(1400, exhausted, weight=2))
     assert decision.action is Action.WORK
-    assert "no further finalisation" in decision.page
+    assert "no further finalisation" in decision.alert
     refused = after(
         PHASES, Progress(), Action.FINALIZE, Outcome(done=False, code=RegistryCode.FINALIZE_COUNTER_EXCEEDED), 1400
     )
@@ -164,14 +164,14 @@ def test_report__refused_as_too_early__is_tried_again_until_the_phase_ends() -> 
         progress = after(PHASES, progress, Action.REPORT, outcome, slot)
     assert attempts >= 5
     assert decision.state is EpochState.MISSED
-    assert "report failed: too early" in decision.page
+    assert "report failed: too early" in decision.alert
 
 
 def test_report__never_finalised__has_nothing_to_report() -> None:
     assert decide(PHASES, Progress(), seen(2310, REGISTERED)).state is EpochState.MISSED
 
 
-def test_attempts__failing_on_the_way__back_off_page_and_recover() -> None:
+def test_attempts__failing_on_the_way__back_off_alert_and_recover() -> None:
     progress, slot, waits = Progress(), 1200, []
     for attempt in range(1, 9):
         assert decide(PHASES, progress, seen(slot)).action is Action.REGISTER
@@ -179,39 +179,39 @@ def test_attempts__failing_on_the_way__back_off_page_and_recover() -> None:
         waiting = decide(PHASES, progress, seen(slot))
         assert waiting.until_slot is not None
         waits.append(waiting.until_slot - slot)
-        assert bool(waiting.page) == (attempt >= PAGE_AFTER_ATTEMPTS)
+        assert bool(waiting.alert) == (attempt >= ALERT_AFTER_ATTEMPTS)
         slot = waiting.until_slot
     assert waits == [2, 4, 8, 16, 32, *[MAXIMUM_BACKOFF_SLOTS] * 3]
-    assert after(PHASES, progress, Action.REGISTER, DONE, slot).problem == "", "the page is resolved"
+    assert after(PHASES, progress, Action.REGISTER, DONE, slot).problem == "", "the alert is resolved"
 
 
 @pytest.mark.parametrize("code", [RegistryCode.INVALID_FORESTER, RegistryCode.WEIGHT_INSUFFICIENT])
-def test_registration__refused_for_its_configuration__pages_at_once_and_tries_on(code: RegistryCode) -> None:
+def test_registration__refused_for_its_configuration__alerts_at_once_and_tries_on(code: RegistryCode) -> None:
     outcome = Outcome(done=False, code=code, text=code.name)
     progress = after(PHASES, Progress(), Action.REGISTER, outcome, 1200)
     decision = decide(PHASES, progress, seen(1201))
     assert (decision.action, decision.until_slot) == (Action.WAIT, 1202)
-    assert decision.page == f"register failed: {code.name}"
+    assert decision.alert == f"register failed: {code.name}"
     assert decide(PHASES, progress, seen(1202)).action is Action.REGISTER
 
 
 @pytest.mark.parametrize("slot", [1250, 1300, 1700, 2300])
-def test_registration__of_another_key__is_missed_and_pages_until_the_chain_shows_ours(slot: int) -> None:
+def test_registration__of_another_key__is_missed_and_alerts_until_the_chain_shows_ours(slot: int) -> None:
     foreign = replace(seen(slot, FINALIZED), other_authority="OldKey")
     decision = decide(PHASES, Progress(), foreign)
     assert (decision.state, decision.action) == (EpochState.MISSED, Action.WAIT)
-    assert "registered with the key OldKey" in decision.page
-    assert decide(PHASES, Progress(), replace(foreign, other_authority="")).page == ""
+    assert "registered with the key OldKey" in decision.alert
+    assert decide(PHASES, Progress(), replace(foreign, other_authority="")).alert == ""
     reported = replace(foreign, registration=registration(0, 1, 1, 1, reported=True))
     assert decide(PHASES, Progress(), reported).state is EpochState.DONE
     assert decide(PHASES, Progress(), replace(foreign, slot=PHASES.post_first)).action is Action.STOP
 
 
 @pytest.mark.parametrize("code", [RegistryCode.INVALID_FORESTER, RegistryCode.FORESTER_UNDEFINED])
-def test_work__refused_with_a_code_that_other_programs_use__changes_and_pages_nothing(code: RegistryCode) -> None:
+def test_work__refused_with_a_code_that_other_programs_use__changes_and_alerts_nothing(code: RegistryCode) -> None:
     registered = Progress(finalized_slot=1300)
     assert after(PHASES, registered, Action.WORK, Outcome(done=False, code=code, text=code.name), 1400) == registered
-    assert decide(PHASES, registered, seen(1401, FINALIZED)).page == ""
+    assert decide(PHASES, registered, seen(1401, FINALIZED)).alert == ""
 
 
 def test_registration__account_there_already__is_treated_as_done() -> None:
@@ -235,10 +235,10 @@ def test_registration__account_there_already__is_treated_as_done() -> None:
     ],
     ids=["already registered", "registered", "finalised"],
 )
-def test_success__never_shown_by_the_node__backs_off_pages_and_recovers(
+def test_success__never_shown_by_the_node__backs_off_alerts_and_recovers(
     action: Action, outcome: Outcome, hiding: ForesterEpochAccount | None, showing: ForesterEpochAccount
 ) -> None:
-    progress, slot, pauses, pages = Progress(), 1300, [], []
+    progress, slot, pauses, alerts = Progress(), 1300, [], []
     for _ in range(10):
         progress = observe(progress, seen(slot, hiding))
         assert decide(PHASES, progress, seen(slot, hiding)).action is action
@@ -246,27 +246,27 @@ def test_success__never_shown_by_the_node__backs_off_pages_and_recovers(
         waiting = decide(PHASES, progress, seen(slot, hiding))
         assert waiting.until_slot is not None
         pauses.append(waiting.until_slot - slot)
-        pages.append(waiting.page)
+        alerts.append(waiting.alert)
         slot = waiting.until_slot
     assert pauses == [8, 16, 32, *[MAXIMUM_BACKOFF_SLOTS] * 7]
-    assert [bool(page) for page in pages] == [False] * (PAGE_AFTER_ATTEMPTS - 1) + [True] * 6
-    assert "does not show it in our account of the epoch" in pages[-1]
-    assert "FALLBACK_RPC_URL" in pages[-1]
+    assert [bool(alert) for alert in alerts] == [False] * (ALERT_AFTER_ATTEMPTS - 1) + [True] * 6
+    assert "does not show it in our account of the epoch" in alerts[-1]
+    assert "FALLBACK_RPC_URL" in alerts[-1]
     shown = observe(progress, seen(slot - 60, showing))
-    assert decide(PHASES, shown, seen(slot - 60, showing)).page == ""
+    assert decide(PHASES, shown, seen(slot - 60, showing)).alert == ""
     assert (shown.unseen, shown.retry_slot) == (0, slot - 52), "the next action need not wait for the long pause"
     again = after(PHASES, observe(shown, seen(slot, hiding)), action, outcome, slot)
     assert observe(again, seen(slot, showing)).unseen == 0, "a node that shows it only now and then"
 
 
-def test_epoch__weight_moves_many_times__pauses_as_after_each_first_success_and_pages_nothing() -> None:
+def test_epoch__weight_moves_many_times__pauses_as_after_each_first_success_and_alerts_nothing() -> None:
     chain, progress, slot = Chain(enforce_registration_end=False), Progress(), 1290
     for number in range(9):
         for action in (Action.REGISTER, Action.FINALIZE) if number == 0 else (Action.FINALIZE,):
             slot = max(slot + 80, 1300)
             progress = observe(progress, chain.seen("a", slot))
             decision = decide(PHASES, progress, chain.seen("a", slot))
-            assert (decision.action, decision.page) == (action, "")
+            assert (decision.action, decision.alert) == (action, "")
             progress = after(PHASES, progress, action, chain.execute("a", action, slot), slot)
             assert progress.retry_slot == slot + 8
         chain.execute(f"other {number}", Action.REGISTER, slot)
