@@ -5,6 +5,7 @@ Source: forester/docs/reference/programs.md, "Error codes".
 Several programs number their errors from 6000. The code belongs to the innermost one, which the logs name first.
 """
 
+import enum
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -64,6 +65,27 @@ _NO_RENT = "InsufficientFundsForRent"
 _MOST_INSTRUCTIONS = _MOST_ACCOUNTS = 256
 _PAYER_INDEX = 0
 """The first account of a transaction pays for it."""
+
+
+class ForesterRefusal(enum.IntEnum):
+    """Codes by which the registry refuses a forester, its share or the phase, rather than an account.
+
+    Callers test whether a code is a member: a code that affects an account does not belong here.
+    Source: forester/docs/reference/programs.md, "Error codes".
+    """
+
+    INVALID_FORESTER = 6000
+    NOT_IN_REPORT_WORK_PHASE = 6001
+    FORESTER_NOT_ELIGIBLE = 6004
+    NOT_IN_REGISTRATION_PERIOD = 6005
+    WEIGHT_INSUFFICIENT = 6006
+    FORESTER_ALREADY_REGISTERED = 6007
+    INVALID_EPOCH = 6009
+    NOT_IN_ACTIVE_PHASE = 6011
+    FORESTER_ALREADY_REPORTED_WORK = 6012
+    FINALIZE_COUNTER_EXCEEDED = 6014
+    REGISTRATION_NOT_FINALIZED = 6017
+    FORESTER_UNDEFINED = 6023
 
 
 def error_name(program: str | None, code: int) -> str | None:

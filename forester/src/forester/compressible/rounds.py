@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 from solders.pubkey import Pubkey
 
+from forester.chain.program_errors import ForesterRefusal
 from forester.chain.programs.addresses import REGISTRY
 from forester.chain.rpc_client import RpcClient
 from forester.compressible.sources import AccountSource, RentedAccount
-from forester.epoch.machine import RegistryCode
 from forester.errors import ForesterError, TransactionRefused
 from forester.journal.compressible import CompressibleStore, TrackedAccount
 
@@ -21,9 +21,9 @@ Another transaction for its accounts would be refused after it, and so would eac
 """
 
 _OF_FORESTERS = {
-    RegistryCode.FORESTER_NOT_ELIGIBLE,
-    RegistryCode.NOT_IN_ACTIVE_PHASE,
-    RegistryCode.REGISTRATION_NOT_FINALIZED,
+    ForesterRefusal.FORESTER_NOT_ELIGIBLE,
+    ForesterRefusal.NOT_IN_ACTIVE_PHASE,
+    ForesterRefusal.REGISTRATION_NOT_FINALIZED,
 }
 """Codes of the registry's check of each piece of work."""
 
@@ -86,4 +86,4 @@ def is_for_forester(error: TransactionRefused) -> bool:
     """
     if error.program is None:
         return error.code in _OF_FORESTERS
-    return error.program == str(REGISTRY) and error.code in set(RegistryCode)
+    return error.program == str(REGISTRY) and error.code in set(ForesterRefusal)

@@ -10,6 +10,7 @@ Source: forester/docs/reference/behaviour.md, "Epoch life" and "Weight changes".
 import enum
 from dataclasses import dataclass, replace
 
+from forester.chain.program_errors import ForesterRefusal
 from forester.chain.registry_accounts import ForesterEpochAccount
 from forester.epoch.phases import CONFIRMATION_SLOTS, EpochPhases, Phase
 
@@ -27,33 +28,12 @@ OTHER_AUTHORITY = (
 )
 """Reason of a registration that is not ours, with its authority."""
 
-
-class RegistryCode(enum.IntEnum):
-    """Codes of the registry program on which the life of an epoch depends.
-
-    Source: forester/docs/reference/programs.md, "Error codes".
-    """
-
-    INVALID_FORESTER = 6000
-    NOT_IN_REPORT_WORK_PHASE = 6001
-    FORESTER_NOT_ELIGIBLE = 6004
-    NOT_IN_REGISTRATION_PERIOD = 6005
-    WEIGHT_INSUFFICIENT = 6006
-    FORESTER_ALREADY_REGISTERED = 6007
-    INVALID_EPOCH = 6009
-    NOT_IN_ACTIVE_PHASE = 6011
-    FORESTER_ALREADY_REPORTED_WORK = 6012
-    FINALIZE_COUNTER_EXCEEDED = 6014
-    REGISTRATION_NOT_FINALIZED = 6017
-    FORESTER_UNDEFINED = 6023
-
-
 _MISCONFIGURED = {
-    RegistryCode.INVALID_FORESTER,
-    RegistryCode.WEIGHT_INSUFFICIENT,
-    RegistryCode.FORESTER_UNDEFINED,
+    ForesterRefusal.INVALID_FORESTER,
+    ForesterRefusal.WEIGHT_INSUFFICIENT,
+    ForesterRefusal.FORESTER_UNDEFINED,
 }
-_REFUSED_SHARE = {RegistryCode.FORESTER_NOT_ELIGIBLE, RegistryCode.REGISTRATION_NOT_FINALIZED}
+_REFUSED_SHARE = {ForesterRefusal.FORESTER_NOT_ELIGIBLE, ForesterRefusal.REGISTRATION_NOT_FINALIZED}
 
 
 class EpochState(enum.Enum):
@@ -289,20 +269,20 @@ _NOT_SHOWN = (
     "set RPC_URL to another node, for example to that of FALLBACK_RPC_URL"
 )
 
-_DONE_ALREADY: dict[Action, tuple[RegistryCode, ...]] = {
-    Action.REGISTER: (RegistryCode.FORESTER_ALREADY_REGISTERED,),
-    Action.REPORT: (RegistryCode.FORESTER_ALREADY_REPORTED_WORK,),
+_DONE_ALREADY: dict[Action, tuple[ForesterRefusal, ...]] = {
+    Action.REGISTER: (ForesterRefusal.FORESTER_ALREADY_REGISTERED,),
+    Action.REPORT: (ForesterRefusal.FORESTER_ALREADY_REPORTED_WORK,),
 }
 
 
 def _refused_permanently(phases: EpochPhases, action: Action, code: int | None, slot: int) -> bool:
     match action, code:
-        case Action.REGISTER, RegistryCode.NOT_IN_REGISTRATION_PERIOD:
+        case Action.REGISTER, ForesterRefusal.NOT_IN_REGISTRATION_PERIOD:
             # Before that our clock may run ahead of the chain.
             return slot > phases.registration.last
-        case Action.FINALIZE, RegistryCode.FINALIZE_COUNTER_EXCEEDED:
+        case Action.FINALIZE, ForesterRefusal.FINALIZE_COUNTER_EXCEEDED:
             return True
-        case Action.REPORT, RegistryCode.NOT_IN_REPORT_WORK_PHASE:
+        case Action.REPORT, ForesterRefusal.NOT_IN_REPORT_WORK_PHASE:
             return True
         case _:
             return False

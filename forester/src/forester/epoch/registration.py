@@ -3,11 +3,12 @@
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
+from forester.chain.program_errors import ForesterRefusal
 from forester.chain.programs import addresses as known
 from forester.chain.programs import registry
 from forester.chain.registry_accounts import decode_epoch, decode_forester_epoch
 from forester.chain.rpc_client import RpcClient
-from forester.epoch.machine import Action, EpochOnChain, Outcome, RegistryCode
+from forester.epoch.machine import Action, EpochOnChain, Outcome
 from forester.errors import ForesterError, MalformedAccount, TransactionRefused
 
 _ALREADY_IN_USE = 0
@@ -51,6 +52,6 @@ def outcome_of(action: Action, error: ForesterError) -> Outcome:
     if not isinstance(error, TransactionRefused):
         return Outcome(done=False, text=error.detail)
     if action is Action.REGISTER and error.program == str(known.SYSTEM) and error.code == _ALREADY_IN_USE:
-        return Outcome(done=False, code=RegistryCode.FORESTER_ALREADY_REGISTERED, text=error.detail)
+        return Outcome(done=False, code=ForesterRefusal.FORESTER_ALREADY_REGISTERED, text=error.detail)
     ours = error.program in (None, str(known.REGISTRY))
     return Outcome(done=False, code=error.code if ours else None, text=error.detail)

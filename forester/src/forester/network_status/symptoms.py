@@ -2,12 +2,24 @@
 
 from collections.abc import Callable
 
+from forester.chain.program_errors import ForesterRefusal
 from forester.chain.programs.addresses import REGISTRY
 from forester.errors import EndpointTimedOut, ForesterError, RateLimited, TransactionRefused
 from forester.network_status.state import NetworkState, TreeState
 from forester.observability.progress import Cause, ProgressWatch
 
-_EPOCH_CODES = (6001, 6003, 6004, 6005, 6009, 6010, 6011, 6017)
+_EPOCH_ENDED = 6003
+_EPOCH_STILL_IN_PROGRESS = 6010
+_EPOCH_CODES = (
+    ForesterRefusal.NOT_IN_REPORT_WORK_PHASE,
+    _EPOCH_ENDED,
+    ForesterRefusal.FORESTER_NOT_ELIGIBLE,
+    ForesterRefusal.NOT_IN_REGISTRATION_PERIOD,
+    ForesterRefusal.INVALID_EPOCH,
+    _EPOCH_STILL_IN_PROGRESS,
+    ForesterRefusal.NOT_IN_ACTIVE_PHASE,
+    ForesterRefusal.REGISTRATION_NOT_FINALIZED,
+)
 """Codes of the registry for work outside the phase or the light slot that it belongs to.
 
 Source: forester/docs/reference/programs.md, "Error codes".

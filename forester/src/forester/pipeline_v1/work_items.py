@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from solders.instruction import Instruction
 
+from forester.chain.program_errors import ForesterRefusal
 from forester.chain.programs import registry
 from forester.chain.programs.addresses import REGISTRY
 from forester.chain.tree_metadata import TreeMetadata
-from forester.epoch.machine import RegistryCode
 from forester.errors import InsufficientFunds, TransactionRefused
 from forester.pipeline_v1.indexer_proofs import Proof
 
@@ -50,7 +50,7 @@ def response_to(error: TransactionRefused | None) -> RefusalResponse:
     if error.code in _ELEMENT_GONE:
         return RefusalResponse.GONE
     # Without logs the program is not known; no other code of these programs means what the registry's means.
-    ours = error.program == str(REGISTRY) or (error.program is None and error.code in set(RegistryCode))
+    ours = error.program == str(REGISTRY) or (error.program is None and error.code in set(ForesterRefusal))
     return RefusalResponse.STOP if ours else RefusalResponse.PROVE_AGAIN
 
 

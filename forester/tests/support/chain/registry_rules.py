@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 
 from solders.pubkey import Pubkey
 
+from forester.chain.program_errors import ForesterRefusal
 from forester.chain.registry_accounts import ForesterEpochAccount, ProtocolConfig
-from forester.epoch.machine import DONE, Action, EpochOnChain, Outcome, RegistryCode
+from forester.epoch.machine import DONE, Action, EpochOnChain, Outcome
 from forester.epoch.phases import EpochPhases, ProtocolTimes
 
 TIMES = ProtocolTimes(
@@ -76,13 +77,13 @@ class Chain:
         if action is Action.REGISTER:
             allowed = self.phases.registration if self.enforce_registration_end else self.phases.registrable
             if slot not in allowed:
-                return RegistryCode.NOT_IN_REGISTRATION_PERIOD
-            return RegistryCode.FORESTER_ALREADY_REGISTERED if who in self.accounts else None
+                return ForesterRefusal.NOT_IN_REGISTRATION_PERIOD
+            return ForesterRefusal.FORESTER_ALREADY_REGISTERED if who in self.accounts else None
         if action is Action.FINALIZE:
             if slot not in self.phases.active:
-                return RegistryCode.INVALID_EPOCH
+                return ForesterRefusal.INVALID_EPOCH
             full = self.accounts[who].finalize_counter >= self.config.finalize_counter_limit
-            return RegistryCode.FINALIZE_COUNTER_EXCEEDED if full else None
+            return ForesterRefusal.FINALIZE_COUNTER_EXCEEDED if full else None
         if slot not in self.phases.report_work:
-            return RegistryCode.NOT_IN_REPORT_WORK_PHASE
-        return RegistryCode.FORESTER_ALREADY_REPORTED_WORK if self.accounts[who].has_reported_work else None
+            return ForesterRefusal.NOT_IN_REPORT_WORK_PHASE
+        return ForesterRefusal.FORESTER_ALREADY_REPORTED_WORK if self.accounts[who].has_reported_work else None

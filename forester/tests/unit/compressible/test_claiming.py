@@ -11,13 +11,13 @@ from compressible_accounts import AUTHORITY, account_data
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
+from forester.chain.program_errors import ForesterRefusal
 from forester.chain.programs.addresses import COMPRESSED_TOKEN, REGISTRY
 from forester.chain.rpc_client import Account
 from forester.compressible.claiming import RentClaims
 from forester.compressible.rent import RENT_EPOCH_SLOTS
 from forester.compressible.rounds import UNKNOWN_SLOTS
 from forester.compressible.sources import sources
-from forester.epoch.machine import RegistryCode
 from forester.epoch.phases import SlotRange
 from forester.errors import InsufficientFunds, TransactionRefused
 from forester.journal.compressible import NEVER_SLOT, TOKEN, CompressibleStore, TrackedAccount
@@ -72,7 +72,7 @@ async def claims_of(world: Any, journal: Journal) -> tuple[RentClaims, Compressi
 
 
 @pytest.mark.parametrize(
-    ("code", "owes"), [(RegistryCode.FORESTER_NOT_ELIGIBLE, True), (6020, False)], ids=["the forester", "an account"]
+    ("code", "owes"), [(ForesterRefusal.FORESTER_NOT_ELIGIBLE, True), (6020, False)], ids=["the forester", "an account"]
 )
 async def test_claim__that_the_registry_refuses__is_repeated_if_it_refused_the_forester(
     tmp_path: Path, code: int, owes: bool

@@ -13,6 +13,7 @@ from solders.instruction import Instruction
 from solders.pubkey import Pubkey
 
 from forester.chain import registry_accounts
+from forester.chain.program_errors import ForesterRefusal
 from forester.chain.programs.addresses import REGISTRY
 from forester.chain.registry_accounts import ProtocolConfig, ProtocolConfigAccount
 from forester.chain.rpc_client import Account, RpcClient
@@ -21,7 +22,7 @@ from forester.daemon.clock import SlotClock
 from forester.daemon.epochs import EpochKeeper, EpochParts, EpochRunner
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import Supervisor
-from forester.epoch.machine import ALERT_AFTER_ATTEMPTS, Action, EpochOnChain, EpochState, RegistryCode
+from forester.epoch.machine import ALERT_AFTER_ATTEMPTS, Action, EpochOnChain, EpochState
 from forester.errors import EndpointUnreachable, TransactionRefused
 from forester.observability.metrics import Metrics
 from forester.scheduling.tree_schedule import Share, TreeSchedule
@@ -235,7 +236,7 @@ async def test_epoch__work_is_refused__reads_the_chain_at_once_and_finalises_if_
     world.chain.execute("late", Action.REGISTER, 1311)
     await world.go(1325)
     assert forester.live.share == Share(0, 1, 1), "no notification of the new weight"
-    refusal = TransactionRefused("x", program=str(REGISTRY), code=RegistryCode.FORESTER_NOT_ELIGIBLE)
+    refusal = TransactionRefused("x", program=str(REGISTRY), code=ForesterRefusal.FORESTER_NOT_ELIGIBLE)
     forester.shares.refused(EPOCH, refusal)
     await world.go(1326)
     assert forester.live.share == Share(0, 1, 2)
@@ -300,7 +301,7 @@ async def test_work__refused_for_its_signer__alerts_once_the_epoch_names_another
     forester = Forester(world)
     task = await forester.begin()
     await world.go(1310)
-    refusal = TransactionRefused("wrong signer", program=str(REGISTRY), code=RegistryCode.INVALID_FORESTER)
+    refusal = TransactionRefused("wrong signer", program=str(REGISTRY), code=ForesterRefusal.INVALID_FORESTER)
     forester.shares.refused(EPOCH, refusal)
     await world.go(1315)
     assert forester.alerts == [(EPOCH, "")], "other programs use the same code"
@@ -312,9 +313,11 @@ async def test_work__refused_for_its_signer__alerts_once_the_epoch_names_another
     await asyncio.wait([task])
 
 
-@pytest.mark.parametrize("code", [RegistryCode.NOT_IN_REPORT_WORK_PHASE, RegistryCode.FORESTER_ALREADY_REPORTED_WORK])
+@pytest.mark.parametrize(
+    "code", [ForesterRefusal.NOT_IN_REPORT_WORK_PHASE, ForesterRefusal.FORESTER_ALREADY_REPORTED_WORK]
+)
 async def test_report__refused_as_late_or_made__ends_the_epoch(
-    world: World, code: RegistryCode, monkeypatch: pytest.MonkeyPatch
+    world: World, code: ForesterRefusal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.slot = 1250
     forester = Forester(world)

@@ -5,9 +5,10 @@ import pytest
 from onchain_vectors import FORESTER, recorded, recorded_instruction
 from solders.pubkey import Pubkey
 
+from forester.chain.program_errors import ForesterRefusal
 from forester.chain.programs.addresses import REGISTRY, SYSTEM
 from forester.chain.rpc_client import Account, RpcClient
-from forester.epoch.machine import Action, Outcome, RegistryCode
+from forester.epoch.machine import Action, Outcome
 from forester.epoch.registration import instruction_of, outcome_of, read_epoch
 from forester.errors import EndpointUnreachable, MalformedAccount, TransactionRefused
 
@@ -67,5 +68,5 @@ def test_outcomes__failures__report_codes_of_the_registry_alone() -> None:
 
 def test_outcomes__account_in_use__means_registered_for_registration_alone() -> None:
     in_use = TransactionRefused("in use", program=str(SYSTEM), code=0)
-    assert outcome_of(Action.REGISTER, in_use).code == RegistryCode.FORESTER_ALREADY_REGISTERED
+    assert outcome_of(Action.REGISTER, in_use).code == ForesterRefusal.FORESTER_ALREADY_REGISTERED
     assert outcome_of(Action.REPORT, in_use).code is None
