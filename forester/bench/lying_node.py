@@ -30,7 +30,7 @@ from network import INITIAL_TRAFFIC, log_line
 from proof_ledger import Ledger
 
 from forester.chain.tree_metadata import BATCHED_TREE_DISCRIMINATOR
-from forester.epoch.machine import Action
+from forester.epoch.decisions import Action
 from forester.units import LAMPORTS_PER_SOL, sol
 
 HONEST_PRICE = 1000

@@ -2,7 +2,7 @@
 
 Source: forester/docs/reference/behaviour.md, "Epoch life".
 
-``epoch.machine`` decides from the state of the chain; this module reads the chain, waits, and sends transactions.
+``epoch.decisions`` decides from the state of the chain; this module reads the chain, waits, and sends transactions.
 No failure ends an epoch: failures are retried until it is over.
 """
 
@@ -19,13 +19,13 @@ from forester.chain.rpc_client import RpcClient
 from forester.daemon.clock import SlotClock
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import RESTARTS, Supervisor
-from forester.epoch.machine import (
+from forester.epoch.decisions import (
     DONE,
     Action,
+    ActionResult,
     Decision,
     EpochOnChain,
     EpochState,
-    Outcome,
     Progress,
     after,
     decide,
@@ -190,7 +190,7 @@ class EpochRunner:
             waits.append(self._parts.clock.reach(until + (decision.action is Action.WORK)))
         await first_of(*waits, timeout_s=self._parts.reread_s)
 
-    async def _act(self, action: Action) -> Outcome:
+    async def _act(self, action: Action) -> ActionResult:
         parts = self._parts
         instruction = instruction_of(action, parts.authority, parts.derivation, self.epoch)
         try:
@@ -212,7 +212,7 @@ class EpochRunner:
             elif sent.error is not None:
                 outcome = outcome_of(action, sent.error)
             else:
-                outcome = Outcome(done=False, text=f"not confirmed: {sent.fate.value}")
+                outcome = ActionResult(done=False, text=f"not confirmed: {sent.fate.value}")
         _log.info("epoch_action", action=action.value, done=outcome.done, code=outcome.code, reason=outcome.text)
         return outcome
 

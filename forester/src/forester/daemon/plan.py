@@ -7,7 +7,7 @@ from forester.chain.registry_accounts import read_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
 from forester.chain.trees import TreeFilter, find_trees
-from forester.epoch.machine import EpochOnChain, Progress, decide
+from forester.epoch.decisions import EpochOnChain, Progress, decide
 from forester.epoch.phases import EpochPhases, SlotRange
 from forester.epoch.registration import read_epoch
 from forester.network_status.epochs import protocol_times

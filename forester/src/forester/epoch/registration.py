@@ -1,4 +1,4 @@
-"""Accounts and instructions of an epoch: input and output of the machine's decisions."""
+"""Accounts and instructions of an epoch: input and output of its decisions."""
 
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
@@ -8,7 +8,7 @@ from forester.chain.programs import addresses as known
 from forester.chain.programs import registry
 from forester.chain.registry_accounts import decode_epoch, decode_forester_epoch
 from forester.chain.rpc_client import RpcClient
-from forester.epoch.machine import Action, EpochOnChain, Outcome
+from forester.epoch.decisions import Action, ActionResult, EpochOnChain
 from forester.errors import ForesterError, MalformedAccount, TransactionRefused
 
 _ALREADY_IN_USE = 0
@@ -47,11 +47,11 @@ def instruction_of(action: Action, authority: Pubkey, derivation: Pubkey, epoch:
     raise ValueError(f"no instruction performs {action.value}")
 
 
-def outcome_of(action: Action, error: ForesterError) -> Outcome:
+def outcome_of(action: Action, error: ForesterError) -> ActionResult:
     """Return the outcome of a failed action: the registry's code, or only that it was not done."""
     if not isinstance(error, TransactionRefused):
-        return Outcome(done=False, text=error.detail)
+        return ActionResult(done=False, text=error.detail)
     if action is Action.REGISTER and error.program == str(known.SYSTEM) and error.code == _ALREADY_IN_USE:
-        return Outcome(done=False, code=ForesterRefusal.FORESTER_ALREADY_REGISTERED, text=error.detail)
+        return ActionResult(done=False, code=ForesterRefusal.FORESTER_ALREADY_REGISTERED, text=error.detail)
     ours = error.program in (None, str(known.REGISTRY))
-    return Outcome(done=False, code=error.code if ours else None, text=error.detail)
+    return ActionResult(done=False, code=error.code if ours else None, text=error.detail)

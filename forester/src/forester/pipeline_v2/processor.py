@@ -1,8 +1,8 @@
 """Tree processor of V2: sends stored proofs first, then stages, proves and sends ready batches in order.
 
-The ledger has the state of each proof, ``machine`` decides what is next, and this file performs it. No proof is lost:
-one under way continues when a window ends or a call is cancelled, and is sent in this window, the next one, another
-epoch or by another process, as long as it continues from the chain's root. Source:
+The ledger has the state of each proof, ``round_decisions`` decides what is next, and this file performs it. No proof
+is lost: one under way continues when a window ends or a call is cancelled, and is sent in this window, the next one,
+another epoch or by another process, as long as it continues from the chain's root. Source:
 forester/docs/reference/behaviour.md, "V2 rounds" and "Proof lifetime".
 """
 
@@ -18,9 +18,9 @@ from forester.journal.proofs import StoredProof
 from forester.observability.work_records import BatchState
 from forester.pipeline_v2.batch_sender import BatchSender, unfitting
 from forester.pipeline_v2.failures import HeadOutdated, TransactionLost
-from forester.pipeline_v2.machine import SOON_SLOTS, Action, RoundState, Step, next_action
 from forester.pipeline_v2.proof_ledger import ProofLedger, TrackedProof, WindowId, link_of_batch
 from forester.pipeline_v2.proof_requests import ProofRequests
+from forester.pipeline_v2.round_decisions import SOON_SLOTS, RoundAction, RoundState, Step, next_action
 from forester.pipeline_v2.services import V2Limits, V2Services
 from forester.pipeline_v2.staging.head_reader import HeadReader
 from forester.pipeline_v2.staging.staged_batches import Staging
@@ -140,7 +140,7 @@ class V2Processor:
                 current = await self._begin(eligibility, sends=False)
                 last = await self._run(current)
                 failure = current.failure
-                if last.action is Action.END:
+                if last.action is RoundAction.END:
                     break
                 await asyncio.sleep(last.seconds)
         except Exception as error:  # noqa: BLE001 - a crash would cancel the proofs under way
@@ -184,17 +184,17 @@ class V2Processor:
             await self._request_staged(current)
             step = next_action(self._state(current))
             match step.action:
-                case Action.SEND:
+                case RoundAction.SEND:
                     await self._send(current, step)
-                case Action.STAGE:
+                case RoundAction.STAGE:
                     await self._stage(current, step.batches)
-                case Action.WAIT:
+                case RoundAction.WAIT:
                     await self._requests.changed(step.seconds)
-                case Action.END:
+                case RoundAction.END:
                     if step.seconds:
                         await self._requests.changed(step.seconds)
                     return step
-                case Action.READ:
+                case RoundAction.READ:
                     return step
 
     def _state(self, current: _Round) -> RoundState:

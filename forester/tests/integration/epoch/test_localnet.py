@@ -13,7 +13,7 @@ from solders.transaction import Transaction
 from forester.chain.registry_accounts import read_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
-from forester.epoch.machine import DONE, Action, EpochState, Outcome, Progress, after, decide
+from forester.epoch.decisions import DONE, Action, ActionResult, EpochState, Progress, after, decide
 from forester.epoch.phases import ProtocolTimes
 from forester.epoch.registration import instruction_of, outcome_of, read_epoch
 from forester.errors import TransactionRefused
@@ -29,7 +29,7 @@ def net() -> Iterator[Localnet]:
         yield localnet
 
 
-async def attempt(net: Localnet, rpc: RpcClient, action: Action, epoch: int) -> Outcome:
+async def attempt(net: Localnet, rpc: RpcClient, action: Action, epoch: int) -> ActionResult:
     """Send what an action needs."""
     key = net.keys["forester"]
     instruction = instruction_of(action, key.pubkey(), key.pubkey(), epoch)

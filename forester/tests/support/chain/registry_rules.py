@@ -8,7 +8,7 @@ from solders.pubkey import Pubkey
 
 from forester.chain.program_errors import ForesterRefusal
 from forester.chain.registry_accounts import ForesterEpochAccount, ProtocolConfig
-from forester.epoch.machine import DONE, Action, EpochOnChain, Outcome
+from forester.epoch.decisions import DONE, Action, ActionResult, EpochOnChain
 from forester.epoch.phases import EpochPhases, ProtocolTimes
 
 TIMES = ProtocolTimes(
@@ -56,10 +56,10 @@ class Chain:
     def seen(self, who: str, slot: int) -> EpochOnChain:
         return EpochOnChain(slot, self.accounts.get(who), self.weight if self.accounts else None)
 
-    def execute(self, who: str, action: Action, slot: int) -> Outcome:
+    def execute(self, who: str, action: Action, slot: int) -> ActionResult:
         code = self._refusal(who, action, slot)
         if code is not None:
-            return Outcome(done=False, code=code)
+            return ActionResult(done=False, code=code)
         if action is Action.REGISTER:
             self.accounts[who] = registration(self.weight, 1, None, 0, config=self.config)
             self.weight += 1

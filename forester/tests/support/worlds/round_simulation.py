@@ -1,4 +1,4 @@
-"""One tree on a chain, foresters that move it, a journal that survives kills; rounds by the machine and the ledger."""
+"""One tree on a chain, foresters that move it by their decisions and ledgers, a journal that survives kills."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import replace
 from forester.epoch.phases import CONFIRMATION_SLOTS, SlotRange
 from forester.journal.proofs import StoredProof
 from forester.pipeline_v2.failures import RefusedAgain
-from forester.pipeline_v2.machine import Action, RoundState, Step, next_action
 from forester.pipeline_v2.proof_ledger import Link, ProofLedger, ProofState, link_of
+from forester.pipeline_v2.round_decisions import RoundAction, RoundState, Step, next_action
 
 LIMIT = 3
 WINDOW = SlotRange(1000, 2000)
@@ -70,13 +70,13 @@ class RoundSimulation:
             step = next_action(state)
             _check(state, step)
             match step.action:
-                case Action.SEND:
+                case RoundAction.SEND:
                     self._send(step.batches)
-                case Action.STAGE:
+                case RoundAction.STAGE:
                     self._stage(step.batches)
-                case Action.WAIT:
+                case RoundAction.WAIT:
                     self._wait(last=number > _MAXIMUM_STEPS // 2)
-                case Action.READ | Action.END:
+                case RoundAction.READ | RoundAction.END:
                     return
         raise AssertionError("the round does not end")
 
@@ -191,21 +191,21 @@ def _root(sequence: int, branch: int) -> bytes:
 def _check(state: RoundState, step: Step) -> None:
     """Require a step that is possible in a state, and for each wait an event that ends it."""
     match step.action:
-        case Action.SEND:
+        case RoundAction.SEND:
             assert state.sends
             assert not state.stopped
             assert 1 <= step.batches <= state.ready
             assert state.window.remaining(state.slot) >= CONFIRMATION_SLOTS
-        case Action.STAGE:
+        case RoundAction.STAGE:
             assert state.may_begin
             assert not state.staged
             assert step.batches > len(state.chain)
-        case Action.WAIT:
+        case RoundAction.WAIT:
             assert state.under_way or state.begins_soon
             assert step.seconds > 0
-        case Action.READ:
+        case RoundAction.READ:
             assert not state.sends
-        case Action.END:
+        case RoundAction.END:
             idle = not state.sends or state.stopped or state.window.remaining(state.slot) < CONFIRMATION_SLOTS
             assert idle or not state.ready or state.landed >= state.limit
     assert ProofState.CONFIRMED not in state.chain

@@ -22,7 +22,7 @@ from forester.daemon.clock import SlotClock
 from forester.daemon.epochs import EpochKeeper, EpochParts, EpochRunner
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import Supervisor
-from forester.epoch.machine import ALERT_AFTER_ATTEMPTS, Action, EpochOnChain, EpochState
+from forester.epoch.decisions import ALERT_AFTER_ATTEMPTS, Action, EpochOnChain, EpochState
 from forester.errors import EndpointUnreachable, TransactionRefused
 from forester.observability.metrics import Metrics
 from forester.scheduling.tree_schedule import Share, TreeSchedule

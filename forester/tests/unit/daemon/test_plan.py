@@ -17,7 +17,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
 from forester.daemon import plan as plan_module
 from forester.daemon.plan import make_plan, plan_text
-from forester.epoch.machine import EpochOnChain
+from forester.epoch.decisions import EpochOnChain
 from forester.scheduling.tree_schedule import Share, TreeSchedule
 from forester.settings import Settings, SigningKey
 

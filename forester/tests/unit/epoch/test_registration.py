@@ -8,7 +8,7 @@ from solders.pubkey import Pubkey
 from forester.chain.program_errors import ForesterRefusal
 from forester.chain.programs.addresses import REGISTRY, SYSTEM
 from forester.chain.rpc_client import Account, RpcClient
-from forester.epoch.machine import Action, Outcome
+from forester.epoch.decisions import Action, ActionResult
 from forester.epoch.registration import instruction_of, outcome_of, read_epoch
 from forester.errors import EndpointUnreachable, MalformedAccount, TransactionRefused
 
@@ -59,11 +59,11 @@ async def test_read_epoch__registration_of_another_key_or_epoch__is_not_ours() -
 
 def test_outcomes__failures__report_codes_of_the_registry_alone() -> None:
     refused = TransactionRefused("no", program=str(REGISTRY), code=6011)
-    assert outcome_of(Action.REPORT, refused) == Outcome(done=False, code=6011, text="no")
+    assert outcome_of(Action.REPORT, refused) == ActionResult(done=False, code=6011, text="no")
     other = TransactionRefused("no", program=str(Pubkey.default()), code=6012)
     assert outcome_of(Action.REPORT, other).code is None
     assert outcome_of(Action.REPORT, TransactionRefused("no", code=6001)).code == 6001
-    assert outcome_of(Action.REGISTER, EndpointUnreachable("gone")) == Outcome(done=False, text="gone")
+    assert outcome_of(Action.REGISTER, EndpointUnreachable("gone")) == ActionResult(done=False, text="gone")
 
 
 def test_outcomes__account_in_use__means_registered_for_registration_alone() -> None:

@@ -14,7 +14,7 @@ from v2_models import ZKP, number
 from forester.epoch.phases import ProtocolTimes
 from forester.errors import EndpointUnreachable
 from forester.indexer.types import StateQueue
-from forester.pipeline_v2 import machine
+from forester.pipeline_v2 import round_decisions
 from forester.pipeline_v2.failures import HeadOutdated
 from forester.pipeline_v2.services import V2Limits
 from forester.prover_client.client import FinishedProof
@@ -195,7 +195,7 @@ async def test_work__proofs_of_a_left_root_take_all_room__the_round_ends_after_a
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, loop = bench.world, asyncio.get_running_loop()
-    monkeypatch.setattr(machine, "LOOK_S", 0.3)
+    monkeypatch.setattr(round_decisions, "LOOK_S", 0.3)
     world.fill(8)
     for _ in range(2):
         world.model.apply(APPEND)
@@ -347,8 +347,8 @@ def shared_turn(bench: Bench, owned: tuple[int, ...], window: int) -> Eligibilit
 async def test_prepare__somebody_else_holds_the_tree__nothing_is_proved_until_the_term_is_ours(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "LOOK_S", 0.01)
-    monkeypatch.setattr(machine, "FAR_LOOK_S", 0.01)
+    monkeypatch.setattr(round_decisions, "LOOK_S", 0.01)
+    monkeypatch.setattr(round_decisions, "FAR_LOOK_S", 0.01)
     bench.world.fill(6)
     bench.world.slot_now = 100
     processor = await bench.start()

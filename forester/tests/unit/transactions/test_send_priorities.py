@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forester.compressible import claiming
-from forester.epoch.machine import Action
+from forester.epoch.decisions import Action
 from forester.pipeline_v2 import batch_sender
 from forester.rollover import rollovers
 from forester.transactions.expiry import ExpiryPauses

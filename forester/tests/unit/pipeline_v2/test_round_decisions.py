@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from round_simulation import RoundSimulation
 
 from forester.epoch.phases import SlotRange
-from forester.pipeline_v2.machine import FAR_LOOK_S, LOOK_S, Action, RoundState, Step, next_action
 from forester.pipeline_v2.proof_ledger import ProofState
+from forester.pipeline_v2.round_decisions import FAR_LOOK_S, LOOK_S, RoundAction, RoundState, Step, next_action
 
 REQUESTED, PROVED, READY, SENT = ProofState.REQUESTED, ProofState.PROVED, ProofState.READY, ProofState.SENT
 
@@ -35,17 +35,17 @@ def before_window(*chain: ProofState, slot: int = 0, **changes: Any) -> RoundSta
 
 
 def send(batches: int, seconds: float = 40.0) -> Step:
-    return Step(Action.SEND, batches, seconds)
+    return Step(RoundAction.SEND, batches, seconds)
 
 
-WAIT, END = Step(Action.WAIT, seconds=LOOK_S), Step(Action.END)
+WAIT, END = Step(RoundAction.WAIT, seconds=LOOK_S), Step(RoundAction.END)
 
 
 @pytest.mark.parametrize(
     ("state", "step"),
     [
-        (in_window(), Step(Action.STAGE, 4)),
-        (in_window(landed=1), Step(Action.STAGE, 3)),
+        (in_window(), Step(RoundAction.STAGE, 4)),
+        (in_window(landed=1), Step(RoundAction.STAGE, 3)),
         (in_window(READY, fitting=1, staged=True), send(1)),
         (in_window(READY, READY), send(2)),
         (in_window(READY, READY, READY, REQUESTED, fitting=2), send(2)),
@@ -62,7 +62,7 @@ WAIT, END = Step(Action.WAIT, seconds=LOOK_S), Step(Action.END)
         (in_window(READY, slot=-1), END),
         (in_window(READY, slot=196), send(1, 1.6)),
         (in_window(staged=True), END),
-        (in_window(has_room=False), Step(Action.END, seconds=LOOK_S)),
+        (in_window(has_room=False), Step(RoundAction.END, seconds=LOOK_S)),
         (in_window(has_room=False, provable=0), END),
         (in_window(has_room=False, staged=True), END),
         (in_window(REQUESTED, has_room=False), WAIT),
@@ -81,22 +81,22 @@ def test_next_action__in_a_window__is_the_one_of_the_table(state: RoundState, st
 @pytest.mark.parametrize(
     ("state", "step"),
     [
-        (before_window(), Step(Action.STAGE, 4)),
-        (before_window(READY, READY, READY), Step(Action.STAGE, 7)),
-        (before_window(*[READY] * 15), Step(Action.STAGE, 16)),
+        (before_window(), Step(RoundAction.STAGE, 4)),
+        (before_window(READY, READY, READY), Step(RoundAction.STAGE, 7)),
+        (before_window(*[READY] * 15), Step(RoundAction.STAGE, 16)),
         (before_window(*[READY] * 16), END),
-        (before_window(READY, slot=990), Step(Action.STAGE, 4)),
+        (before_window(READY, slot=990), Step(RoundAction.STAGE, 4)),
         (before_window(*[READY] * 4, slot=990), END),
         (before_window(READY, READY, provable=2), END),
         (before_window(provable=0), END),
-        (before_window(may_begin=False), Step(Action.READ, seconds=LOOK_S)),
-        (before_window(may_begin=False, begins_soon=False), Step(Action.READ, seconds=FAR_LOOK_S)),
+        (before_window(may_begin=False), Step(RoundAction.READ, seconds=LOOK_S)),
+        (before_window(may_begin=False, begins_soon=False), Step(RoundAction.READ, seconds=FAR_LOOK_S)),
         (before_window(paused=True), END),
         (before_window(REQUESTED, paused=True), WAIT),
         (before_window(REQUESTED, staged=True), WAIT),
         (before_window(REQUESTED, has_room=False), WAIT),
         (before_window(READY, PROVED, staged=True, may_begin=False), WAIT),
-        (before_window(READY, staged=True), Step(Action.READ)),
+        (before_window(READY, staged=True), Step(RoundAction.READ)),
         (before_window(READY, staged=True, chain_before=1), END),
         (before_window(READY, staged=True, failed=True), END),
         (before_window(*[READY] * 16, staged=True), END),
@@ -110,15 +110,15 @@ def test_next_action__before_a_window__is_the_one_of_the_table(state: RoundState
 def test_next_action__two_minutes_left__proves_the_next_round_too(slots_left: int) -> None:
     window = SlotRange(0, 1000)
     state = RoundState(window, 1000 - slots_left, True, limit=4, provable=20, may_begin=True, begins_soon=True)
-    assert next_action(state) == Step(Action.STAGE, 4 if slots_left < 300 else 8)
+    assert next_action(state) == Step(RoundAction.STAGE, 4 if slots_left < 300 else 8)
 
 
 def test_next_action__short_window__sends_alone_from_its_middle_on() -> None:
     earlier, later = (
         replace(in_window(READY, REQUESTED, staged=True, slot=slot), window=SlotRange(0, 16)) for slot in (7, 8)
     )
-    assert next_action(earlier).action is not Action.SEND
-    assert next_action(later).action is Action.SEND
+    assert next_action(earlier).action is not RoundAction.SEND
+    assert next_action(later).action is RoundAction.SEND
 
 
 @settings(deadline=None, max_examples=150)

@@ -24,7 +24,7 @@ LOOK_S = 1.0
 FAR_LOOK_S = 10.0
 
 
-class Action(enum.Enum):
+class RoundAction(enum.Enum):
     """Next step of a round."""
 
     SEND = "send"
@@ -43,7 +43,7 @@ class Action(enum.Enum):
 class Step:
     """An action with its numbers."""
 
-    action: Action
+    action: RoundAction
     batches: int = 0
     seconds: float = 0.0
 
@@ -95,18 +95,18 @@ def next_action(state: RoundState) -> Step:
 def _in_window(state: RoundState) -> Step:
     within_s = confirmation_seconds(state.window.remaining(state.slot)) if state.slot >= state.window.first else None
     if state.stopped or within_s is None:
-        return Step(Action.END)
+        return Step(RoundAction.END)
     if group := _group(state):
-        return Step(Action.SEND, group, within_s)
+        return Step(RoundAction.SEND, group, within_s)
     wanted = _wanted_batches(state)
     if not state.staged and state.has_room and len(state.chain) < min(wanted, state.provable):
-        return Step(Action.STAGE, wanted)
+        return Step(RoundAction.STAGE, wanted)
     begins_soon = state.begins_soon and state.provable > 0 and not (state.staged or state.landed or state.may_begin)
     if begins_soon or (state.chain and state.landed < state.limit):
-        return Step(Action.WAIT, seconds=min(within_s, LOOK_S))
+        return Step(RoundAction.WAIT, seconds=min(within_s, LOOK_S))
     # Proofs of roots that the tree has left may take all room: the tree is read again, but not at once.
     is_crowded = not (state.staged or state.has_room) and state.provable > 0
-    return Step(Action.END, seconds=LOOK_S if is_crowded else 0.0)
+    return Step(RoundAction.END, seconds=LOOK_S if is_crowded else 0.0)
 
 
 def _group(state: RoundState) -> int:
@@ -137,14 +137,14 @@ def _wanted_batches(state: RoundState) -> int:
 def _before_window(state: RoundState) -> Step:
     if not state.staged:
         if not state.provable:
-            return Step(Action.END)
+            return Step(RoundAction.END)
         if not state.may_begin:
-            return Step(Action.READ, seconds=LOOK_S if state.begins_soon else FAR_LOOK_S)
+            return Step(RoundAction.READ, seconds=LOOK_S if state.begins_soon else FAR_LOOK_S)
     far = state.slot + SOON_SLOTS < state.window.first
     wanted = min(state.provable, state.limit * (AHEAD_ROUNDS if far else 1))
     if not state.staged and state.has_room and len(state.chain) < wanted and not state.paused:
-        return Step(Action.STAGE, min(wanted, len(state.chain) + state.limit))
+        return Step(RoundAction.STAGE, min(wanted, len(state.chain) + state.limit))
     if state.under_way:
-        return Step(Action.WAIT, seconds=LOOK_S)
+        return Step(RoundAction.WAIT, seconds=LOOK_S)
     another = state.staged and not state.failed and state.chain_before < len(state.chain) < wanted
-    return Step(Action.READ if another else Action.END)
+    return Step(RoundAction.READ if another else RoundAction.END)

@@ -7,15 +7,15 @@ from registry_rules import CONFIG, PHASES, Chain, registration
 
 from forester.chain.program_errors import ForesterRefusal
 from forester.chain.registry_accounts import ForesterEpochAccount
-from forester.epoch.machine import (
+from forester.epoch.decisions import (
     ALERT_AFTER_ATTEMPTS,
     DONE,
     MAXIMUM_BACKOFF_SLOTS,
     Action,
+    ActionResult,
     Decision,
     EpochOnChain,
     EpochState,
-    Outcome,
     Progress,
     after,
     decide,
@@ -116,7 +116,7 @@ def test_weight__changed_soon_after_a_finalisation__waits_unless_work_was_refuse
     moved = seen(1320, FINALIZED, weight=2)
     assert decide(PHASES, progress, moved).action is Action.WORK
     refused = after(
-        PHASES, progress, Action.WORK, Outcome(done=False, code=ForesterRefusal.FORESTER_NOT_ELIGIBLE), 1320
+        PHASES, progress, Action.WORK, ActionResult(done=False, code=ForesterRefusal.FORESTER_NOT_ELIGIBLE), 1320
     )
     assert decide(PHASES, refused, moved).action is Action.FINALIZE
     assert decide(PHASES, refused, seen(1320, FINALIZED, weight=1)).action is Action.WORK, "the weight is the same"
@@ -136,7 +136,11 @@ def test_finalise__counter_used_up__works_on_with_the_old_weight_and_alerts() ->
     assert decision.action is Action.WORK
     assert "no further finalisation" in decision.alert
     refused = after(
-        PHASES, Progress(), Action.FINALIZE, Outcome(done=False, code=ForesterRefusal.FINALIZE_COUNTER_EXCEEDED), 1400
+        PHASES,
+        Progress(),
+        Action.FINALIZE,
+        ActionResult(done=False, code=ForesterRefusal.FINALIZE_COUNTER_EXCEEDED),
+        1400,
     )
     assert decide(PHASES, refused, seen(1500, FINALIZED, weight=2)).action is Action.WORK
     never = decide(PHASES, refused, seen(1500, REGISTERED))
@@ -153,7 +157,7 @@ def test_active_phase__last_slots__leave_no_time_for_a_transaction() -> None:
     "code", [ForesterRefusal.FORESTER_ALREADY_REPORTED_WORK, ForesterRefusal.NOT_IN_REPORT_WORK_PHASE]
 )
 def test_report__refused_as_made_or_too_late__is_over(code: ForesterRefusal) -> None:
-    progress = after(PHASES, Progress(), Action.REPORT, Outcome(done=False, code=code), 2310)
+    progress = after(PHASES, Progress(), Action.REPORT, ActionResult(done=False, code=code), 2310)
     assert decide(PHASES, progress, seen(2311, FINALIZED)).state is EpochState.DONE
 
 
@@ -164,7 +168,7 @@ def test_report__refused_as_too_early__is_tried_again_until_the_phase_ends() -> 
             slot = decision.until_slot or slot
             continue
         attempts += 1
-        outcome = Outcome(done=False, code=ForesterRefusal.NOT_IN_ACTIVE_PHASE, text="too early")
+        outcome = ActionResult(done=False, code=ForesterRefusal.NOT_IN_ACTIVE_PHASE, text="too early")
         progress = after(PHASES, progress, Action.REPORT, outcome, slot)
     assert attempts >= 5
     assert decision.state is EpochState.MISSED
@@ -179,7 +183,7 @@ def test_attempts__failing_on_the_way__back_off_alert_and_recover() -> None:
     progress, slot, waits = Progress(), 1200, []
     for attempt in range(1, 9):
         assert decide(PHASES, progress, seen(slot)).action is Action.REGISTER
-        progress = after(PHASES, progress, Action.REGISTER, Outcome(done=False, text="connection refused"), slot)
+        progress = after(PHASES, progress, Action.REGISTER, ActionResult(done=False, text="connection refused"), slot)
         waiting = decide(PHASES, progress, seen(slot))
         assert waiting.until_slot is not None
         waits.append(waiting.until_slot - slot)
@@ -191,7 +195,7 @@ def test_attempts__failing_on_the_way__back_off_alert_and_recover() -> None:
 
 @pytest.mark.parametrize("code", [ForesterRefusal.INVALID_FORESTER, ForesterRefusal.WEIGHT_INSUFFICIENT])
 def test_registration__refused_for_its_configuration__alerts_at_once_and_tries_on(code: ForesterRefusal) -> None:
-    outcome = Outcome(done=False, code=code, text=code.name)
+    outcome = ActionResult(done=False, code=code, text=code.name)
     progress = after(PHASES, Progress(), Action.REGISTER, outcome, 1200)
     decision = decide(PHASES, progress, seen(1201))
     assert (decision.action, decision.until_slot) == (Action.WAIT, 1202)
@@ -214,12 +218,14 @@ def test_registration__of_another_key__is_missed_and_alerts_until_the_chain_show
 @pytest.mark.parametrize("code", [ForesterRefusal.INVALID_FORESTER, ForesterRefusal.FORESTER_UNDEFINED])
 def test_work__refused_with_a_code_that_other_programs_use__changes_and_alerts_nothing(code: ForesterRefusal) -> None:
     registered = Progress(finalized_slot=1300)
-    assert after(PHASES, registered, Action.WORK, Outcome(done=False, code=code, text=code.name), 1400) == registered
+    assert (
+        after(PHASES, registered, Action.WORK, ActionResult(done=False, code=code, text=code.name), 1400) == registered
+    )
     assert decide(PHASES, registered, seen(1401, FINALIZED)).alert == ""
 
 
 def test_registration__account_there_already__is_treated_as_done() -> None:
-    outcome = Outcome(done=False, code=ForesterRefusal.FORESTER_ALREADY_REGISTERED)
+    outcome = ActionResult(done=False, code=ForesterRefusal.FORESTER_ALREADY_REGISTERED)
     progress = after(PHASES, Progress(), Action.REGISTER, outcome, 1250)
     assert progress.failures == 0
     assert decide(PHASES, progress, seen(1251, REGISTERED)).state is EpochState.REGISTERED
@@ -230,7 +236,7 @@ def test_registration__account_there_already__is_treated_as_done() -> None:
     [
         (
             Action.REGISTER,
-            Outcome(done=False, code=ForesterRefusal.FORESTER_ALREADY_REGISTERED, text="in use"),
+            ActionResult(done=False, code=ForesterRefusal.FORESTER_ALREADY_REGISTERED, text="in use"),
             None,
             REGISTERED,
         ),
@@ -240,7 +246,7 @@ def test_registration__account_there_already__is_treated_as_done() -> None:
     ids=["already registered", "registered", "finalised"],
 )
 def test_success__never_shown_by_the_node__backs_off_alerts_and_recovers(
-    action: Action, outcome: Outcome, hiding: ForesterEpochAccount | None, showing: ForesterEpochAccount
+    action: Action, outcome: ActionResult, hiding: ForesterEpochAccount | None, showing: ForesterEpochAccount
 ) -> None:
     progress, slot, pauses, alerts = Progress(), 1300, [], []
     for _ in range(10):

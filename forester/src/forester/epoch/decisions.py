@@ -115,15 +115,15 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Outcome of an action: done, refused by the program with ``code``, or failed before it arrived, as in ``text``."""
+class ActionResult:
+    """Result of an action: done, refused by the program with ``code``, or failed before it arrived, as in ``text``."""
 
     done: bool
     code: int | None = None
     text: str = ""
 
 
-DONE = Outcome(done=True)
+DONE = ActionResult(done=True)
 
 
 def observe(progress: Progress, seen: EpochOnChain) -> Progress:
@@ -234,7 +234,7 @@ def _alert_reason(progress: Progress) -> str:
     return ""
 
 
-def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outcome, slot: int) -> Progress:
+def after(phases: EpochPhases, progress: Progress, action: Action, outcome: ActionResult, slot: int) -> Progress:
     """Return the progress after an action at ``slot``; the chain is read again before the next decision.
 
     A refusal of an action that is already done counts as done. A success that the chain does not show is repeated with
