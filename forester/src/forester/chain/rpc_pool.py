@@ -223,7 +223,9 @@ class RpcPool:
                 pause = self._retry.pause(attempt + 1, error)
                 if not error.retryable or attempt == self._retry.retries or self._clock() + pause >= ends:
                     raise
-                _log.debug("rpc_retry", method=method, attempt=attempt + 1, pause_s=round(pause, 3), error=error.detail)
+                _log.debug(
+                    "rpc_retry", method=method, attempt=attempt + 1, again_in_s=round(pause, 3), error=error.detail
+                )
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -302,8 +304,10 @@ class RpcPool:
 
     def _log_limit(self, endpoint: RpcEndpoint, error: RateLimited) -> None:
         if times := self._limited.due():
-            hint = "lower --rpc-pool-size and --max-concurrent-sends, or set --rpc-rate-limit and --send-tx-rate-limit"
-            _log.warning("rpc_rate_limited", node=endpoint.name, error=error.detail, times=times, hint=hint)
+            remedy = (
+                "lower --rpc-pool-size and --max-concurrent-sends, or set --rpc-rate-limit and --send-tx-rate-limit"
+            )
+            _log.warning("rpc_rate_limited", node=endpoint.name, error=error.detail, times=times, remedy=remedy)
 
     async def _endpoint(self) -> RpcEndpoint:
         """Return the node to call: the first one, or the second until the first one is healthy again."""

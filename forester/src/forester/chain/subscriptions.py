@@ -163,7 +163,7 @@ async def events(
         except EndpointError as error:
             failures = 1 if time.monotonic() - connected_at >= steady_s else failures + 1
             wait_s = waits.pause_s(failures)
-            _log.warning("subscriptions_broken", error=error.detail, failures=failures, wait_s=round(wait_s, 3))
+            _log.warning("subscriptions_broken", error=error.detail, failures=failures, again_in_s=round(wait_s, 3))
             await asyncio.sleep(wait_s)
 
 

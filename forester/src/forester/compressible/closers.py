@@ -155,7 +155,7 @@ class _LocatingCloser(AccountCloser):
         known: list[tuple[Any, Hash32]] = []
         for account, item in zip(accounts, found, strict=True):
             if item is None:
-                _log.warning("compressed_account_unknown", account=str(account.address), hint="the indexer lacks it")
+                _log.warning("compressed_account_unknown", account=str(account.address), detail="the indexer lacks it")
                 failed.append(account)
             else:
                 known.append((account, item.hash))

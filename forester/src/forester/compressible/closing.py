@@ -247,7 +247,7 @@ class ClosingRounds:
             program = closer.source.program
             left = {account.address for account in found if account is not None and account.owner == program}
         for address in left:
-            _log.warning("compression_skipped", account=str(address), hint="the program does not find it due")
+            _log.warning("compression_skipped", account=str(address), detail="the program does not find it due")
         await self._postpone(left, slot)
         closed = [item.account for item in batch if item.account.address not in left]
         for account in closed:

@@ -35,8 +35,10 @@ async def account_parts(source: AccountSource, rpc: RpcClient, *, paged: bool) -
                 await asyncio.sleep(_PAGE_PAUSE_S)
             return
         except RequestRefused as error:
-            hint = "read by getProgramAccounts; leave out --helius-rpc, or use a node of Helius"
-            _log.warning("account_pages_refused", error=error.detail, hint=hint)
+            remedy = "leave out --helius-rpc, or use a node of Helius"
+            _log.warning(
+                "account_pages_refused", error=error.detail, detail="read by getProgramAccounts", remedy=remedy
+            )
     first = await _matching(source, rpc, 0)
     whole = await _whole(source, rpc) if len(first) <= _LARGEST_WHOLE else None
     if whole is not None:

@@ -298,5 +298,5 @@ async def follow_slots(clock: SlotClock, session: aiohttp.ClientSession, url: st
         if not isinstance(event, SlotSeen) or clock.read(event.slot, witness=False):
             continue
         if clock.is_set and rejected.due():
-            hint = "it is of a different cluster than --rpc-url, or one of the two nodes lags by minutes"
-            _log.warning("subscribed_slot_rejected", slot=event.slot, estimate=clock.slot(), hint=hint)
+            detail = "it is of a different cluster than --rpc-url, or one of the two nodes lags by minutes"
+            _log.warning("subscribed_slot_rejected", slot=event.slot, estimate=clock.slot(), detail=detail)

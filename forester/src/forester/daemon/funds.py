@@ -68,7 +68,7 @@ class Funds:
             self._at_stop = None
             self._stopped_at = asyncio.get_running_loop().time()
             _log.error(
-                "insufficient_funds", payer=str(self._payer), hint="processing stops until the payer is topped up"
+                "insufficient_funds", payer=str(self._payer), detail="processing stops until the payer is topped up"
             )
             self._noticed.set()
             self._changed()

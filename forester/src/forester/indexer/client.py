@@ -266,7 +266,7 @@ class IndexerClient:
                     raise
                 backoff = self._times.backoff
                 wait_s = jittered(backoff, failures) if isinstance(error, RateLimited) else backoff.pause_s(failures)
-                _log.debug("indexer_call_failed", method=call.method, error=error.detail, wait_s=round(wait_s, 3))
+                _log.debug("indexer_call_failed", method=call.method, error=error.detail, again_in_s=round(wait_s, 3))
                 await asyncio.sleep(wait_s)
 
     async def _attempt(self, call: _Call[_T]) -> _T:
@@ -309,8 +309,8 @@ class IndexerClient:
 
     def _log_limit(self, error: RateLimited) -> None:
         if times := self._limited.due():
-            hint = "set --photon-rate-limit, or lower --indexer-max-concurrent-batches"
-            _log.warning("indexer_rate_limited", error=error.detail, times=times, hint=hint)
+            remedy = "set --photon-rate-limit, or lower --indexer-max-concurrent-batches"
+            _log.warning("indexer_rate_limited", error=error.detail, times=times, remedy=remedy)
         if error.retry_after_s is not None:
             self._retry_gate.close_for(error.retry_after_s)
 

@@ -217,7 +217,7 @@ class _Call:
         wait_s = self._times.backoff.pause_s(failures, requested_s)
         # Many proofs may wait for minutes, each trying again every few seconds.
         log = _log.warning if failures == 1 else _log.debug
-        log(event, prover=self.shown, circuit=self.kind.value, error=error.detail, wait_s=round(wait_s, 3))
+        log(event, prover=self.shown, circuit=self.kind.value, error=error.detail, again_in_s=round(wait_s, 3))
         await asyncio.sleep(wait_s)
 
     async def _exchange(

@@ -51,6 +51,6 @@ def _read_only(descriptor: int) -> bool:
 
 
 @functools.cache
-def _warn(fault: str, hint: str) -> None:
+def _warn(fault: str, remedy: str) -> None:
     """Log once per file: commands read settings for each of their checks."""
-    _log.warning("key_file_readable", fault=fault, hint=hint)
+    _log.warning("key_file_readable", fault=fault, remedy=remedy)

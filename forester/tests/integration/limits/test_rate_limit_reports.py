@@ -47,7 +47,7 @@ async def test_node__limits_calls__is_reported_with_the_remedy_and_seldom(monkey
     assert [line["times"] for line in log.reported] == [1, 6], "the first of three, and those since then"
     assert {line["event"] for line in log.reported} == {"rpc_rate_limited"}
     assert "429 Too Many Requests" in log.reported[0]["error"]
-    assert "--rpc-rate-limit and --send-tx-rate-limit" in log.reported[0]["hint"]
+    assert "--rpc-rate-limit and --send-tx-rate-limit" in log.reported[0]["remedy"]
 
 
 async def test_indexer__limits_calls__is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,4 +67,4 @@ async def test_indexer__limits_calls__is_reported_with_the_remedy(monkeypatch: p
     [line] = log.reported
     assert line["event"] == "indexer_rate_limited"
     assert "429 Too Many Requests" in line["error"]
-    assert "--photon-rate-limit" in line["hint"]
+    assert "--photon-rate-limit" in line["remedy"]

@@ -29,7 +29,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     class Log:
         def warning(self, event: str, **facts: Any) -> None:
-            lines.append(f"{event}: {facts['fault']}; {facts['hint']}")
+            lines.append(f"{event}: {facts['fault']}; {facts['remedy']}")
 
     monkeypatch.setattr(key_files, "_log", Log())
     key_files._warn.cache_clear()

@@ -72,5 +72,5 @@ async def while_offered(follow: Callable[[], Awaitable[None]], *, again_s: float
         try:
             await follow()
         except RequestRefused as error:
-            _log.warning("subscription_refused", error=error.detail, again_in_s=again_s, hint="polled meanwhile")
+            _log.warning("subscription_refused", error=error.detail, again_in_s=again_s, detail="polled meanwhile")
         await asyncio.sleep(again_s)
