@@ -15,7 +15,7 @@ from solders.signature import Signature
 from forester.chain import bounds
 from forester.chain.program_errors import transaction_refused
 from forester.chain.rent import checked_rent
-from forester.chain.rpc_pool import RpcPool, Slot, StandbyNode
+from forester.chain.rpc_pool import RpcPool, Slot, UnusedNode
 from forester.errors import AccountMissing, MalformedAnswer, RequestRefused
 from forester.units import LAMPORTS_PER_BYTE_YEAR
 
@@ -150,7 +150,7 @@ class RpcClient:
 
     def __init__(
         self,
-        pool: RpcPool | StandbyNode,
+        pool: RpcPool | UnusedNode,
         *,
         commitment: str = "confirmed",
         rent_lamports_per_byte_year: int = LAMPORTS_PER_BYTE_YEAR,
@@ -162,15 +162,15 @@ class RpcClient:
     @property
     def second_source(self) -> "RpcClient | None":
         """A client of the node that is not in use, which is called once per method; None if there is one node."""
-        standby = self._pool.standby if isinstance(self._pool, RpcPool) else None
-        return RpcClient(standby, commitment=self._commitment) if standby is not None else None
+        unused = self._pool.unused if isinstance(self._pool, RpcPool) else None
+        return RpcClient(unused, commitment=self._commitment) if unused is not None else None
 
     async def health(self) -> str:
         """Return `ok`; a node that is behind raises."""
         return await self._pool.call("getHealth", [], str)
 
     def leave_stuck_node(self) -> None:
-        """Fail over from a node whose slot does not move to the second one, if any, until it moves again."""
+        """Fail over from a node whose slot does not move to the fallback, if any, until it moves again."""
         if isinstance(self._pool, RpcPool):
             self._pool.leave_stuck_node()
 

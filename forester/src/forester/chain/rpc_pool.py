@@ -73,7 +73,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class FailOver:
-    """Conditions for a failover to the second node, and how often the first one is tried again."""
+    """Conditions for a failover to the fallback, and how often the first node is tried again."""
 
     failure_threshold: int = 3
     probe_interval_s: float = 30.0
@@ -117,7 +117,7 @@ class RpcPool:
         self._limited = LogThrottle(_LIMIT_LOGGED_S, clock=clock)
         self._failures = 0
         self.on_fallback = False
-        """True while calls go to the second node."""
+        """True while calls go to the fallback."""
 
         self._behind = False
         self._next_probe = 0.0
@@ -169,12 +169,12 @@ class RpcPool:
         await self._stack.aclose()
 
     @property
-    def standby(self) -> "StandbyNode | None":
+    def unused(self) -> "UnusedNode | None":
         """The node that is not in use, to confirm answers of the other one; None if there is only one node."""
-        return StandbyNode(self) if len(self._urls) > 1 else None
+        return UnusedNode(self) if len(self._urls) > 1 else None
 
     def leave_stuck_node(self) -> None:
-        """Fail over from the first node, which answers with the same slot, until it has caught up with the second."""
+        """Fail over from the first node, which answers with the same slot, until it has caught up with the fallback."""
         if len(self._endpoints) > 1 and not self.on_fallback:
             self._behind = True
             self._go_to_fallback(f"{self._endpoints[0].name} returns the same slot repeatedly")
@@ -229,7 +229,7 @@ class RpcPool:
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    async def call_standby(self, method: str, params: list[Any], result: type[Result], *, timeout_s: float) -> Result:
+    async def call_unused(self, method: str, params: list[Any], result: type[Result], *, timeout_s: float) -> Result:
         """Return the result of a method from the node that is not in use, in one attempt; ValueError without one."""
         if len(self._endpoints) < 2:
             raise ValueError("there is only one node")
@@ -248,14 +248,14 @@ class RpcPool:
             others = [other for other in self._endpoints if other is not endpoint]
             if not others:
                 raise
-            _log.debug("rpc_second_node_queried", node=others[0].name, error=error.detail)
+            _log.debug("rpc_other_node_queried", node=others[0].name, error=error.detail)
             try:
                 return await ask(others[0])
             except EndpointError as another:
                 raise (error if is_unreachable(another) else another) from None
 
     async def _await_gate(self, endpoint: RpcEndpoint, method: str, ends: float) -> None:
-        """Wait for a node's Retry-After; with a second node, failures soon lead to a failover instead."""
+        """Wait for a node's Retry-After; with a fallback, failures soon lead to a failover instead."""
         if len(self._endpoints) > 1:
             return
         if (rest_s := self._retry_gate.remaining_s) >= max(0.0, ends - self._clock()) and rest_s > 0:
@@ -289,14 +289,14 @@ class RpcPool:
         _log.warning("rpc_fallback_used", node=self._endpoints[0].name, failures=self._failures, error=reason)
 
     async def _require_progress(self) -> None:
-        """Raise EndpointError unless the first node is as far as the second, or the second does not answer."""
+        """Raise EndpointError unless the first node is as far as the fallback, or that does not answer."""
         first = await self._slot_of(self._endpoints[0])
         try:
-            second = await self._slot_of(self._endpoints[1])
+            fallback = await self._slot_of(self._endpoints[1])
         except EndpointError:
             return
-        if first + _SLOTS_APART < second:
-            raise EndpointUnreachable(f"{self._endpoints[0].name} is {second - first} slots behind the second one")
+        if first + _SLOTS_APART < fallback:
+            raise EndpointUnreachable(f"{self._endpoints[0].name} is {fallback - first} slots behind the fallback")
 
     async def _slot_of(self, endpoint: RpcEndpoint) -> int:
         raw = await endpoint.call("getSlot", [{"commitment": "processed"}], timeout_s=_PROBE_TIMEOUT_S)
@@ -310,7 +310,7 @@ class RpcPool:
             _log.warning("rpc_rate_limited", node=endpoint.name, error=error.detail, times=times, remedy=remedy)
 
     async def _endpoint(self) -> RpcEndpoint:
-        """Return the node to call: the first one, or the second until the first one is healthy again."""
+        """Return the node to call: the first one, or the fallback until the first one is healthy again."""
         if not self.on_fallback:
             return self._endpoints[0]
         if self._clock() >= self._next_probe and not self._probing:
@@ -331,7 +331,7 @@ class RpcPool:
         return self._endpoints[1]
 
 
-class StandbyNode:
+class UnusedNode:
     """The node of a pool that is not in use, called as the pool is."""
 
     def __init__(self, pool: RpcPool) -> None:
@@ -349,5 +349,5 @@ class StandbyNode:
     ) -> Result:
         """Return the result of a method in one attempt; ValueError for methods that send."""
         if sends:
-            raise ValueError("the standby node only confirms")
-        return await self._pool.call_standby(method, params, result, timeout_s=min(timeout_s, deadline_s))
+            raise ValueError("the unused node only confirms")
+        return await self._pool.call_unused(method, params, result, timeout_s=min(timeout_s, deadline_s))

@@ -217,7 +217,7 @@ class SlotClock:
         if retreat.readings < RETREAT_READINGS:
             return False
         # Long enough to measure the pace, and for every other source of the slot to contradict. A node that is stuck
-        # far behind is replaced by the second one.
+        # far behind is replaced by the fallback.
         enough = retreat.at - retreat.since >= max(STUCK_S, 2 * self._silence_s)
         if enough and retreat.is_chain(self.slots_per_second or 1 / SLOT_SECONDS) and not self.went_back.is_set():
             _log.error("slot_regressed", slot=slot, behind=behind, readings=retreat.readings)
@@ -277,7 +277,7 @@ def _highest_plausible(reading: tuple[float, int], now: float, ahead: int = IMPL
 async def poll_slots(clock: SlotClock, rpc: RpcClient, interval_s: float) -> None:
     """Read the slot every ``interval_s`` seconds forever; failures are logged and retried at the same pace.
 
-    After STUCK_S with the same slot the pool fails over to the second node, if there is one.
+    After STUCK_S with the same slot the pool fails over to the fallback, if there is one.
     """
     while True:
         pause_s = interval_s

@@ -23,9 +23,9 @@ ADVICE = {
     "balance": Advice("Balance is low", "Send SOL to the payer soon."),
     "registration": Advice("Not registered", "Search the log for register, and run forester check."),
     "epoch": Advice("Epoch action refused", "The reason names the refusal; run forester check."),
-    "slots": Advice("Node is stuck", "Check the node; with FALLBACK_RPC_URL the second node is used meanwhile."),
+    "slots": Advice("Node is stuck", "Check the node; with FALLBACK_RPC_URL the fallback is used meanwhile."),
     "snapshot": Advice("Network cannot be read", "Check the node and its rate limit."),
-    "indexer": Advice("Indexer is out of order", "Check the indexer; with FALLBACK_INDEXER_URL a second one is used."),
+    "indexer": Advice("Indexer is out of order", "Check the indexer; with FALLBACK_INDEXER_URL the fallback is used."),
     "prover": Advice("Prover is out of order", "Check the prover: its /health must answer with 200."),
     "key": Advice("Key is used elsewhere", "Stop one of the two processes, or give it a key of its own."),
     "lookup_table": Advice("Lookup table is unusable", "Create another one and pass it as --lookup-table-address."),
@@ -33,10 +33,10 @@ ADVICE = {
     "progress": Advice("Work waits without progress", "See the likely cause of each tree below."),
 }
 SERVICES = {
-    "node": Advice("Calls to the node fail", "Check the node and its rate limit; a second one is FALLBACK_RPC_URL."),
+    "node": Advice("Calls to the node fail", "Check the node and its rate limit; a fallback is FALLBACK_RPC_URL."),
     "indexer": Advice(
         "Calls to the indexer fail",
-        "Check the indexer; a second one is FALLBACK_INDEXER_URL. Stored proofs are still sent.",
+        "Check the indexer; a fallback is FALLBACK_INDEXER_URL. Stored proofs are still sent.",
     ),
     "prover": Advice("Calls to the prover fail", "Check the prover and its capacity. Stored proofs are still sent."),
 }

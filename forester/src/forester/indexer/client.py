@@ -116,8 +116,8 @@ class IndexerClient:
 
     @property
     def on_fallback(self) -> bool:
-        """Return whether calls go to the second indexer."""
-        return self._endpoints.current is self._endpoints.second
+        """Return whether calls go to the fallback."""
+        return self._endpoints.current is self._endpoints.fallback
 
     async def health(self) -> None:
         """Return if the indexer reports itself healthy; IndexerRefused with its reason otherwise."""
@@ -278,7 +278,7 @@ class IndexerClient:
             other = self._endpoints.other(used)
             if other is None or (isinstance(error, IndexerRefused) and not error.of_indexer):
                 raise
-            _log.debug("indexer_second_queried", indexer=shown(other), method=call.method, error=error.detail)
+            _log.debug("other_indexer_queried", indexer=shown(other), method=call.method, error=error.detail)
             try:
                 answer = await self._exchanged(other, call)
             except EndpointError as another:
@@ -292,7 +292,7 @@ class IndexerClient:
 
     async def _exchanged(self, url: URL, call: _Call[_T]) -> _T:
         await self._admit()
-        if self._endpoints.second is None:  # otherwise failures soon cause a failover
+        if self._endpoints.fallback is None:  # otherwise failures soon cause a failover
             await self._retry_gate.wait()
         try:
             answer = await self._post(url, call)

@@ -1,4 +1,4 @@
-"""Choice between two indexers: the second one while the first fails or is stuck; no I/O."""
+"""Choice between two indexers: the fallback while the first fails or is stuck; no I/O."""
 
 import time
 from collections.abc import Callable
@@ -19,50 +19,50 @@ _log = get_logger(__name__)
 
 
 class Endpoints:
-    """The first indexer, and a second one or none. ``clock`` returns seconds."""
+    """The first indexer, and a fallback or none. ``clock`` returns seconds."""
 
-    def __init__(self, first: str, second: str | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, first: str, fallback: str | None, clock: Callable[[], float] = time.monotonic) -> None:
         self.first = URL(first)
-        self.second = URL(second) if second is not None else None
+        self.fallback = URL(fallback) if fallback is not None else None
         self._clock = clock
         self._failures = 0
-        self._second_until = 0.0
+        self._fallback_until = 0.0
         self._failed_over = False
 
     @property
     def current(self) -> URL:
-        """The indexer in use: the second one for a while after failures of the first, or while that is stuck."""
-        if self.second is not None and (self._failed_over or self._clock() < self._second_until):
-            return self.second
+        """The indexer in use: the fallback for a while after failures of the first, or while that is stuck."""
+        if self.fallback is not None and (self._failed_over or self._clock() < self._fallback_until):
+            return self.fallback
         return self.first
 
     def begin_probe(self) -> bool:
         """Return whether to check the first indexer, which was stuck; True for one of several callers."""
-        if not self._failed_over or self._clock() < self._second_until:
+        if not self._failed_over or self._clock() < self._fallback_until:
             return False
-        self._second_until = self._clock() + PROBE_S
+        self._fallback_until = self._clock() + PROBE_S
         return True
 
     def other(self, url: URL) -> URL | None:
         """Return the indexer that is not ``url``, None if there is only one."""
-        return self.second if url is self.first else self.first
+        return self.fallback if url is self.first else self.first
 
     def note(self, url: URL, *, failed: bool) -> None:
-        """Record the result of an exchange; after consecutive failures the second indexer is used for PROBE_S seconds.
+        """Record the result of an exchange; after consecutive failures the fallback is used for PROBE_S seconds.
 
-        A failing second one, in use because the first is stuck, is replaced by the first in the same way.
+        A failing fallback, in use because the first is stuck, is replaced by the first in the same way.
         """
-        if self.second is None or url is not (self.second if self._failed_over else self.first):
+        if self.fallback is None or url is not (self.fallback if self._failed_over else self.first):
             return
         self._failures = self._failures + 1 if failed else 0
         if self._failures >= FAILURES_BEFORE_FALLBACK:
             if self._failed_over:
                 self.fail_over(url)
             else:
-                if not self._second_until:  # an outage is one line, however often the first one is tried
+                if not self._fallback_until:  # an outage is one line, however often the first one is tried
                     self._log_failover(url)
-                self._second_until = self._clock() + PROBE_S
-        elif not failed and not self._failed_over and 0 < self._second_until <= self._clock():
+                self._fallback_until = self._clock() + PROBE_S
+        elif not failed and not self._failed_over and 0 < self._fallback_until <= self._clock():
             self._recovered()
 
     def fail_over(self, url: URL) -> None:
@@ -70,21 +70,21 @@ class Endpoints:
         self._log_failover(url)
         self._failed_over = url is self.first
         self._failures = 0
-        self._second_until = self._clock() + PROBE_S if self._failed_over else 0.0
+        self._fallback_until = self._clock() + PROBE_S if self._failed_over else 0.0
 
     def record_probe(self, *, late: bool) -> None:
-        """Record whether the first indexer is still late, unless the second one was replaced meanwhile."""
+        """Record whether the first indexer is still late, unless the fallback was replaced meanwhile."""
         if not self._failed_over:
             return
         self._failed_over = late
         self._failures = 0
         if late:
-            self._second_until = self._clock() + PROBE_S
+            self._fallback_until = self._clock() + PROBE_S
         else:
             self._recovered()
 
     def _recovered(self) -> None:
-        self._second_until = 0.0
+        self._fallback_until = 0.0
         _log.info("indexer_primary_recovered", indexer=shown(self.first))
 
     def _log_failover(self, url: URL) -> None:

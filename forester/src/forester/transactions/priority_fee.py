@@ -1,7 +1,7 @@
 """The price of compute units: none, fixed, or as the node recommends for the accounts of a transaction.
 
 Source: forester/docs/reference/behaviour.md, "Fees and compute units". An estimate that fails never stops a
-transaction: the fallback is paid.
+transaction: the default is paid.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from shared.process.retries import Backoff, jittered
 
 _log = get_logger(__name__)
 
-FALLBACK_MICROLAMPORTS = 10_000
+DEFAULT_MICROLAMPORTS = 10_000
 KEPT_S = 10.0
 _ESTIMATE_S = 2.0
 _AFTER_SILENCE = Backoff(2.0, 60.0)
@@ -69,11 +69,11 @@ class PriorityFee:
                     estimate = await self._rpc.priority_fee_estimate(accounts)
                 self._silence.failures = 0  # a pause that another estimate began continues
             except EndpointError as error:
-                _log.warning("priority_fee_fallback", error=error.detail, microlamports=FALLBACK_MICROLAMPORTS)
+                _log.warning("priority_fee_defaulted", error=error.detail, microlamports=DEFAULT_MICROLAMPORTS)
             except TimeoutError:
                 pause_s = self._silence.failed()
                 reason = f"no estimate within {_ESTIMATE_S:g} s; the next one is requested after {pause_s:.1f} s"
-                _log.warning("priority_fee_fallback", error=reason, microlamports=FALLBACK_MICROLAMPORTS)
+                _log.warning("priority_fee_defaulted", error=reason, microlamports=DEFAULT_MICROLAMPORTS)
         price = usable_price(estimate, self._maximum)
         if estimate is not None and price < estimate and (times := self._capped.due()):
             _log.warning("priority_fee_capped", estimate=estimate, microlamports=price, times=times)
@@ -81,7 +81,7 @@ class PriorityFee:
 
 
 def usable_price(estimate: float | None, maximum: int) -> int:
-    """Return an estimate as a whole price up to ``maximum``, or the fallback for a missing or invalid one."""
+    """Return an estimate as a whole price up to ``maximum``, or the default for a missing or invalid one."""
     if estimate is None or not math.isfinite(estimate) or estimate < 0:
-        return min(FALLBACK_MICROLAMPORTS, maximum)
+        return min(DEFAULT_MICROLAMPORTS, maximum)
     return min(math.ceil(estimate), maximum)

@@ -51,7 +51,7 @@ async def test_client__slot_or_balance_that_no_chain_has__is_a_malformed_answer(
 
 
 @pytest.mark.parametrize("answer", ['{"result":DEEP}', '{"error":{"code":1,"data":DEEP}}', '{"other":DEEP,"result":1}'])
-async def test_pool__answer_nested_deeply__is_a_malformed_answer_and_leads_to_the_second_node(answer: str) -> None:
+async def test_pool__answer_nested_deeply__is_a_malformed_answer_and_leads_to_the_fallback(answer: str) -> None:
     liar = ScriptedNode(usual=status(200, answer.replace("DEEP", nested(100_000))))
     honest = ScriptedNode(usual=result(7))
     policy = RetryPolicy(5, Backoff(0.001, 0.002))

@@ -1,4 +1,4 @@
-"""Two RPC nodes: what the first one refuses for reasons of its own is asked of the second, what is our fault is not."""
+"""Two RPC nodes: what the first one refuses for its own reasons is asked of the fallback, what is our fault is not."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ OF_REQUEST = [
 
 
 @pytest.mark.parametrize("answer", OF_NODE)
-async def test_pool__first_node_refuses_for_its_own_reasons__second_answers_and_takes_over(answer: Answer) -> None:
+async def test_pool__first_node_refuses_for_its_own_reasons__fallback_answers_and_takes_over(answer: Answer) -> None:
     first, second = ScriptedNode(usual=answer), ScriptedNode(usual=result(2))
     async with serving(first, second):
         policy = FailOver(failure_threshold=3)
@@ -105,7 +105,7 @@ async def test_pool__both_nodes_refuse__reports_the_last_and_calls_each_once() -
     assert (first.asked, second.asked) == (["getSlot"], ["getSlot"])
 
 
-async def test_pool__second_node_refuses_while_used__first_is_asked_again() -> None:
+async def test_pool__fallback_refuses_while_used__first_is_asked_again() -> None:
     first, second = ScriptedNode([status(502)] * 3, usual=result(1)), ScriptedNode(usual=status(401))
     async with serving(first, second), RpcPool([first.url, second.url], retry=FAST) as pool:
         assert await pool.call("getSlot", [], int) == 1
@@ -144,14 +144,14 @@ class Receiver(ScriptedNode):
 
 
 @pytest.mark.parametrize("answer", [status(401), failure(-32603, "Internal error")])
-async def test_send__first_node_refuses__gives_the_second_the_same_transaction(answer: Answer) -> None:
+async def test_send__first_node_refuses__gives_the_fallback_the_same_transaction(answer: Answer) -> None:
     first, second = Receiver(answer), Receiver(result(str(SIGNATURE)))
     async with serving(first, second), RpcPool([first.url, second.url], retry=NO_RETRY) as pool:
         assert await RpcClient(pool).send_transaction(b"signed") == SIGNATURE
     assert (first.sent, second.sent) == ([b"signed"], [b"signed"])
 
 
-async def test_send__simulation_fails__is_reported_without_the_second_node() -> None:
+async def test_send__simulation_fails__is_reported_without_the_fallback() -> None:
     answer = failure(-32002, "simulation failed", {"err": "AccountNotFound", "logs": []})
     first, second = Receiver(answer), Receiver(result(str(SIGNATURE)))
     async with serving(first, second), RpcPool([first.url, second.url], retry=NO_RETRY) as pool:

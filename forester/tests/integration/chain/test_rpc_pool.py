@@ -139,7 +139,7 @@ async def test_pool__one_call_gets_retry_after__others_wait_as_well() -> None:
         assert time.monotonic() - began > 0.5
 
 
-async def test_pool__first_node_fails__second_takes_over_until_the_first_is_healthy() -> None:
+async def test_pool__first_node_fails__fallback_takes_over_until_the_first_is_healthy() -> None:
     clock = Clock()
     first = ScriptedNode(usual=status(502))
     second = ScriptedNode(usual=result(2))
@@ -162,7 +162,7 @@ async def test_pool__first_node_fails__second_takes_over_until_the_first_is_heal
             assert not pool.on_fallback
 
 
-async def test_pool__first_node_answers_and_stalls__is_left_until_it_is_as_far_as_the_second() -> None:
+async def test_pool__first_node_answers_and_stalls__is_left_until_it_is_as_far_as_the_fallback() -> None:
     clock = Clock()
     first, second = ScriptedNode(usual=result(100)), ScriptedNode(usual=result(5000))
     async with serving(first, second):
@@ -215,9 +215,9 @@ async def test_pool__rate_limit_beyond_the_deadline__ends_the_wait_and_uses_no_p
         async with asyncio.timeout(10):
             with pytest.raises(EndpointTimedOut, match="the rate limit admits no call in time; raise --rpc-rate-limit"):
                 await pool.call("getSlot", [], int, deadline_s=0.2)
-            assert pool.standby is not None
+            assert pool.unused is not None
             with pytest.raises(EndpointTimedOut, match="the rate limit admits no call in time"):
-                await pool.standby.call("getSlot", [], int, deadline_s=0.2)
+                await pool.unused.call("getSlot", [], int, deadline_s=0.2)
     assert (first.asked, second.asked, pool.on_fallback) == (["getSlot"], [], False)
     assert limit.take() <= 100
 

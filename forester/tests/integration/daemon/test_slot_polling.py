@@ -47,7 +47,7 @@ async def test_poll_slots__first_answer_was_wrong__is_reported(monkeypatch: pyte
     assert 10**7 - 600 <= clock.went_back_by <= 10**7 - 500
 
 
-async def test_poll_slots__node_stalls__is_left_for_the_second_one() -> None:
+async def test_poll_slots__node_stalls__is_left_for_the_fallback() -> None:
     time = Time()
     first, second = ScriptedNode(usual=result(500)), ScriptedNode(usual=result(900))
     clock = SlotClock(silence_s=1, now=lambda: time.now)

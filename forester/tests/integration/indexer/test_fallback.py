@@ -1,4 +1,4 @@
-"""Two indexers: the second answers while the first one fails."""
+"""Two indexers: the fallback answers while the first one fails."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_calls__first_indexer_fails__go_to_the_second_until_the_first_is_w
         assert [await client.slot(), await client.slot()] == [1, 1]
 
 
-async def test_calls__no_second_indexer__stay_with_the_first() -> None:
+async def test_calls__no_fallback__stay_with_the_first() -> None:
     only = Indexer(1)
     async with only.server, aiohttp.ClientSession() as session:
         client = IndexerClient(session, str(only.server.make_url("/")), times=ONCE)
@@ -113,7 +113,7 @@ async def test_calls__no_second_indexer__stay_with_the_first() -> None:
 
 
 @pytest.mark.parametrize("answer", OF_INDEXER)
-async def test_calls__first_indexer_refuses_or_answers_wrongly__second_answers_and_takes_over(answer: Answer) -> None:
+async def test_calls__first_indexer_refuses_or_answers_wrongly__fallback_answers_and_takes_over(answer: Answer) -> None:
     now = 0.0
     first, second = Indexer(1, answer), Indexer(2)
     async with serving(first, second, clock=lambda: now) as client:
@@ -149,7 +149,7 @@ async def test_calls__answered_wrongly_by_both_or_only_one_there__is_reported_as
         assert await client.slot() == 1
 
 
-async def test_calls__second_indexer_refuses_while_in_use__first_is_asked_at_once() -> None:
+async def test_calls__fallback_refuses_while_in_use__first_is_asked_at_once() -> None:
     first, second = Indexer(1), Indexer(2, (401, ""))
     async with serving(first, second) as client:
         first.broken = True
@@ -161,7 +161,7 @@ async def test_calls__second_indexer_refuses_while_in_use__first_is_asked_at_onc
         assert second.asked == 1
 
 
-async def test_wait_for_slot__first_indexer_stalls_and_second_is_ahead__leaves_the_first_until_it_is_as_far() -> None:
+async def test_wait_for_slot__first_indexer_stalls_and_fallback_is_ahead__leaves_the_first_until_it_is_as_far() -> None:
     now = 0.0
     first, second = Indexer(100), Indexer(5000)
     async with serving(first, second, clock=lambda: now) as client:
@@ -191,7 +191,7 @@ async def test_wait_for_slot__both_indexers_are_late__raise_the_slot_of_the_one_
         assert await client.slot() == second.slot
 
 
-async def test_wait_for_slot__second_indexer_fails_after_the_first_was_left__first_is_better_than_nothing() -> None:
+async def test_wait_for_slot__fallback_fails_after_the_first_was_left__first_is_better_than_nothing() -> None:
     first, second = Indexer(100), Indexer(5000)
     async with serving(first, second) as client:
         assert await client.wait_for_slot(4990, WAIT_S) == 5000
@@ -229,7 +229,7 @@ def test_log__failover_and_its_end__is_a_line_each(monkeypatch: pytest.MonkeyPat
         for _ in range(FAILURES_BEFORE_FALLBACK):
             endpoints.note(endpoints.first, failed=True)
         endpoints.note(endpoints.first, failed=False)  # a late answer
-        assert endpoints.current is endpoints.second
+        assert endpoints.current is endpoints.fallback
         assert logged == ["indexer_failed_over"]
         now += PROBE_S
     for _ in range(2):
@@ -247,12 +247,12 @@ def test_look__asked_for_by_several__is_that_of_one_and_late_answers_change_noth
     endpoints = Endpoints("http://first", "http://second", lambda: now)
     assert not endpoints.begin_probe()
     endpoints.fail_over(endpoints.first)
-    assert (endpoints.current, endpoints.begin_probe()) == (endpoints.second, False)
+    assert (endpoints.current, endpoints.begin_probe()) == (endpoints.fallback, False)
     now += PROBE_S
     assert [endpoints.begin_probe(), endpoints.begin_probe()] == [True, False]
     for _ in range(FAILURES_BEFORE_FALLBACK):
-        assert endpoints.second is not None
-        endpoints.note(endpoints.second, failed=True)
+        assert endpoints.fallback is not None
+        endpoints.note(endpoints.fallback, failed=True)
     assert endpoints.current is endpoints.first
     endpoints.record_probe(late=True)
-    assert endpoints.current is endpoints.first, "the second one was left meanwhile"
+    assert endpoints.current is endpoints.first, "the fallback was left meanwhile"

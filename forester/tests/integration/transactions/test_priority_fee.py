@@ -15,7 +15,7 @@ from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.settings import Settings
 from forester.transactions import priority_fee
 from forester.transactions.priority_fee import (
-    FALLBACK_MICROLAMPORTS,
+    DEFAULT_MICROLAMPORTS,
     KEPT_S,
     PriorityFee,
     usable_price,
@@ -43,11 +43,11 @@ async def test_price__off_or_fixed__asks_nobody() -> None:
         (result({"priorityFeeEstimate": 0}), 0),
         (result({"priorityFeeEstimate": 1_000_001}), 1_000_000),
         (result({"priorityFeeEstimate": 1e30}), 1_000_000),
-        (result({"priorityFeeEstimate": -1}), FALLBACK_MICROLAMPORTS),
-        (result({}), FALLBACK_MICROLAMPORTS),
-        (result("nonsense"), FALLBACK_MICROLAMPORTS),
-        (failure(-32601, "Method not found"), FALLBACK_MICROLAMPORTS),
-        (status(500), FALLBACK_MICROLAMPORTS),
+        (result({"priorityFeeEstimate": -1}), DEFAULT_MICROLAMPORTS),
+        (result({}), DEFAULT_MICROLAMPORTS),
+        (result("nonsense"), DEFAULT_MICROLAMPORTS),
+        (failure(-32601, "Method not found"), DEFAULT_MICROLAMPORTS),
+        (status(500), DEFAULT_MICROLAMPORTS),
     ],
 )
 async def test_price__estimated__is_the_estimate_or_the_fallback(answer: Answer, price: int) -> None:
@@ -80,12 +80,12 @@ async def test_price__node_that_hangs__is_the_fallback_soon_and_then_at_once_for
     async with serving(node), RpcPool([node.url]) as pool:
         fee = PriorityFee(DYNAMIC, RpcClient(pool), clock=lambda: now)
         async with asyncio.timeout(5):
-            assert await fee.price(ACCOUNTS) == FALLBACK_MICROLAMPORTS
-            assert await fee.price(ACCOUNTS[:1]) == FALLBACK_MICROLAMPORTS
+            assert await fee.price(ACCOUNTS) == DEFAULT_MICROLAMPORTS
+            assert await fee.price(ACCOUNTS[:1]) == DEFAULT_MICROLAMPORTS
         assert len(node.asked) == 1
         for _ in range(20):
             now += 10.0
-            assert await fee.price(ACCOUNTS) == FALLBACK_MICROLAMPORTS
+            assert await fee.price(ACCOUNTS) == DEFAULT_MICROLAMPORTS
         assert len(node.asked) <= 12, "pauses grow to a minute"
         now, node.usual = now + 60.0, result({"priorityFeeEstimate": 5})
         assert await fee.price(ACCOUNTS) == 5
@@ -93,4 +93,4 @@ async def test_price__node_that_hangs__is_the_fallback_soon_and_then_at_once_for
 
 @pytest.mark.parametrize("estimate", [None, float("nan"), float("inf"), -0.5])
 def test_usable_price__of_nonsense__is_the_fallback(estimate: float | None) -> None:
-    assert usable_price(estimate, 10**6) == FALLBACK_MICROLAMPORTS
+    assert usable_price(estimate, 10**6) == DEFAULT_MICROLAMPORTS
