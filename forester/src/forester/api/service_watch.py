@@ -83,9 +83,9 @@ def service_checks(settings: Settings, client: RpcClient) -> dict[str, ServiceCh
 
 
 async def _check_indexers(client: RpcClient, urls: list[str], *, leaves_late: bool) -> None:
-    """Check the indexer in use: the second one if the first failed over, because it did not answer or refused.
+    """Check the indexer in use: the fallback if the first failed over, because it did not answer or refused.
 
-    Only rounds of V2 trees fail over from a late indexer, as they wait for its slot; so the second one does not excuse
+    Only rounds of V2 trees fail over from a late indexer, as they wait for its slot; so the fallback does not excuse
     it if other trees exist. A node that reports no slot is no fault of the indexers, and reported elsewhere.
     """
     try:
