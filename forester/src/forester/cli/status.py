@@ -12,7 +12,6 @@ from typing import Any
 
 import aiohttp
 import click
-from prometheus_client import generate_latest
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
@@ -32,7 +31,7 @@ from forester.network_status.report import status_object
 from forester.network_status.state import NetworkState
 from forester.network_status.table import table as table_of
 from forester.observability.metrics import Metrics
-from forester.observability.push_gateway import push
+from forester.observability.push_gateway import push_exposition
 from forester.settings import Settings, load_settings, require
 from shared.process.command_line import Command
 from shared.process.retries import Backoff
@@ -41,6 +40,9 @@ _SETTINGS = ("rpc_url", "fallback_rpc_url", "rpc_rate_limit", "push_gateway_url"
 _INDEXER_TIMES = IndexerTimes(call_s=8.0, deadline_s=20.0, attempts=3)
 _RETRY = RetryPolicy(5, Backoff(0.5, 4.0))
 _WATCH_S = 5.0
+_PUSHED = ("queue_length", "queue_capacity", "forester_sol_balance", "registered_foresters")
+"""Metrics of a status alone: zeros of the others would replace those that a daemon has pushed to the same group."""
+
 _CLEAR = "\x1b[H\x1b[2J"
 """Moves a terminal's cursor to the top and clears the screen."""
 _EVERY_QUEUE = ("StateV1", "AddressV1", "StateV2.Append", "StateV2.Nullify", "AddressV2")
@@ -203,19 +205,11 @@ async def _compressible(settings: Settings, slot: int) -> dict[str, dict[str, in
     return {name: numbers_of(counts.get(kind, TrackedCounts())) for kind, name in names.items()}
 
 
-class _StatusMetrics(Metrics):
-    """The metrics of a status alone: zeros of the others would replace what a daemon has pushed to the same group."""
-
-    def exposition(self) -> bytes:
-        families = ("queue_length", "queue_capacity", "forester_sol_balance", "registered_foresters")
-        return generate_latest(self.registry.restricted_registry(families))
-
-
 async def _push(url: str, state: NetworkState) -> None:
-    metrics = _StatusMetrics()
+    metrics = Metrics()
     set_gauges(metrics, state)
     async with aiohttp.ClientSession() as session:
-        await push(session, url, metrics)
+        await push_exposition(session, url, metrics.exposition(_PUSHED))
 
 
 async def _tokens(settings: Settings) -> str:

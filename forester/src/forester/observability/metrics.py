@@ -138,9 +138,10 @@ class Metrics:
         """Return the number of accounts of kinds that this process has compressed."""
         return total(self.accounts_compressed, lambda labels: labels["kind"] in kinds)
 
-    def exposition(self) -> bytes:
-        """Return all metrics in the text format of Prometheus, version 0.0.4."""
-        text = generate_latest(self.registry)
+    def exposition(self, families: Collection[str] | None = None) -> bytes:
+        """Return all metrics, or those of ``families``, in the text format of Prometheus, version 0.0.4."""
+        chosen = self.registry if families is None else self.registry.restricted_registry(families)
+        text = generate_latest(chosen)
         return text.replace(f"# TYPE {_PROOFS} gauge\n".encode(), f"# TYPE {_PROOFS} counter\n".encode())
 
     def _touch(self, epoch: str) -> None:

@@ -18,13 +18,18 @@ LONGEST_PAUSE_S = 300.0
 
 
 async def push(session: aiohttp.ClientSession, url: str, metrics: Metrics | CheckMetrics) -> None:
-    """Post all metrics to ``url`` as it is. Raises EndpointError that names the gateway, masked."""
+    """Post all metrics and the current time to ``url``. Raises EndpointError that names the gateway, masked."""
     metrics.last_run.set_to_current_time()
+    await push_exposition(session, url, metrics.exposition())
+
+
+async def push_exposition(session: aiohttp.ClientSession, url: str, exposition: bytes) -> None:
+    """Post an exposition to ``url`` as it is. Raises EndpointError that names the gateway, masked."""
     name = f"push gateway {mask(url)}"
     try:
         async with (
             asyncio.timeout(TIMEOUT_S),
-            session.post(url, data=metrics.exposition(), allow_redirects=False) as response,
+            session.post(url, data=exposition, allow_redirects=False) as response,
         ):
             status, answer = response.status, (await response.content.read(512)).decode(errors="replace")
     except TimeoutError:
