@@ -13,7 +13,7 @@ from rendered_chart import Rendered, rendered, require_tools
 from solders.keypair import Keypair
 from tutorial import WORKSPACE, steps
 
-from forester.cli.start_checks import require_for_start
+from forester.cli.checks.start import require_for_start
 from forester.settings import load_settings
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.keys.catalogue.run_modes import RunMode, circuits_of

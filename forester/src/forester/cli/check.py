@@ -7,10 +7,10 @@ import click
 from forester.checks.host import check_host
 from forester.checks.journal_path import check_journal
 from forester.checks.result import CONFIGURATION, CheckFailed
-from forester.cli.checking import Check, Connections, limit_option, run_checks
-from forester.cli.network_checks import PROVERS, network_checks
+from forester.cli.checks.network import PROVERS, network_checks
+from forester.cli.checks.run import Check, Connections, limit_option, run_checks
+from forester.cli.checks.start import require_for_start
 from forester.cli.options import min_balance_option, output_option, setting_options
-from forester.cli.start_checks import require_for_start
 from forester.daemon.services import journal_path
 from forester.environment import variables
 from forester.settings import load_settings

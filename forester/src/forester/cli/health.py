@@ -8,7 +8,7 @@ import click
 
 from forester.checks.registration import check_registration
 from forester.checks.result import CheckResult
-from forester.cli.checking import Check, Connections, Push, balance_check, limit_option, run_checks
+from forester.cli.checks.run import Check, Connections, Push, balance_check, limit_option, run_checks
 from forester.cli.options import BooleanWord, min_balance_option, output_option, setting_options
 from forester.errors import SettingsInvalid
 from forester.observability.metrics import CheckMetrics

@@ -11,9 +11,9 @@ import click
 from forester.api.monitoring import watching
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
-from forester.cli.checking import RETRY
+from forester.cli.checks.run import RETRY
+from forester.cli.checks.start import is_hopeless, require_for_start, run_start_checks
 from forester.cli.options import output_option, refused_options, setting_options
-from forester.cli.start_checks import is_hopeless, require_for_start, run_start_checks
 from forester.daemon.daemon import Daemon
 from forester.daemon.plan import make_plan, plan_text
 from forester.daemon.services import journal_path, open_services

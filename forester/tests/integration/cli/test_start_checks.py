@@ -8,8 +8,8 @@ from scripted_node import ScriptedNode, serving, status
 from solders.keypair import Keypair
 from start_options import Network, Pauses
 
-from forester.cli import checking
-from forester.cli.start_checks import is_hopeless, run_start_checks
+from forester.cli.checks import run
+from forester.cli.checks.start import is_hopeless, run_start_checks
 from forester.settings import Settings, SigningKey
 
 ANSWERS = {"getHealth": "ok", "getGenesisHash": "1" * 32, "getAccountInfo": {"context": {"slot": 1}, "value": None}}
@@ -54,7 +54,7 @@ async def test_checks__one_of_them_crashes__it_alone_has_failed(monkeypatch: pyt
         raise ValueError("of a library")
 
     Pauses.kept(monkeypatch)
-    monkeypatch.setattr(checking, "check_balance", crash)
+    monkeypatch.setattr(run, "check_balance", crash)
     first, second = Network(answers=ANSWERS), Network(answers=ANSWERS)
     async with serving(first, second):
         found = {item.name: item for item in await run_start_checks(settings_of(first, second))}

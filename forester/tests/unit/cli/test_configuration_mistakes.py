@@ -50,7 +50,7 @@ def test_check__a_check_that_meets_a_surprise__leaves_the_others_their_results(m
     async def surprise(*_: object) -> str:
         raise ValueError("no such thing as http://u:passw0rd@h")
 
-    monkeypatch.setattr("forester.cli.network_checks.check_indexer", surprise)
+    monkeypatch.setattr("forester.cli.checks.network.check_indexer", surprise)
     code, text = run("check", "--output", "json", RPC_URL="http://127.0.0.1:1", INDEXER_URL="http://127.0.0.1:1")
     assert code == 1
     results = {item["name"]: item for item in json.loads(text)["checks"]}

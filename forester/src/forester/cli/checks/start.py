@@ -5,8 +5,8 @@ import asyncio
 from forester.chain.trees import TreeFilter, find_trees
 from forester.checks.result import CONFIGURATION, FAILED, NOT_REGISTERED, CheckFailed, CheckResult, run_check
 from forester.checks.services import prover_urls
-from forester.cli.checking import Check, Connections
-from forester.cli.network_checks import network_checks
+from forester.cli.checks.network import network_checks
+from forester.cli.checks.run import Check, Connections
 from forester.errors import SettingsInvalid
 from forester.network_status.fitness import MINIMUM_BALANCE_SOL
 from forester.settings import Settings, require

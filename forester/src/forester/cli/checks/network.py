@@ -7,7 +7,7 @@ from forester.checks.admission import check_admission
 from forester.checks.node import check_node, check_protocol, check_same_cluster
 from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees
-from forester.cli.checking import RETRY, Check, Connections, balance_check
+from forester.cli.checks.run import RETRY, Check, Connections, balance_check
 from forester.settings import given
 
 PROVERS = ("prover_url", "prover_append_url", "prover_update_url", "prover_address_append_url")
