@@ -15,9 +15,9 @@ from solders.pubkey import Pubkey
 from forester.chain.programs.compression import claim
 from forester.chain.programs.registry import Forester
 from forester.chain.rpc_client import RpcClient
+from forester.compressible.candidates import UNKNOWN_SLOTS, confirmed, is_for_forester, split, totals
 from forester.compressible.mint_account import MintAccount
 from forester.compressible.rent import RENT_EPOCH_SLOTS
-from forester.compressible.rounds import UNKNOWN_SLOTS, confirmed, is_for_forester, split, totals
 from forester.compressible.sources import AccountSource
 from forester.compressible.token_account import TokenAccount
 from forester.errors import ForesterError, InsufficientFunds

@@ -17,8 +17,8 @@ from solders.pubkey import Pubkey
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
+from forester.compressible.candidates import UNKNOWN_SLOTS, confirmed, is_for_forester, split, totals
 from forester.compressible.closers import MAX_ACCOUNTS_PER_TRANSACTION, AccountCloser, Located, answered
-from forester.compressible.rounds import UNKNOWN_SLOTS, confirmed, is_for_forester, split, totals
 from forester.errors import (
     AccountMissing,
     EndpointError,

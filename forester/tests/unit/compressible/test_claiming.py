@@ -14,9 +14,9 @@ from solders.pubkey import Pubkey
 from forester.chain.program_errors import ForesterRefusal
 from forester.chain.programs.addresses import COMPRESSED_TOKEN, REGISTRY
 from forester.chain.rpc_client import Account
+from forester.compressible.candidates import UNKNOWN_SLOTS
 from forester.compressible.claiming import RentClaims
 from forester.compressible.rent import RENT_EPOCH_SLOTS
-from forester.compressible.rounds import UNKNOWN_SLOTS
 from forester.compressible.sources import sources
 from forester.epoch.phases import SlotRange
 from forester.errors import InsufficientFunds, TransactionRefused

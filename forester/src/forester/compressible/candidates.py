@@ -1,4 +1,4 @@
-"""Steps that rounds of closing and of claiming share: reading candidates again, splitting them, adding up results."""
+"""Candidates of closing and of claiming: reading them again, splitting them into transactions, adding up results."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
