@@ -29,7 +29,7 @@ from fault_proxy import FaultProxy
 from fleet import DEFECTS, Member, admit, moment
 from network import FIRST_SLOT, INITIAL_TRAFFIC, has_reported, log_line, running_network, waiting
 from process_figures import MIB, ProcessFigures
-from proof_ledger import Ledger
+from proof_log import ProofLog
 
 from forester.network_status.reader import read_network
 from forester.transactions.confirm import Fate
@@ -62,9 +62,9 @@ class Row:
 class FaultRun:
     """Cases one after another before one process."""
 
-    def __init__(self, stage: Stage, ledger: Ledger, options: argparse.Namespace) -> None:
+    def __init__(self, stage: Stage, proof_log: ProofLog, options: argparse.Namespace) -> None:
         self._stage = stage
-        self._ledger = ledger
+        self._proof_log = proof_log
         self._options = options
 
     async def report(self, cases: list[Case]) -> Report:
@@ -98,7 +98,7 @@ class FaultRun:
     async def _shown(self, case: Case) -> Row:
         stage, began, logged = self._stage, time.time(), self._stage.member.log.stat().st_size
         held_s = case.hold_s if self._options.hold is None else min(case.hold_s, self._options.hold)
-        row, proofs, again = Row(case.name, held_s), len(self._ledger.entries), len(self._ledger.repeated())
+        row, proofs, again = Row(case.name, held_s), len(self._proof_log.entries), len(self._proof_log.repeated())
         await case.begin(stage)
         shown = time.time()
         try:
@@ -114,8 +114,8 @@ class FaultRun:
         row.held_s = round(ended - shown, 1) if held_s else 0.0
         for name, proxy in stage.proxies.items():
             setattr(row, name, proxy.calls(began, time.time()))
-        row.proofs = len(self._ledger.entries) - proofs
-        row.made_again = len(self._ledger.repeated()) - again
+        row.proofs = len(self._proof_log.entries) - proofs
+        row.made_again = len(self._proof_log.repeated()) - again
         row.resident_mib = round(ProcessFigures(stage.member.pid).resident_bytes / MIB, 1)
         defects = self._read_log(row, logged)
         missed = {
@@ -164,7 +164,7 @@ def _most_within(times: list[float], span_s: float) -> int:
 @asynccontextmanager
 async def staged(
     folder: Path,
-    ledger: Ledger,
+    proof_log: ProofLog,
     settings: Mapping[str, str] = MappingProxyType({}),
     *,
     slot_ms: float,
@@ -178,7 +178,7 @@ async def staged(
         for name, proxy in proxies.items():
             variable = f"{name.upper()}_URL"
             variables[variable] = await stack.enter_async_context(proxy.before(variables[variable]))
-        variables["PROVER_URL"] = await stack.enter_async_context(ledger.before(variables["PROVER_URL"], 1))
+        variables["PROVER_URL"] = await stack.enter_async_context(proof_log.before(variables["PROVER_URL"], 1))
         stage = Stage(network, Member(1, 1, folder), proxies, HostClock(folder))
         admit(network.net, [stage.member])
         stage.member.start(variables | stage.host.environment())
@@ -194,9 +194,9 @@ async def staged(
 async def run(options: argparse.Namespace, folder: Path) -> Report:
     """Run the cases that are asked for."""
     cases = [case for case in CASES if not options.only or any(part in case.name for part in options.only)]
-    ledger = Ledger()
-    async with staged(folder, ledger, slot_ms=options.slot_ms) as stage:
-        report = await FaultRun(stage, ledger, options).report(cases)
+    proof_log = ProofLog()
+    async with staged(folder, proof_log, slot_ms=options.slot_ms) as stage:
+        report = await FaultRun(stage, proof_log, options).report(cases)
         status = await asyncio.to_thread(stage.member.stop)
     report.require("the forester ends with status 0", status == 0, status)
     return report

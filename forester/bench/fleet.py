@@ -36,7 +36,7 @@ Source: forester/docs/reference/accounts.md, "Registry accounts".
 """
 _BY_MINUTE = ("samples", "spending")
 
-Link = tuple[str, bytes, bytes]
+ProvedLink = tuple[str, bytes, bytes]
 """A proof by what it proves: circuit, old root, new root."""
 
 
@@ -46,7 +46,7 @@ class Life:
 
     began: float
     killed: float | None = None
-    kept: frozenset[Link] = frozenset()
+    kept: frozenset[ProvedLink] = frozenset()
 
 
 @dataclass
@@ -120,7 +120,7 @@ class Member:
             self.process.kill()
             self.process.wait(STOP_DEADLINE_S)
 
-    def kept_proofs(self) -> frozenset[Link]:
+    def kept_proofs(self) -> frozenset[ProvedLink]:
         """Return the proofs in the journal of a process that has ended."""
         with contextlib.suppress(sqlite3.OperationalError), self._opened_journal() as connection:
             rows = connection.execute("SELECT circuit, old_root, new_root FROM proofs").fetchall()

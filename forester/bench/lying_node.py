@@ -27,7 +27,7 @@ from fault_cases import Stage
 from fault_proxy import Call, Fault, Lie
 from fault_runs import TRAFFIC, staged
 from network import INITIAL_TRAFFIC, log_line
-from proof_ledger import Ledger
+from proof_log import ProofLog
 
 from forester.chain.tree_metadata import BATCHED_TREE_DISCRIMINATOR
 from forester.epoch.decisions import Action
@@ -215,7 +215,7 @@ class LyingRun:
 async def run(options: argparse.Namespace, folder: Path) -> Report:
     """Run all lies."""
     spending = {"ENABLE_PRIORITY_FEES": "true", "SPENDING_BUDGET_SOL_PER_HOUR": f"{options.budget:.9f}"}
-    async with staged(folder, Ledger(), spending, slot_ms=options.slot_ms) as stage:
+    async with staged(folder, ProofLog(), spending, slot_ms=options.slot_ms) as stage:
         return await LyingRun(stage, options).report()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from fault_proxy import FaultProxy
 from fault_runs import staged
 from network import Network
-from proof_ledger import Ledger
+from proof_log import ProofLog
 
 SLOT_MS = 400
 LIGHT_SLOT_S = 10 * SLOT_MS / 1000
@@ -24,7 +24,7 @@ Proxies = dict[str, FaultProxy]
 
 async def count_calls(seconds: float, folder: Path) -> list[dict[str, Any]]:
     """Return the rates of an idle and of a busy forester, ``seconds`` each, in the active phase of one epoch."""
-    async with staged(folder, Ledger(), {"WS_RPC_URL": ""}, slot_ms=SLOT_MS, first_slot=FIRST) as stage:
+    async with staged(folder, ProofLog(), {"WS_RPC_URL": ""}, slot_ms=SLOT_MS, first_slot=FIRST) as stage:
         network, proxies = stage.network, stage.proxies
         await _active(network, proxies)
         idle = await _rates("idle", network, proxies, seconds)

@@ -12,7 +12,7 @@ from typing import Any
 from bench_report import Report
 from fleet import DEFECTS, Member, moment
 from network import has_reported, waiting
-from proof_ledger import Entry, Ledger
+from proof_log import Entry, ProofLog
 
 from forester.epoch.phases import ProtocolTimes, SlotRange
 from forester.network_status.state import NetworkState
@@ -70,7 +70,7 @@ class Transactions:
 
 def judge(
     members: list[Member],
-    ledger: Ledger,
+    proof_log: ProofLog,
     state: NetworkState,
     different: dict[str, tuple[str, str]],
     epochs: list[int],
@@ -83,13 +83,13 @@ def judge(
     report.require("every queue holds less than a batch", not left, left or "drained")
     report.require("roots of the chain are the indexer's", not different, different)
     _duplicate_transactions(report, members)
-    _duplicate_proofs(report, members, ledger, troubles)
-    _after_restarts(report, members, ledger)
+    _duplicate_proofs(report, members, proof_log, troubles)
+    _after_restarts(report, members, proof_log)
     _reports(report, members, state, epochs, slots)
     defects = sum(line["event"] in DEFECTS for member in members for line in member.lines())
     report.require("no defect is in the log", defects == 0, defects)
     _recovery(report, members)
-    _members(report, members, ledger, state, epochs)
+    _members(report, members, proof_log, state, epochs)
     return report
 
 
@@ -104,9 +104,9 @@ def _duplicate_transactions(report: Report, members: list[Member]) -> None:
     report.require(name, percent <= DUPLICATE_PERCENT, f"{failed} of {failed + done} ({percent:g} %)")
 
 
-def _duplicate_proofs(report: Report, members: list[Member], ledger: Ledger, troubles: list[Span]) -> None:
+def _duplicate_proofs(report: Report, members: list[Member], proof_log: ProofLog, troubles: list[Span]) -> None:
     """Check duplicate proofs: a lost transaction or a killed process makes another process prove again."""
-    made, repeated = len(ledger.entries), ledger.repeated()
+    made, repeated = len(proof_log.entries), proof_log.repeated()
     died = {member.number: [life.killed for life in member.lives if life.killed is not None] for member in members}
     free = [pair for pair in repeated if not _forced(*pair, died=died[pair[0].member], troubles=troubles)]
     percent = _percent(len(free), made)
@@ -118,7 +118,7 @@ def _duplicate_proofs(report: Report, members: list[Member], ledger: Ledger, tro
         "percent": _percent(len(repeated), made),
         "percent_without_kill_or_fault": percent,
     }
-    report.figures["failed_proof_requests"] = {str(status): count for status, count in ledger.failures.items()}
+    report.figures["failed_proof_requests"] = {str(status): count for status, count in proof_log.failures.items()}
     name = f"proofs made again without kill or fault: at most {DUPLICATE_PERCENT:g} %"
     report.require(name, percent <= DUPLICATE_PERCENT, f"{len(free)} of {made} ({percent:g} %)")
 
@@ -133,11 +133,11 @@ def _percent(part: int, whole: int) -> float:
     return round(100 * part / max(1, whole), 2)
 
 
-def _after_restarts(report: Report, members: list[Member], ledger: Ledger) -> None:
+def _after_restarts(report: Report, members: list[Member], proof_log: ProofLog) -> None:
     """Count proofs that were in the journal when a process died, and were made again by the next one."""
     again = lost = 0
     for member in members:
-        mine = [entry for entry in ledger.entries if entry.member == member.number]
+        mine = [entry for entry in proof_log.entries if entry.member == member.number]
         for life in member.lives:
             if life.killed is None:
                 continue
@@ -182,7 +182,9 @@ def _until_first_success(member: Member) -> list[float]:
     return [min(later) - at for at in killed if (later := [done for done in confirmed if done > at])]
 
 
-def _members(report: Report, members: list[Member], ledger: Ledger, state: NetworkState, epochs: list[int]) -> None:
+def _members(
+    report: Report, members: list[Member], proof_log: ProofLog, state: NetworkState, epochs: list[int]
+) -> None:
     rows: list[dict[str, Any]] = []
     for member in members:
         counted = Transactions.of(member.lines())
@@ -195,7 +197,7 @@ def _members(report: Report, members: list[Member], ledger: Ledger, state: Netwo
                 "work_counted": sum(i.work_counter for i in items if i.authority == member.payer.pubkey()),
                 "transactions": counted.confirmed,
                 "done_already": counted.done_already,
-                "proofs": sum(entry.member == member.number for entry in ledger.entries),
+                "proofs": sum(entry.member == member.number for entry in proof_log.entries),
             }
         )
     report.tables["foresters"] = [*rows]

@@ -31,7 +31,7 @@ from typing import Any
 from bench_report import Report
 from fleet import Member, admit
 from network import FIRST_EPOCH, FIRST_SLOT, INITIAL_TRAFFIC, Network, log_line, running_network, waiting
-from proof_ledger import Ledger
+from proof_log import ProofLog
 from prover_server import OURS, running
 from soak_verdict import SlotTimes, Span, judge
 
@@ -170,7 +170,7 @@ class Run:
 
 async def run(options: argparse.Namespace, folder: Path) -> Report:
     """Run foresters through all epochs, and judge their work."""
-    began, ledger = time.monotonic(), Ledger()
+    began, proof_log = time.monotonic(), ProofLog()
     epochs = list(range(FIRST_EPOCH, FIRST_EPOCH + options.epochs))
     members = [
         Member(number, weight, folder / f"forester-{number}") for number, weight in enumerate(options.weights, start=1)
@@ -183,7 +183,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Report:
         network = await stack.enter_async_context(running_network(*words))
         environments = {}
         for member in members:
-            proxy = ledger.before(network.net.environment["PROVER_URL"], member.number)
+            proxy = proof_log.before(network.net.environment["PROVER_URL"], member.number)
             url = await stack.enter_async_context(proxy)
             environments[member.number] = network.net.environment | {"PROVER_URL": url}
         state_of_run = Run(options, network, members, random.Random(options.seed), environments)
@@ -195,7 +195,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Report:
             state_of_run.over = True
             statuses = await asyncio.gather(*(asyncio.to_thread(member.stop) for member in members))
         slots = SlotTimes(network.times, state_of_run.seen)
-        report = judge(members, ledger, state, different, epochs, state_of_run.fault_spans, slots)
+        report = judge(members, proof_log, state, different, epochs, state_of_run.fault_spans, slots)
     report.require("every forester ends with status 0", set(statuses) <= {0}, statuses)
     report.figures |= {"traffic": dict(network.made), "faults": dict(state_of_run.faults)}
     report.figures["seconds"] = round(time.monotonic() - began)

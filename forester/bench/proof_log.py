@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from fault_proxy import Call, FaultProxy
-from fleet import Link
+from fleet import ProvedLink
 
 
 @dataclass(frozen=True)
@@ -16,13 +16,13 @@ class Entry:
     """A proof that a forester got."""
 
     member: int
-    link: Link
+    link: ProvedLink
     asked: float
     answered: float
 
 
 @dataclass
-class Ledger:
+class ProofLog:
     """Entries in the order of their answers; requests that ended otherwise are counted by status."""
 
     entries: list[Entry] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Ledger:
             if call.request.method != "POST":
                 return
             if status == 200:
-                self.entries.append(Entry(member, link_of(call), asked, time.time()))
+                self.entries.append(Entry(member, proved_link(call), asked, time.time()))
             else:
                 self.failures[status] += 1
 
@@ -43,7 +43,7 @@ class Ledger:
 
     def repeated(self) -> list[tuple[Entry, Entry]]:
         """Return proofs beyond the first of the same link, by any forester, each with the one before it."""
-        last: dict[Link, Entry] = {}
+        last: dict[ProvedLink, Entry] = {}
         pairs = []
         for entry in sorted(self.entries, key=lambda entry: entry.asked):
             if entry.link in last:
@@ -52,7 +52,7 @@ class Ledger:
         return pairs
 
 
-def link_of(call: Call) -> Link:
+def proved_link(call: Call) -> ProvedLink:
     """Return the statement of a request."""
     old, new = (int(call.body[name], 16).to_bytes(32, "big") for name in ("oldRoot", "newRoot"))
     return str(call.body["circuitType"]), old, new
