@@ -6,7 +6,7 @@ from forester.chain.programs.addresses import forester_epoch_address
 from forester.chain.registry_accounts import decode_forester_epoch, read_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.checks.result import NOT_REGISTERED, CheckFailed, passed
-from forester.epoch.machine import OTHER_AUTHORITY
+from forester.epoch.decisions import OTHER_AUTHORITY
 from forester.epoch.phases import BeforeGenesis
 from forester.network_status.epochs import protocol_times
 from forester.network_status.fitness import judge_registration
