@@ -17,6 +17,8 @@ FAULTS, ORDER = "GROTH16_CUDA_HOST_FAULTS", "GROTH16_CUDA_HOST_ORDER"
 SPACIOUS = 2**33
 """A budget with room for tables of bases and for the largest batches."""
 
+pytestmark = pytest.mark.usefixtures("quick_sums")
+
 
 def inputs_of(x: int, z: int) -> bytes:
     """Return inputs of the relation in tiny.json; x has four bits."""
@@ -138,6 +140,7 @@ def test_prove_many__size_that_comes_again__is_made_by_a_graph_of_that_size(
     assert all(times["ntt"] > 0 for times in stages)
 
 
+@pytest.mark.usefixtures("own_plans")
 def test_prove_many__of_the_limit_with_tables__equals_the_cpu(
     kernel: Kernel, library: Path, key: Key, expected: list[bytes]
 ) -> None:
@@ -286,13 +289,15 @@ def test_prove_many__out_of_memory__is_made_in_parts_while_some_fits(
     assert some_proofs(on_device, 3) == expected[:3]
 
 
+@pytest.mark.usefixtures("own_plans")
 def test_prove_many__memory_taken_by_other_keys__is_made_in_parts(
     kernel: Kernel, library: Path, key: Key, expected: list[bytes]
 ) -> None:
-    budget = budget_of_limit(kernel, library, key, 8)
+    """Of hundreds of keys, none has tables, which would take long to make."""
+    budget = budget_of_limit(kernel, library, key, 4)
     with Device(kernel, library, budget=budget) as device:
         keys = keys_until_full(device, key)
-        assert some_proofs(keys[0], 8) == expected
+        assert some_proofs(keys[0], 4) == expected[:4]
         assert device.describe().used_bytes <= budget
         for loaded in keys:
             loaded.__exit__()
@@ -322,6 +327,7 @@ def test_batch_limit__budget_of_one_proof__is_one_and_more_are_refused(
         assert "1 to 1 proofs" in batch.outcomes[1].message
 
 
+@pytest.mark.usefixtures("own_plans")
 def test_batch_limit__growing_budgets__grows_by_powers_of_two_up_to_64(kernel: Kernel, library: Path, key: Key) -> None:
     found = []
     for log2 in range(16, 34):

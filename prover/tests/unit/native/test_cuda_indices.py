@@ -22,6 +22,8 @@ COUNT, MEMORY, FAULTS = "GROTH16_CUDA_HOST_DEVICES", "GROTH16_CUDA_HOST_MEMORY",
 ORDER, WITNESS = "GROTH16_CUDA_HOST_ORDER", "GROTH16_CUDA_WITNESS"
 GPUS = 3
 
+pytestmark = pytest.mark.usefixtures("quick_sums")
+
 
 @pytest.fixture(autouse=True)
 def several(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,8 @@ BLINDINGS = [(1, 0), (R - 1, 5), (R - 2, R - 1)]
 FAULTS, MEMORY, DEVICES = "GROTH16_CUDA_HOST_FAULTS", "GROTH16_CUDA_HOST_MEMORY", "GROTH16_CUDA_HOST_DEVICES"
 ORDER = "GROTH16_CUDA_HOST_ORDER"
 
+pytestmark = pytest.mark.usefixtures("quick_sums")
+
 
 def scalars(texts: list[str]) -> bytes:
     return b"".join(int(text, 16).to_bytes(32, "big") for text in texts)
@@ -92,6 +94,7 @@ def refusal(call: Callable[[], object]) -> tuple[str, str]:
 @pytest.mark.parametrize("format_version", list(KEYS))
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.sampled(3, checked=2)
+@pytest.mark.usefixtures("own_plans")
 def test_prove__without_blinding_on_every_point_form__equals_the_golden_proof(
     testing_library: Path, library: Path, backend: str, format_version: str
 ) -> None:
@@ -108,6 +111,7 @@ def test_prove__without_blinding_on_every_point_form__equals_the_golden_proof(
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("fold", [False, True])
 @pytest.mark.sampled(3, checked=1)
+@pytest.mark.usefixtures("own_plans")
 def test_prove__prepared_keys_with_tables_and_folded__equals_the_cpu(
     testing_library: Path, library: Path, backend: str, fold: bool
 ) -> None:
@@ -124,6 +128,7 @@ def test_prove__prepared_keys_with_tables_and_folded__equals_the_cpu(
     kernel.close()
 
 
+@pytest.mark.usefixtures("own_plans")
 def test_prove__with_and_without_tables_on_the_device__equals_the_cpu(kernel: Kernel, library: Path, key: Key) -> None:
     expected = proofs_on_cpu(key, INPUTS)
     sizes = set()
@@ -134,6 +139,7 @@ def test_prove__with_and_without_tables_on_the_device__equals_the_cpu(kernel: Ke
     assert len(sizes) == 2
 
 
+@pytest.mark.usefixtures("own_plans")
 def test_tables__of_keys_loaded_one_after_another__take_a_part_of_what_is_left(
     kernel: Kernel, library: Path, key: Key
 ) -> None:
@@ -152,6 +158,7 @@ def test_tables__of_keys_loaded_one_after_another__take_a_part_of_what_is_left(
         assert device.key_bytes(key) == largest
 
 
+@pytest.mark.usefixtures("own_plans")
 def test_tables__for_which_memory_is_missing__are_not_made(
     kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +187,7 @@ def test_prove__queues_in_extreme_orders__equals_the_cpu(
         assert not any(stages[0][name] for name in ("ntt", "msm_a", "msm_b1", "msm_b2")), "not one graph"
 
 
+@pytest.mark.usefixtures("own_plans")
 def test_prove__fresh_blinding__verifies_differs_and_says_times(key: Key, on_device: DeviceKey) -> None:
     stages: Stages = []
     made = [on_device.prove(INPUTS, stages), on_device.prove(INPUTS)]
@@ -291,6 +299,7 @@ def test_open__driver_or_code_missing__is_unavailable(
     assert refusal(lambda: Device(kernel, library))[0] == "device_unavailable"
 
 
+@pytest.mark.usefixtures("own_plans")
 def test_key_load__out_of_memory__leaves_the_device_as_it_was(
     device: Device, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:

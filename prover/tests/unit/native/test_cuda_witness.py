@@ -12,6 +12,7 @@ from golden_vectors import BATCH, PUBLISHED, SCALAR_MODULUS, RequestVector, prov
 from hypothesis import given, settings
 from kernel_library import BACKENDS
 from random_systems import solvable_systems
+from sampling import examples
 from small_systems import BITS, ONE, System
 
 BATCH_FILES = {
@@ -54,7 +55,7 @@ def samples(cs: ConstraintSystem) -> list[list[int]]:
 # ---- systems made for it -------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(case=solvable_systems())
 def test_chains__random_systems__are_solved_as_by_the_cpu(hooks: Hooks, case: tuple[System, list[int]]) -> None:
     system, inputs = case

@@ -19,6 +19,8 @@ CASES = list(TINY["cases"].values())
 BLINDINGS = [(R - 1, 5), (R - 2, R - 1)]
 WITNESS, ORDER = "GROTH16_CUDA_WITNESS", "GROTH16_CUDA_HOST_ORDER"
 
+pytestmark = pytest.mark.usefixtures("quick_sums")
+
 
 def inputs_of(case: dict[str, Any]) -> bytes:
     return b"".join(int(text, 16).to_bytes(32, "big") for text in [*case["public"], *case["secret"]])
@@ -77,7 +79,7 @@ def test_prove__witness_on_the_device__equals_the_cpu(
 
 
 @pytest.mark.unchecked
-@pytest.mark.usefixtures("on_device")
+@pytest.mark.usefixtures("on_device", "own_plans")
 def test_prove__published_key_with_its_witness_on_the_device__equals_the_cpu(
     testing_library: Path, library: Path, reference_keys_dir: Path
 ) -> None:

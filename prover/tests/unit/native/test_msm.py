@@ -139,6 +139,7 @@ def test_digits__any_window__recombine_and_stay_in_range(hooks: Any, scalar: int
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 @pytest.mark.parametrize("window", [2, 3, 5, 8, 13, 15, 16, 19])
+@pytest.mark.sampled(80, checked=32)
 def test_msm__odd_windows_and_edge_scalars__equals_py_ecc(hooks: Any, backend: str, group: Group, window: int) -> None:
     for scalars in (EDGE_SCALARS, [1] * 11, [R - 1] * 11, [0] * 11, list(reversed(EDGE_SCALARS))):
         assert msm(hooks, backend, group, EXPONENTS, scalars, window) == expected(group, EXPONENTS, scalars)
