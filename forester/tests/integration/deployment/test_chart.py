@@ -164,6 +164,7 @@ def test_preset__budget_of_an_hour__allows_a_rollover_of_any_tree(path: Path) ->
         ({"existingSecret": ""}, "existingSecret"),
         ({"filters.treeIds": ["no key"]}, "treeIds"),
         ({"replicas": 2}, "replicas"),
+        ({"podAnnotations": {"revision": 2}}, "podAnnotations"),
     ],
 )
 def test_chart__values_that_cannot_work__are_refused_with_their_name(values: dict[str, Any], reason: str) -> None:

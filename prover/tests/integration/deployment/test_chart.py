@@ -300,6 +300,8 @@ def answer_at(port: int, path: str) -> int:
             "workers batch and small share the queue update and prove different circuits",
         ),
         ({"api.replica": 2}, "replica"),
+        ({"component.podAnnotations": {"revision": 2}}, "podAnnotations"),
+        ({"api.nodeSelector": {"gpu": True}}, "nodeSelector"),
         ({"keys.source": "disk"}, "source"),
         ({"redis.trial.maxMemory": "0mb"}, "maxMemory"),
         ({"service.type": "LoadBalancer"}, r"LoadBalancer .*apiKeys\.existingSecret"),
