@@ -36,7 +36,9 @@ def main() -> int:
     chosen = front.parse_args()
     service, module, _ = COMMANDS[chosen.command]
     home = WORKSPACE / service
+    shared = WORKSPACE / "shared"
     folders = [home / "bench", home / "scripts/reference", *sorted((home / "tests/support").glob("[a-z]*/"))]
+    folders += [shared / "scripts", shared / "tests/support", shared / "tests/support/cluster"]
     sys.path[1:1] = map(str, folders)
     command: Any = importlib.import_module(module)
     parser = argparse.ArgumentParser(
