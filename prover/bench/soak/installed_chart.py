@@ -8,7 +8,7 @@ import base64
 import contextlib
 import json
 import random
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,13 @@ import faulty_key_server
 import yaml  # type: ignore[import-untyped]
 from cluster_programs import ClusterPrograms
 from control_plane import ControlPlane, restricted_namespace, running_control_plane
+from faulty_key_server import KeyServer, published_files
 from golden_vectors import BATCH
 from kubernetes_api import ApiError
 from pod_processes import Images, PodProcesses
+from pod_volumes import folder_volume
 from process_node import ProcessNode, service_address
 from queue_fleet import JOB_ENDS, PROVER
-
-from shared.requests.circuit_id import CircuitId
 
 NAMESPACE, POOL, PASSWORD = "proving", "pool", "secret"
 CHART = Path(__file__).resolve().parents[2] / "deploy" / "chart"
@@ -83,7 +83,7 @@ async def running_cluster(
     # False statements are of any batch circuit.
     circuits = sorted({*options.circuits.split(","), options.last, *BATCH})
     images = Images({"zkc-prover": [str(PROVER)]}, [PROVER.parent])
-    with faulty_key_server.running(faulty_key_server.KeyServer(key_files(keys_dir, circuits))) as key_server:
+    with faulty_key_server.running(KeyServer(published_files(keys_dir, circuits))) as key_server:
         async with running_control_plane(programs, folder / "control-plane") as plane:
             node = ProcessNode(plane.api, images, folder / "pods")
             await node.register()
@@ -100,15 +100,8 @@ async def running_cluster(
                 running.cancel()
 
 
-def key_files(keys_dir: Path, circuits: Collection[str]) -> dict[str, bytes]:
-    """Return the key files of circuits by the names under which they are published."""
-    found = {circuit: path for path in keys_dir.glob("*.key") if (circuit := CircuitId.from_key_file(path.name))}
-    return {f"{circuit.name}.key": path.read_bytes() for circuit, path in found.items() if circuit.name in circuits}
-
-
 def objects(claim: Path, redis_port: int) -> list[dict[str, Any]]:
     """Return what an operator has before the chart: the namespace, the Secret of Redis, and a volume for the keys."""
-    claim.mkdir(parents=True)
     secret = {"url": f"redis://:{PASSWORD}@127.0.0.1:{redis_port}/0", "password": PASSWORD}
     return [
         restricted_namespace(NAMESPACE),
@@ -118,16 +111,7 @@ def objects(claim: Path, redis_port: int) -> list[dict[str, Any]]:
             "metadata": {"name": "prover-redis", "namespace": NAMESPACE},
             "data": {name: base64.b64encode(value.encode()).decode() for name, value in secret.items()},
         },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": "keys"},
-            "spec": {
-                "capacity": {"storage": "100Gi"},
-                "accessModes": ["ReadWriteMany"],
-                "hostPath": {"path": str(claim)},
-            },
-        },
+        folder_volume(claim),
     ]
 
 

@@ -7,10 +7,13 @@ import hashlib
 import ssl
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from aiohttp import web
+
+from shared.requests.circuit_id import CircuitId
 
 Fault = Callable[[web.Request, bytes], Awaitable[web.StreamResponse]]
 """Answers a request for a file with these bytes, wrongly."""
@@ -50,6 +53,12 @@ class KeyServer:
         if data is None:
             return web.Response(status=404)
         return await serve_range(request, data)
+
+
+def published_files(keys_dir: Path, circuits: Collection[str]) -> dict[str, bytes]:
+    """Return the key files of circuits by the names under which they are published."""
+    found = {circuit: path for path in keys_dir.glob("*.key") if (circuit := CircuitId.from_key_file(path.name))}
+    return {f"{circuit.name}.key": path.read_bytes() for circuit, path in found.items() if circuit.name in circuits}
 
 
 async def serve_range(request: web.Request, data: bytes) -> web.StreamResponse:

@@ -32,6 +32,17 @@ async def made_volumes(api: KubernetesApi, pod: Mapping[str, Any], folder: Path)
     return found
 
 
+def folder_volume(folder: Path) -> dict[str, Any]:
+    """Return the volume that a claim of any access mode and class gets: a folder, which is made."""
+    folder.mkdir(parents=True)
+    spec = {
+        "capacity": {"storage": "100Gi"},
+        "accessModes": ["ReadWriteOnce", "ReadWriteMany"],
+        "hostPath": {"path": str(folder)},
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": folder.name}, "spec": spec}
+
+
 def on_this_machine(text: str, container: Mapping[str, Any], volumes: Mapping[str, Path], address: str) -> str:
     """Return a word of a container's command with its paths and addresses as they are outside of a container."""
     places = {mount["mountPath"]: str(volumes[mount["name"]]) for mount in container.get("volumeMounts", [])}
