@@ -79,7 +79,7 @@ def mapped(file: BinaryIO, size: int) -> Iterator[mmap.mmap]:
 
     The space is reserved, since a write through a map to a full disk would end the process. In large files zeros are
     written in blocks of a huge page, so that Linux caches them in huge pages. What is written through a map alone is
-    cached in pages of 4 KiB, with which sums of points take longer (prover/docs/explanation/measurements.md, "Large
+    cached in pages of 4 KiB, with which sums of points take longer (prover/docs/explanation/kernel-changes.md, "Large
     sums").
     """
     os.posix_fallocate(file.fileno(), 0, size)
