@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "support" / "build_test_program.py"
+SCRIPT = Path(__file__).parents[2] / "support" / "build_test_program.py"
 
 
 @pytest.mark.skipif(shutil.which("bpf-gcc") is None, reason="gcc for BPF is not here: apt-get install gcc-bpf")
