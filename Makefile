@@ -147,8 +147,7 @@ fuzz: native ## Run the fuzz targets for a bounded time (FUZZ_SECONDS=30 each)
 
 ##@ Measure
 
-.PHONY: bench bench-kernel bench-circuits bench-backends bench-load bench-compare bench-growth bench-service
-.PHONY: bench-queue bench-forester bench-bootstrap soak
+.PHONY: bench bench-kernel bench-circuits bench-compare bench-service bench-queue bench-forester bench-bootstrap soak
 .PHONY: forester-soak forester-shared forester-faults forester-lies forester-day forester-compressible
 bench: native reference-fixtures ## Measure proofs of small circuits, alternately with the reference (a part of bench-compare)
 	@$(PYTHON_BIN) shared/bench/bench.py compare --small --only latency $(OPTIONS)
@@ -156,20 +155,11 @@ bench: native reference-fixtures ## Measure proofs of small circuits, alternatel
 bench-kernel: native ## Measure products, additions, multi-scalar multiplications and transforms (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py kernel $(OPTIONS)
 
-bench-circuits: native reference-fixtures ## Measure witness, latency by threads, throughput, loading and memory of each circuit alone (OPTIONS=--help)
+bench-circuits: native reference-fixtures ## Measure each circuit alone: witness, latency by threads, throughput, loading, memory (OPTIONS="--only load", backends or growth; --help)
 	@$(PYTHON_BIN) shared/bench/bench.py circuits $(OPTIONS)
-
-bench-backends: native reference-fixtures ## Measure proofs by each backend of the kernel, alternately (OPTIONS=--help)
-	@$(PYTHON_BIN) shared/bench/bench.py circuits --only backends $(OPTIONS)
-
-bench-load: native reference-fixtures ## Measure loading of keys, from their source and prepared, alternately with the reference (OPTIONS=--help)
-	@$(PYTHON_BIN) shared/bench/bench.py circuits --only load $(OPTIONS)
 
 bench-compare: native reference-fixtures reference-batch-keys ## Run all comparisons with the reference, and draw the chart of the history (an hour; OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py compare $(OPTIONS)
-
-bench-growth: native ## Measure time and memory of a proof by batch size and CPUs (minutes; OPTIONS=--help)
-	@$(PYTHON_BIN) shared/bench/bench.py circuits --only growth --cores 1 2 --rounds 10 $(OPTIONS)
 
 bench-service: native reference-fixtures ## Measure throughput of 1 to 8 clients, alternately with the reference (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py compare --small --only throughput --clients 1 2 4 8 --proofs 16 $(OPTIONS)
@@ -228,21 +218,6 @@ keys-verify: native ## Verify the keys in KEYS_DIR=keys-cache/published by diges
 
 keys-dev: native ## Make development keys of a run mode in keys-cache/development (MODE=local-rpc)
 	@.venv/bin/prover keys dev --run-mode $(or $(MODE),local-rpc) --keys-dir keys-cache/development
-
-##@ Forester
-
-.PHONY: forester-start forester-status forester-health forester-check
-forester-start: setup ## Run a forester with the settings of the environment and .env (OPTIONS="--dry-run")
-	@.venv/bin/forester start $(OPTIONS)
-
-forester-status: setup ## Print epochs, foresters, trees and queues of RPC_URL (OPTIONS="--queue append")
-	@.venv/bin/forester status $(OPTIONS)
-
-forester-health: setup ## Check balance and registration of a forester (OPTIONS="--output json")
-	@.venv/bin/forester health $(OPTIONS)
-
-forester-check: setup ## Check everything that a forester needs (OPTIONS=)
-	@.venv/bin/forester check $(OPTIONS)
 
 ##@ Ship
 
