@@ -31,9 +31,9 @@ async def keep_running(
     def failed(error: Exception, failures: int, _: float) -> None:
         if isinstance(error, (RedisError, OSError, QueueUnavailable)):
             log = _log.warning if failures == 1 else _log.debug
-            log("task_interrupted", task=name, error=f"{type(error).__name__}: {error}")
+            log("task_failed", task=name, error=f"{type(error).__name__}: {error}")
         else:
-            _log.error("task_failed", task=name, exc_info=error)
+            _log.error("task_crashed", task=name, exc_info=error)
         on_failure()
 
     await run_restarting(endless, Backoff(RETRY_S, RETRY_S), failed, steady_s=_HEALTHY_AFTER_S)
