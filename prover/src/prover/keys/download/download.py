@@ -336,7 +336,7 @@ class _Download:
                         remedy += "; received bytes are kept"
                     raise self._failed(name, f"{reason} ({tries})", remedy) from error
             pause_s = wait_s + jittered(self._pauses, failed)
-            _log.warning("download_interrupted", file=name, error=reason, attempt=failed, pause_s=round(pause_s, 2))
+            _log.warning("download_interrupted", file=name, error=reason, attempt=failed, again_in_s=round(pause_s, 2))
             await asyncio.sleep(pause_s)
 
     def _free_bytes(self) -> int:
