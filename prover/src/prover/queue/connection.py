@@ -21,7 +21,7 @@ from redis.exceptions import InvalidResponse
 from prover.errors import SettingsInvalid
 from prover.loopback import is_loopback
 from prover.queue import wake_ups
-from prover.queue.keys import Keys
+from prover.queue.redis_names import RedisNames
 
 SENTINEL_SCHEMES = ("redis+sentinel", "rediss+sentinel")
 SENTINEL_PORT = 26379
@@ -151,7 +151,7 @@ class RedisConnection:
     or ``rediss+sentinel://``.
     """
 
-    def __init__(self, address: Address, redis: ArqRedis, keys: Keys, sentinels: Sequence[Redis]) -> None:
+    def __init__(self, address: Address, redis: ArqRedis, keys: RedisNames, sentinels: Sequence[Redis]) -> None:
         self._address = address
         self._sentinels = sentinels
         self.redis = redis
@@ -190,7 +190,7 @@ class RedisConnection:
         else:
             pool = BlockingConnectionPool(**options)
         redis = ArqRedis(pool, job_serializer=wake_ups.encode, job_deserializer=wake_ups.decode)
-        return cls(address, redis, Keys(namespace), sentinels)
+        return cls(address, redis, RedisNames(namespace), sentinels)
 
     @property
     def address(self) -> str:

@@ -14,9 +14,9 @@ from redis_server import RedisServer
 
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import JobState
-from prover.queue.keys import Keys
+from prover.queue.redis_names import RedisNames
 
-QUEUE = Keys().wake_queue(CircuitQueue.UPDATE)
+QUEUE = RedisNames().wake_queue(CircuitQueue.UPDATE)
 GOOD: dict[str, Any] = {"t": 1, "f": "claim", "a": [CircuitQueue.UPDATE.value], "k": {}, "et": 1_700_000_000_000}
 
 

@@ -10,11 +10,11 @@ import redis
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
 from prover.queue.jobs import Claim, EventKind, JobEvent, JobState
-from prover.queue.keys import Keys
+from prover.queue.redis_names import RedisNames
 from prover.queue.store import JobStore
 from prover.settings import QueueSettings
 
-KEYS = Keys()
+KEYS = RedisNames()
 
 
 def words(values: Any) -> list[str]:

@@ -11,7 +11,7 @@ from prover.queue.circuit_queues import CircuitQueue
 
 
 @dataclass(frozen=True)
-class Keys:
+class RedisNames:
     """Names under one hash tag."""
 
     namespace: str = "zkc-prover"
