@@ -1,0 +1,25 @@
+"""Findings of checks."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Status(enum.StrEnum):
+    """Outcome of a check."""
+
+    OK = "ok"
+    INFO = "info"
+    WARNING = "warning"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fact that a check found; ``hint`` is a remedy."""
+
+    name: str
+    status: Status
+    detail: str
+    hint: str = ""
