@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from prover.keys.download.download import DownloadWatcher
-from prover.keys.files.memory_budget import gibibytes
+from prover.units import gibibytes
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)

@@ -15,10 +15,11 @@ from prover.keys.catalogue.circuits import smallest_first
 from prover.keys.catalogue.key_estimates import file_bytes, resident_bytes, scratch_bytes
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.files.key_folder import UNREADABLE_REMEDY, keys_of_folder
-from prover.keys.files.memory_budget import gibibytes, key_budget_bytes
+from prover.keys.files.memory_budget import key_budget_bytes
 from prover.keys.prepared.prepared_keys import path_of
 from prover.keys.verify import known_files
 from prover.settings import KeySettings, ProvingSettings
+from prover.units import gibibytes
 from shared.process.cpus_and_memory import available_cpus
 from shared.requests.circuit_id import CircuitId
 

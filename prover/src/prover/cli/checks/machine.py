@@ -14,11 +14,11 @@ from prover.cli.checks.finding import Finding, Status
 from prover.errors import SettingsInvalid
 from prover.http.app import split_address
 from prover.kernel.engine import Engine
-from prover.keys.files.memory_budget import gibibytes
 from prover.observability.metrics import Metrics
 from prover.proving.device_selection import open_devices
 from prover.proving.devices import DeviceReport
 from prover.settings import DeviceSettings
+from prover.units import gibibytes
 from shared.process.cpus_and_memory import cpu_quota, memory_limit_bytes
 from shared.process.listening import listen
 

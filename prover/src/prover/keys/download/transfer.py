@@ -13,7 +13,7 @@ from yarl import URL
 from prover.keys.catalogue.key_estimates import file_bytes
 from prover.keys.catalogue.published_digests import ExpectedFile
 from prover.keys.download.partial_file import PartialFile
-from prover.keys.files.memory_budget import gibibytes
+from prover.units import gibibytes
 from shared.process.retries import read_retry_after
 from shared.requests.circuit_id import CircuitId
 

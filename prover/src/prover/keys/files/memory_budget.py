@@ -2,9 +2,8 @@
 
 from prover.errors import MemoryBudgetExceeded
 from prover.kernel.engine import KeyInfo
+from prover.units import GIB, gibibytes
 from shared.process.cpus_and_memory import memory_limit_bytes
-
-GIB = 2**30
 
 
 def half_of_memory(total_gib: float) -> int:
@@ -32,8 +31,3 @@ def require_memory_for_folding(info: KeyInfo, limit_bytes: int) -> None:
             f"this process may use {gibibytes(limit_bytes)}: prepare the key with --no-fold, or fold it on a machine "
             "with more memory and copy the prepared file"
         )
-
-
-def gibibytes(count: float) -> str:
-    """Return a number of bytes as text: ``1.5 GiB``, ``12 MiB``."""
-    return f"{count / GIB:.1f} GiB" if count >= GIB else f"{count / 2**20:.1f} MiB"

@@ -42,13 +42,13 @@ from prover.keys.files.key_folder import (
     installed_keys,
     resident_estimate,
 )
-from prover.keys.files.memory_budget import gibibytes
 from prover.keys.files.verifying_keys import VerifyingKeys
 from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.prepared.prepared_keys import Digests
 from prover.keys.store.residency import Residency, Slot
 from prover.observability.metrics import Metrics
+from prover.units import gibibytes
 from shared.process.logs import get_logger
 from shared.requests.circuit_id import CircuitId
 

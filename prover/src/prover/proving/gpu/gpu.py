@@ -24,12 +24,12 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import Device, DeviceInfo, DeviceKey, cuda_version
 from prover.kernel.engine import LoadedKey
 from prover.kernel.handles import end_all
-from prover.keys.files.memory_budget import gibibytes
 from prover.observability.metrics import Metrics
 from prover.proving.devices import DeviceReport
 from prover.proving.gpu.driver_calls import GpuCalls
 from prover.proving.gpu.gpu_keys import GpuKeys, GpuSlot
 from prover.proving.gpu.launches import Launches
+from prover.units import gibibytes
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)

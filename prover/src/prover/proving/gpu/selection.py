@@ -7,12 +7,12 @@ from pathlib import Path
 
 from prover.errors import DeviceOutOfMemory, DeviceUnavailable, ProverError, SettingsInvalid
 from prover.kernel.device import Device, device_count, find_library
-from prover.keys.files.memory_budget import GIB
 from prover.observability.metrics import Metrics
 from prover.proving.devices import DeviceChoice, Devices
 from prover.proving.gpu.devices import GpuDevices
 from prover.proving.gpu.gpu import Gpu
 from prover.settings import DeviceSettings
+from prover.units import GIB
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)

@@ -10,7 +10,7 @@ from prover.cli.options.files import output_option
 from prover.cli.options.keys import circuit_option, keys_dir_option, run_mode_option, selection_from, set_option
 from prover.keys.catalogue.run_modes import KeySet, RunMode, circuits_of
 from prover.keys.files.key_folder import installed_keys
-from prover.keys.files.memory_budget import gibibytes
+from prover.units import gibibytes
 from shared.process.command_line import Command
 
 
