@@ -20,9 +20,9 @@ from pod_volumes import folder_volume
 from process_node import ProcessNode, service_address
 from rendered_chart import require_tools
 
-from prover.keys.catalogue.run_modes import RunMode, circuits_of
-
 BENCH = Path(__file__).resolve().parents[3] / "shared/bench/bench.py"
+CIRCUITS = ("v2_inclusion_32_1", "v2_non-inclusion_40_1")
+FEW_KEYS = f"component.runMode=,component.preload=none,keys.runMode=,keys.circuits={{{','.join(CIRCUITS)}}}"
 PROVER = Path(sys.executable).with_name("prover")
 pytestmark = [
     pytest.mark.skipif(shutil.which("go") is None, reason="go, which builds the cluster's programs, is not installed"),
@@ -36,7 +36,7 @@ async def test_standalone_preset__installed_by_helm__downloads_keys_and_proves(
     require_tools()
     programs, chart = built_programs(), CHARTS["prover"]
     node_images = Images({"zkc-prover": [str(PROVER)]}, [PROVER.parent])
-    files = published_files(reference_keys_dir, {circuit.name for circuit in circuits_of(RunMode.RPC)})
+    files = published_files(reference_keys_dir, CIRCUITS)
     with running(KeyServer(files)) as key_server:
         async with running_control_plane(programs, tmp_path / "plane") as plane:
             node = ProcessNode(plane.api, node_images, tmp_path / "pods")
@@ -45,13 +45,8 @@ async def test_standalone_preset__installed_by_helm__downloads_keys_and_proves(
                 await plane.api.create(made)
             async with asyncio.TaskGroup() as group, service_address(node, "api", 3001) as address:
                 processes = group.create_task(node.run())
-                words = (
-                    "--values",
-                    str(chart / "values-standalone.yaml"),
-                    "--set",
-                    f"keys.downloadUrl={key_server.url}",
-                )
-                await plane.helm("proving", "install", "prover", str(chart), *words)
+                preset, few = str(chart / "values-standalone.yaml"), f"{FEW_KEYS},keys.downloadUrl={key_server.url}"
+                await plane.helm("proving", "install", "prover", str(chart), "--values", preset, "--set", few)
                 status, answer = await _proof(address)
                 processes.cancel()
     assert (status, sorted(answer)) == (200, ["ar", "bs", "krs"])
