@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from prover.keys.download.download import DownloadWatcher
+from prover.keys.download.source import DownloadWatcher
 from prover.units import gibibytes
 from shared.process.logs import get_logger
 

@@ -32,8 +32,9 @@ from in_process_service import circuit
 
 from prover.errors import Cancelled, KeyDownloadFailed, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.download.download import DownloadSource, download_keys
+from prover.keys.download.download import download_keys
 from prover.keys.download.partial_file import PartialFile
+from prover.keys.download.source import DownloadSource
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 

@@ -18,7 +18,8 @@ from structlog.testing import capture_logs
 
 from prover.errors import KeyDownloadFailed
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.download.download import DownloadSource, download_keys
+from prover.keys.download.download import download_keys
+from prover.keys.download.source import DownloadSource
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 

@@ -19,7 +19,8 @@ from structlog.testing import capture_logs
 from prover.errors import Cancelled
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.download import checksum_list
-from prover.keys.download.download import DownloadSource, download_keys
+from prover.keys.download.download import download_keys
+from prover.keys.download.source import DownloadSource
 from prover.keys.verify import accepted_digests
 from shared.requests.circuit_id import CircuitId
 

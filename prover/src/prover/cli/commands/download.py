@@ -20,7 +20,8 @@ from prover.cli.options.settings import SettingOption
 from prover.cli.work import run_cancellable
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue.selection import CircuitSelection
-from prover.keys.download.download import DownloadSource, download_keys
+from prover.keys.download.download import download_keys
+from prover.keys.download.source import DownloadSource
 
 
 @click.command(

@@ -189,7 +189,8 @@ def fetch_of(settings: KeySettings) -> Fetch | None:
     if not settings.auto_download:
         return None
     from prover.cli.download_display import LogLines
-    from prover.keys.download.download import DownloadSource, download_keys
+    from prover.keys.download.download import download_keys
+    from prover.keys.download.source import DownloadSource
 
     source = DownloadSource(
         settings.download_url,

@@ -5,14 +5,13 @@ import os
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
 from yarl import URL
 
-from prover.errors import Cancelled, KeyDownloadFailed, KeyListUnavailable, KeyMissing, SettingsInvalid
+from prover.errors import Cancelled, KeyDownloadFailed, KeyListUnavailable, KeyMissing
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue.published_digests import (
     CHECKSUM_LIST,
@@ -24,6 +23,7 @@ from prover.keys.catalogue.published_digests import (
 )
 from prover.keys.download.checksum_list import fetch_list, restore_line, store_list
 from prover.keys.download.partial_file import PartialFile, PartialFileSuperseded
+from prover.keys.download.source import DownloadSource, DownloadWatcher
 from prover.keys.download.transfer import (
     TransferFailed,
     TransferInterrupted,
@@ -58,50 +58,6 @@ _NOTABLE_PROGRESS_BYTES = 2**24
 _LATER = "try again later, or check --download-url and the network"
 _UNENCRYPTED = "over http:// an attacker in the network can change a key together with its digest in the CHECKSUM list"
 _UNENCRYPTED_REMEDY = "use https://, or pin the digests with --manifest"
-
-
-@dataclass(frozen=True)
-class DownloadSource:
-    """Server of keys, and limits of the download."""
-
-    url: str
-    """Folder of the key files and of their CHECKSUM list."""
-    attempts: int = 10
-    """Maximum attempts per file."""
-    parallel: int = 4
-    """Maximum files downloaded at once."""
-    manifest: Path | None = None
-    """File with pinned names, sizes and digests; replaces the CHECKSUM list and the built-in digests."""
-    silence_s: float = 60.0
-    """Maximum time in which the server sends less than 64 KiB of a file."""
-    list_within_s: float = 900.0
-    """Maximum time of the CHECKSUM list with all its attempts."""
-    backoff_s: float = 1.0
-    """First pause between attempts; each later one is twice as long, up to a minute."""
-
-    def base(self) -> URL:
-        """Return the address as a URL; raises SettingsInvalid."""
-        try:
-            url = URL(self.url)
-        except ValueError as error:
-            raise SettingsInvalid(f"--download-url: {error}", names=("--download-url",)) from error
-        if url.scheme not in ("http", "https") or not url.host:
-            reason = f"{self.url!r} is not an address such as https://host/folder"
-            raise SettingsInvalid(f"--download-url: {reason}", names=("--download-url",))
-        return url
-
-
-class DownloadWatcher:
-    """Observer of the progress of a download, which ignores it. The downloading thread calls it."""
-
-    def planned(self, files: int, size: int | None) -> None:
-        """Report the number of missing files and their size in bytes, None if the server does not give all sizes."""
-
-    def advanced(self, name: str, done: int, total: int | None) -> None:
-        """Report the bytes present of a file, and its size, None if unknown."""
-
-    def finished(self, name: str) -> None:
-        """Report that a file is complete, verified and published."""
 
 
 def missing_keys(folder: Path, circuits: Iterable[CircuitId]) -> list[CircuitId]:
