@@ -191,12 +191,8 @@ class Metrics:
         self.queue_oldest_age_seconds = gauge(
             "prover_queue_oldest_age_seconds", "Age of the oldest waiting job.", by_queue
         )
-        self.queue_trees = gauge("prover_queue_trees", "Trees with waiting jobs.", by_queue)
         self.queue_bytes = gauge("prover_queue_payload_bytes", "Bodies of waiting and running jobs.", by_queue)
         self.queue_stuck = gauge("prover_queue_stuck_jobs", "Jobs running for more than two minutes.")
-        self.queue_kept = gauge(
-            "prover_queue_kept_jobs", "Ended jobs whose outcome is stored, by outcome.", ("status",)
-        )
         self.queue_wait_seconds = histogram(
             "prover_queue_wait_time_seconds",
             "Time from the submission of a job to its start.",
@@ -241,10 +237,10 @@ class Metrics:
         _expose([self.queue_removals], REMOVALS)
         _expose([self.queue_depth], CIRCUIT_TYPES)
         _expose([self.queue_wait_seconds], BATCH_TYPES)
-        _expose([self.jobs_processed, self.queue_kept], JOB_STATUSES)
+        _expose([self.jobs_processed], JOB_STATUSES)
         _expose([self.job_retries], RETRY_REASONS)
         _expose([self.sweeps, self.swept_jobs], SWEEPS)
-        states = [self.queue_waiting, self.queue_processing, self.queue_oldest_age_seconds, self.queue_trees]
+        states = [self.queue_waiting, self.queue_processing, self.queue_oldest_age_seconds]
         events = [self.expired_jobs, self.lease_losses, self.worker_restarts]
         _expose([*states, self.queue_bytes, *events], QUEUES)
         _expose([self.jobs_submitted], QUEUES, SUBMISSIONS)

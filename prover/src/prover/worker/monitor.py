@@ -63,14 +63,11 @@ class QueueMonitor:
             metrics.queue_waiting.labels(queue.queue_name).set(counts.waiting)
             metrics.queue_processing.labels(queue.queue_name).set(counts.processing)
             metrics.queue_oldest_age_seconds.labels(queue.queue_name).set(counts.oldest_waiting_s)
-            metrics.queue_trees.labels(queue.queue_name).set(counts.trees)
             metrics.queue_bytes.labels(queue.queue_name).set(counts.payload_bytes)
         for kind, waiting in depth.items():
             metrics.queue_depth.labels(kind).set(waiting)
         metrics.queue_stuck.set(stats.stuck)
         metrics.sweeps_here.set(stats.sweeper == self._owner)
-        metrics.queue_kept.labels("completed").set(stats.results)
-        metrics.queue_kept.labels("failed").set(stats.failed)
 
 
 def count_removed_wake_ups(metrics: Metrics, entries: int = 1) -> None:
