@@ -1,10 +1,11 @@
-"""A node whose pods are processes of this machine, each at an address of its own in 127.1.0.0/16."""
+"""A node whose pods are processes of this machine, each at a loopback address of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import itertools
+import random
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from kubernetes_api import KubernetesApi
 from pod_processes import POLL_S, Images, PodProcesses
 
 _NAME = "node"
+_RANDOM = random.SystemRandom()
 
 
 @dataclass
@@ -29,7 +31,9 @@ class ProcessNode:
     ended: list[PodProcesses] = field(default_factory=list)
     """Those that were deleted."""
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    _addresses: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    # Other clusters of this machine have other addresses.
+    _network: str = field(default_factory=lambda: f"127.{_RANDOM.randrange(1, 255)}.{_RANDOM.randrange(256)}")
 
     async def register(self) -> None:
         """Add the node to the cluster, with more CPUs and memory than any pod asks for."""
@@ -67,8 +71,8 @@ class ProcessNode:
     def _see(self, pod: dict[str, Any]) -> None:
         uid = pod["metadata"]["uid"]
         if uid not in self._tasks:
-            number = next(self._addresses)
-            address = f"127.1.{number // 250}.{number % 250 + 1}"
+            number = next(self._numbers)
+            address = f"{self._network}.{number}"
             folder = self.folder / f"{number}-{pod['metadata']['name']}"
             folder.mkdir(parents=True)
             self.pods[uid] = made = PodProcesses(self.api, self.images, folder, address, pod)
