@@ -169,7 +169,7 @@ class Metrics:
         )
         self.device_proofs = counter("prover_device_proofs_total", "Proofs made and verified, by device.", device)
         self.device_launch_proofs = histogram(
-            "prover_device_launch_proofs", "Proofs made by one call of a GPU.", device, buckets=LAUNCH_BUCKETS
+            "prover_device_launch_proofs", "Proofs of one launch.", device, buckets=LAUNCH_BUCKETS
         )
         self.device_faults = counter(
             "prover_device_faults_total", "Proofs that a GPU could not make, by reason.", (*device, "reason")
