@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 
-from prover.cli.checks.finding import Status
 from prover.cli.checks.machine import check_address
+from prover.cli.checks.result import Status
 
 
 def test_address__that_is_in_use__is_a_failure_that_names_the_option() -> None:

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from local_processes import free_port
 from redis_server import StartRedis
 
-from prover.cli.checks.finding import Status
 from prover.cli.checks.queue import judge
+from prover.cli.checks.result import Status
 from prover.cli.main import cli
 from prover.queue.connection import Address
 from prover.worker.redis_facts import RedisFacts

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from prover.cli.checks.finding import Finding, Status
 from prover.cli.checks.keys import key_checks
 from prover.cli.checks.machine import check_cores, check_gpu, check_memory, check_rotation, machine_checks
+from prover.cli.checks.result import CheckResult, Status
 from prover.kernel.engine import Engine
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.prepared.prepared_keys import path_of
@@ -76,7 +76,7 @@ def test_machine__as_it_is__has_every_check(tmp_path: Path) -> None:
     assert names == ["processors", "arithmetic", "memory", "disk", "disk kind", "open files", "GPU"]
 
 
-def checks_of(selection: CircuitSelection, settings: KeySettings) -> dict[str, Finding]:
+def checks_of(selection: CircuitSelection, settings: KeySettings) -> dict[str, CheckResult]:
     return {check.name: check for check in key_checks(settings, ProvingSettings(), selection)}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from prover.cli.checks.finding import Finding, Status
+from prover.cli.checks.result import CheckResult, Status
 from prover.errors import SettingsInvalid
 from prover.http.app import split_address
 from prover.kernel.engine import Engine
@@ -42,7 +42,7 @@ _BACKENDS = {
 }
 
 
-def machine_checks(keys_dir: Path, root: Path = _ROOT, devices: DeviceSettings = _ON_CPU) -> Iterator[Finding]:
+def machine_checks(keys_dir: Path, root: Path = _ROOT, devices: DeviceSettings = _ON_CPU) -> Iterator[CheckResult]:
     """Check CPUs, memory, disk, limits and GPUs of this machine."""
     yield check_cores(root)
     yield check_arithmetic()
@@ -53,7 +53,7 @@ def machine_checks(keys_dir: Path, root: Path = _ROOT, devices: DeviceSettings =
     yield check_gpu(root, devices)
 
 
-def check_cores(root: Path = _ROOT) -> Finding:
+def check_cores(root: Path = _ROOT) -> CheckResult:
     """Compare the CPUs that this process may use with the recommended minimum."""
     cores = len(os.sched_getaffinity(0))
     quota = cpu_quota(root)
@@ -61,44 +61,46 @@ def check_cores(root: Path = _ROOT) -> Finding:
     limited = f", of which the control group grants {quota:g}" if quota is not None and quota < cores else ""
     detail = f"{cores} CPUs{limited}; {MIN_CORES} are recommended"
     if limited:
-        return Finding("processors", Status.WARNING, detail, "raise the CPU quota; a throttled prover is slow")
+        return CheckResult("processors", Status.WARNING, detail, "raise the CPU quota; a throttled prover is slow")
     if usable < MIN_CORES:
-        return Finding("processors", Status.WARNING, detail, "proofs take longer; use a larger machine in production")
-    return Finding("processors", Status.OK, detail)
+        return CheckResult(
+            "processors", Status.WARNING, detail, "proofs take longer; use a larger machine in production"
+        )
+    return CheckResult("processors", Status.OK, detail)
 
 
-def check_arithmetic() -> Finding:
+def check_arithmetic() -> CheckResult:
     """Report the arithmetic that the CPU supports."""
     with Engine(1) as engine:
         backend = engine.backend
     detail = _BACKENDS.get(backend, backend)
     if backend == "portable":
-        return Finding("arithmetic", Status.WARNING, detail, "use a CPU with AVX-512 IFMA, or AVX2 and ADX")
-    return Finding("arithmetic", Status.OK, detail)
+        return CheckResult("arithmetic", Status.WARNING, detail, "use a CPU with AVX-512 IFMA, or AVX2 and ADX")
+    return CheckResult("arithmetic", Status.OK, detail)
 
 
-def check_memory(total_bytes: int) -> Finding:
+def check_memory(total_bytes: int) -> CheckResult:
     """Compare memory with the recommended minimum."""
     detail = f"{gibibytes(total_bytes)}; 32 GB are recommended, and 64 GB in production"
     if total_bytes < MIN_MEMORY_BYTES:
-        return Finding(
+        return CheckResult(
             "memory", Status.WARNING, detail, "production batches need more: use smaller batches or add memory"
         )
-    return Finding("memory", Status.OK, detail)
+    return CheckResult("memory", Status.OK, detail)
 
 
-def check_disk(keys_dir: Path) -> Finding:
+def check_disk(keys_dir: Path) -> CheckResult:
     """Compare the disk of the keys with the recommended minimum."""
     usage = shutil.disk_usage(existing_parent(keys_dir))
     detail = f"{gibibytes(usage.total)}, {gibibytes(usage.free)} free; 100 GB are recommended"
     if usage.total < MIN_DISK_BYTES:
-        return Finding(
+        return CheckResult(
             "disk", Status.WARNING, detail, "all production keys together need more; choose another --keys-dir"
         )
-    return Finding("disk", Status.OK, detail)
+    return CheckResult("disk", Status.OK, detail)
 
 
-def check_rotation(keys_dir: Path, root: Path = _ROOT) -> Finding:
+def check_rotation(keys_dir: Path, root: Path = _ROOT) -> CheckResult:
     """Check whether the keys are on a rotating disk."""
     device = existing_parent(keys_dir).stat().st_dev
     block = (root / f"sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
@@ -109,22 +111,24 @@ def check_rotation(keys_dir: Path, root: Path = _ROOT) -> Finding:
             continue
         if rotates and not folder.name.startswith(_VIRTUAL_DISKS):
             detail = f"{folder.name} is a rotating disk"
-            return Finding("disk kind", Status.WARNING, detail, "keys load slowly from it; put --keys-dir on an SSD")
-        return Finding("disk kind", Status.OK, f"{folder.name} is {'virtual' if rotates else 'no rotating disk'}")
-    return Finding("disk kind", Status.INFO, "unknown")
+            return CheckResult(
+                "disk kind", Status.WARNING, detail, "keys load slowly from it; put --keys-dir on an SSD"
+            )
+        return CheckResult("disk kind", Status.OK, f"{folder.name} is {'virtual' if rotates else 'no rotating disk'}")
+    return CheckResult("disk kind", Status.INFO, "unknown")
 
 
-def check_open_files() -> Finding:
+def check_open_files() -> CheckResult:
     """Compare the limit of open files with the connections that the API accepts."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     detail = f"{soft} open files allowed"
     if soft != resource.RLIM_INFINITY and soft < _MIN_OPEN_FILES:
         hint = f"to serve thousands of connections, run ulimit -n {_MIN_OPEN_FILES}, or set LimitNOFILE= in systemd"
-        return Finding("open files", Status.WARNING, detail, hint)
-    return Finding("open files", Status.OK, detail)
+        return CheckResult("open files", Status.WARNING, detail, hint)
+    return CheckResult("open files", Status.OK, detail)
 
 
-def check_gpu(root: Path = _ROOT, settings: DeviceSettings = _ON_CPU) -> Finding:
+def check_gpu(root: Path = _ROOT, settings: DeviceSettings = _ON_CPU) -> CheckResult:
     """Report the GPUs known to the driver and, if they are selected for proofs, open them."""
     models = []
     for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information")):
@@ -132,16 +136,16 @@ def check_gpu(root: Path = _ROOT, settings: DeviceSettings = _ON_CPU) -> Finding
         models += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
     known = ", ".join(models) or "none known to the driver"
     if settings.policy == "cpu":
-        return Finding("GPU", Status.INFO, f"{known}; proofs are made on the CPU (--device)")
+        return CheckResult("GPU", Status.INFO, f"{known}; proofs are made on the CPU (--device)")
     try:
         with closing(open_devices(settings, Metrics(CollectorRegistry()))) as devices:
             choice, opened = devices.choice, [_described(gpu) for gpu in devices.describe()]
     except SettingsInvalid as error:
-        return Finding("GPU", Status.FAILURE, f"{known}; {error.detail}", "see prover/docs/how-to/gpu.md")
+        return CheckResult("GPU", Status.FAILURE, f"{known}; {error.detail}", "see prover/docs/how-to/gpu.md")
     if not opened:
         hint = "see prover/docs/how-to/gpu.md, or choose the CPU with --device cpu"
-        return Finding("GPU", Status.WARNING, f"{known}; {choice.reason}", hint)
-    return Finding("GPU", Status.OK, "; ".join(opened))
+        return CheckResult("GPU", Status.WARNING, f"{known}; {choice.reason}", hint)
+    return CheckResult("GPU", Status.OK, "; ".join(opened))
 
 
 def _described(gpu: DeviceReport) -> str:
@@ -151,7 +155,7 @@ def _described(gpu: DeviceReport) -> str:
     )
 
 
-def check_address(name: str, address: str, option: str, *, must_be_free: bool = True) -> Finding:
+def check_address(name: str, address: str, option: str, *, must_be_free: bool = True) -> CheckResult:
     """Check that an address is free; raises SettingsInvalid for a malformed one."""
     host, port = split_address(address, option)
     try:
@@ -160,10 +164,12 @@ def check_address(name: str, address: str, option: str, *, must_be_free: bool = 
     except OSError as error:
         detail = f"cannot listen on {address}: {error.strerror}"
         if not must_be_free and error.errno == errno.EADDRINUSE:
-            return Finding(name, Status.WARNING, detail, f"the prover will use a free port; choose one with {option}")
+            return CheckResult(
+                name, Status.WARNING, detail, f"the prover will use a free port; choose one with {option}"
+            )
         hint = f"stop the process that listens there, or choose another address with {option}"
-        return Finding(name, Status.FAILURE, detail, hint)
-    return Finding(name, Status.OK, f"{address} is free")
+        return CheckResult(name, Status.FAILURE, detail, hint)
+    return CheckResult(name, Status.OK, f"{address} is free")
 
 
 def existing_parent(path: Path) -> Path:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from prover.cli.checks.finding import Finding, Status
+from prover.cli.checks.result import CheckResult, Status
 from prover.errors import QueueUnavailable
 from prover.queue.connection import RedisConnection, Weakness
 from prover.worker.redis_facts import KEEPS_EVERYTHING, RedisFacts, redis_facts
@@ -12,18 +12,18 @@ _NAME = "Redis"
 _TIMEOUT_S = 5
 
 
-def check_redis(url: str) -> Finding:
+def check_redis(url: str) -> CheckResult:
     """Connect to Redis and check how it keeps jobs; raises SettingsInvalid for a malformed address."""
     connection = RedisConnection.open(url, timeout_s=_TIMEOUT_S)
     try:
         facts = asyncio.run(_ask(connection))
     except QueueUnavailable as error:
         hint = "start Redis or correct --redis-url; the prover starts without Redis and keeps trying"
-        return Finding(_NAME, Status.FAILURE, f"{connection.address} does not answer: {error.detail}", hint)
+        return CheckResult(_NAME, Status.FAILURE, f"{connection.address} does not answer: {error.detail}", hint)
     return judge(connection.address, facts, connection.weaknesses)
 
 
-def judge(address: str, facts: RedisFacts, weaknesses: Sequence[Weakness] = ()) -> Finding:
+def judge(address: str, facts: RedisFacts, weaknesses: Sequence[Weakness] = ()) -> CheckResult:
     """Return the check of the facts by which a Redis may lose jobs or admit other clients."""
     detail = f"{address} answers in {facts.answer_ms:.1f} ms, version {facts.version}"
     dangers, hints = [weakness.detail for weakness in weaknesses], [weakness.remedy for weakness in weaknesses]
@@ -37,8 +37,8 @@ def judge(address: str, facts: RedisFacts, weaknesses: Sequence[Weakness] = ()) 
         dangers.append("cluster mode")
         hints.append("use a Redis that is not in cluster mode; workers fail on one that is")
     if dangers:
-        return Finding(_NAME, Status.WARNING, f"{detail}, {', '.join(dangers)}", "; ".join(hints))
-    return Finding(_NAME, Status.OK, detail)
+        return CheckResult(_NAME, Status.WARNING, f"{detail}, {', '.join(dangers)}", "; ".join(hints))
+    return CheckResult(_NAME, Status.OK, detail)
 
 
 async def _ask(connection: RedisConnection) -> RedisFacts:

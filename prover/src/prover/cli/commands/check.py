@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from prover.cli.checks.finding import Finding, Status
 from prover.cli.checks.keys import key_checks
 from prover.cli.checks.machine import check_address, machine_checks
 from prover.cli.checks.proof_times import measure_proofs
 from prover.cli.checks.queue import check_redis
+from prover.cli.checks.result import CheckResult, Status
 from prover.cli.checks.sizing import chart_values, sizing_notes, yaml_text
 from prover.cli.options.files import output_option
 from prover.cli.options.flag_words import FlagWords
@@ -65,7 +65,10 @@ def check(output: str, sizing: tuple[Demand, ...], **options: Any) -> None:
         *machine_checks(settings.keys.directory, devices=settings),
         *key_checks(settings.keys, settings.proving, selection, required),
         *access,
-        *(Finding("variables", Status.WARNING, sentence, "correct or remove it") for sentence in unknown_variables()),
+        *(
+            CheckResult("variables", Status.WARNING, sentence, "correct or remove it")
+            for sentence in unknown_variables()
+        ),
     ]
     if settings.queue.url:
         checks.append(check_redis(settings.queue.url.reveal()))
@@ -88,13 +91,15 @@ def _show_sizing(settings: Settings, selection: CircuitSelection, demands: tuple
         click.echo(yaml_text(values, sizing_notes(demands, seconds, threads)), nl=False)
 
 
-def _api_key_checks(settings: Settings) -> list[Finding]:
+def _api_key_checks(settings: Settings) -> list[CheckResult]:
     """Return warnings of guessable API keys; raises SettingsInvalid for keys that cannot be read."""
     names = ApiKeys(settings.http).short_names()
-    return [Finding("API keys", Status.WARNING, f"{', '.join(names)}: {SHORT_DETAIL}", SHORT_REMEDY)] if names else []
+    return (
+        [CheckResult("API keys", Status.WARNING, f"{', '.join(names)}: {SHORT_DETAIL}", SHORT_REMEDY)] if names else []
+    )
 
 
-def _address_checks(settings: Settings) -> list[Finding]:
+def _address_checks(settings: Settings) -> list[CheckResult]:
     """Return checks that the addresses are free; raises SettingsInvalid for a malformed one."""
     http, checks = settings.http, []
     if settings.queue.http:
@@ -103,7 +108,7 @@ def _address_checks(settings: Settings) -> list[Finding]:
     return [*checks, check_address("metrics address", http.metrics_address, "--metrics-address", must_be_free=chosen)]
 
 
-def _show(checks: list[Finding], output: str) -> None:
+def _show(checks: list[CheckResult], output: str) -> None:
     failures = sum(item.status is Status.FAILURE for item in checks)
     warnings = sum(item.status is Status.WARNING for item in checks)
     if output == "json":

@@ -1,4 +1,4 @@
-"""Findings of checks."""
+"""Results of checks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Status(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A fact that a check found; ``hint`` is a remedy."""
+class CheckResult:
+    """Result of a check; ``hint`` is a remedy."""
 
     name: str
     status: Status
