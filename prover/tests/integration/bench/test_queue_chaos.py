@@ -1,4 +1,7 @@
-"""Short runs of faults in the queue and of load on it. In full: `make soak` and `make bench-queue`."""
+"""Short runs of faults in the queue and of load on it. In full: `make soak` and `make bench-queue`.
+
+The soak of a cluster is sampled by the acceptance tests, because its programs take minutes to build.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-
-from rendered_chart import require_tools
 
 BENCH = Path(__file__).resolve().parents[4] / "shared" / "bench" / "bench.py"
 
@@ -33,19 +34,6 @@ def test_queue__of_failing_workers_servers_redis_and_network__loses_no_job(
     )
     assert re.search(r"lost +│ 0 ", answer)
     assert re.search(r"faults injected +│ 9 ", answer)
-
-
-def test_cluster__bursts_from_zero_and_back__loses_no_job_and_ends_no_running_proof(
-    redis_needed: None, reference_keys_dir: Path, reference_batch_keys_dir: Path
-) -> None:
-    require_tools()
-    circuits = ["--circuits", "v2_inclusion_32_1,batch_update_32_10", "--last", "batch_update_32_10"]
-    words = ["--jobs", "12", "--cycles", "1", "--bursts", "2", "--pause", "1", "--replicas", "2", "--independent", "1"]
-    answer = run("soak", "cluster", *circuits, *words, "--jobs-per-replica", "2", "--speed", "80", "--patience", "250")
-    assert re.search(r"lost +│ 0 ", answer)
-    assert re.search(r"pods stopped while they proved +│ 1 ", answer)
-    assert re.search(r"running proofs ended by scale-down +│ 0 ", answer)
-    assert re.search(r"pods killed +│ 1 ", answer)
 
 
 def test_queue__with_ten_times_the_jobs__costs_redis_the_same_per_request(
