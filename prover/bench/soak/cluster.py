@@ -23,9 +23,9 @@ import aiohttp
 from bench_report import Report
 from cluster_programs import ClusterPrograms, ClusterUnavailable, built_programs
 from deployment_tools import ToolsUnavailable, fetch
-from queue_fleet import JOB_ENDS
+from queue_fleet import JOB_ENDS, logged_events
 from redis_server import running_redis
-from soak.installed_chart import PASSWORD, POOL, Cluster, events, running_cluster, until
+from soak.installed_chart import PASSWORD, POOL, Cluster, running_cluster, until
 from soak.queue import Outcome, faults_of, keys_in
 from soak.queue_jobs import Client, Job, made_jobs
 
@@ -55,7 +55,7 @@ async def drive(cluster: Cluster, jobs: list[Job], options: argparse.Namespace) 
                 await client.see_through(job)
             await until(lambda: not cluster.node.of(POOL) and all(pod.over for pod in cluster.node.ended))
             first = min(job.ended_at for job in mine if job.proof is not None) - began
-            through = [proving_at_stop(events(pod)) for pod in cluster.node.ended_of(POOL)[stopped:]]
+            through = [proving_at_stop(logged_events(pod.log)) for pod in cluster.node.ended_of(POOL)[stopped:]]
             rows.append(
                 {
                     "cycle": number + 1,
@@ -138,7 +138,7 @@ async def soak(
         async with running_cluster(programs, folder, keys_dir, server.port, options) as cluster:
             rows = await drive(cluster, jobs, options)
             pods = [*cluster.node.pods.values(), *cluster.node.ended]
-            found = [line for pod in pods for line in events(pod)]
+            found = [line for pod in pods for line in logged_events(pod.log)]
     return Outcome(jobs, [], found, time.monotonic() - started), rows, cluster
 
 
@@ -176,7 +176,9 @@ def report_of(
     met = all(row["proofs finished there"] == row["while they proved"] > 0 for row in rows)
     report.require("each cycle stops pods while they prove, and they finish these proofs", met, "see the table")
     # One that is still starting ends by the signal.
-    statuses = [pod.exit_status for pod in stopped if any(line["event"] == "workers_started" for line in events(pod))]
+    statuses = [
+        pod.exit_status for pod in stopped if any(line["event"] == "workers_started" for line in logged_events(pod.log))
+    ]
     clean = not outcome.count("job_requeued") and not any(statuses)
     report.require("no stop ends a running proof", clean, f"exit statuses {statuses}")
     full = all(row["most pods"] >= options.replicas for row in rows)

@@ -6,24 +6,22 @@ import argparse
 import asyncio
 import base64
 import contextlib
-import json
 import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import faulty_key_server
 import yaml  # type: ignore[import-untyped]
 from cluster_programs import ClusterPrograms
 from control_plane import ControlPlane, restricted_namespace, running_control_plane
-from faulty_key_server import KeyServer, published_files
+from faulty_key_server import KeyServer, published_files, running
 from golden_vectors import BATCH
 from kubernetes_api import ApiError
 from pod_processes import Images, PodProcesses
 from pod_volumes import folder_volume
 from process_node import ProcessNode, service_address
-from queue_fleet import JOB_ENDS, PROVER
+from queue_fleet import PROVER, logged_events, open_jobs
 
 NAMESPACE, POOL, PASSWORD = "proving", "pool", "secret"
 CHART = Path(__file__).resolve().parents[2] / "deploy" / "chart"
@@ -42,7 +40,7 @@ class Cluster:
     highest: int = 0
 
     async def install(self) -> None:
-        """Install the chart and wait for the API: the Job has filled the claim of keys then."""
+        """Install the chart and wait for the API, whose pods wait for the keys that the Job downloads."""
         await self.plane.helm(NAMESPACE, "install", "prover", str(CHART), "--values", str(self.values))
         await until(lambda: any(pod.ready for pod in self.node.of("api")))
 
@@ -60,7 +58,7 @@ class Cluster:
 
     def busy(self) -> list[PodProcesses]:
         """Return the workers that prove."""
-        return [pod for pod in self.node.of(POOL) if jobs_begun(pod)]
+        return [pod for pod in self.node.of(POOL) if open_jobs(logged_events(pod.log, pod.log_start))]
 
     async def choose(self) -> None:
         """Let the autoscaler stop pods that prove before others, until cancelled: the worse moment for a stop."""
@@ -83,7 +81,7 @@ async def running_cluster(
     # False statements are of any batch circuit.
     circuits = sorted({*options.circuits.split(","), options.last, *BATCH})
     images = Images({"zkc-prover": [str(PROVER)]}, [PROVER.parent])
-    with faulty_key_server.running(KeyServer(published_files(keys_dir, circuits))) as key_server:
+    with running(KeyServer(published_files(keys_dir, circuits))) as key_server:
         async with running_control_plane(programs, folder / "control-plane") as plane:
             node = ProcessNode(plane.api, images, folder / "pods")
             await node.register()
@@ -93,11 +91,11 @@ async def running_cluster(
             values.write_text(yaml.safe_dump(chart_values(circuits, key_server.url, redis_port, options)))
             cluster = Cluster(plane, node, values)
             async with asyncio.TaskGroup() as group, service_address(node, "api", 3001) as address:
-                running = group.create_task(node.run())
+                processes = group.create_task(node.run())
                 cluster.server = f"http://{address}"
                 await cluster.install()
                 yield cluster
-                running.cancel()
+                processes.cancel()
 
 
 def objects(claim: Path, redis_port: int) -> list[dict[str, Any]]:
@@ -131,30 +129,9 @@ def chart_values(circuits: list[str], keys_url: str, redis_port: int, options: a
     values["redis"] = {"existingSecret": "prover-redis", "address": f"127.0.0.1:{redis_port}"}
     # Not folded: no proof is timed here.
     values["keys"] |= {"runMode": "", "circuits": circuits, "downloadUrl": keys_url, "fold": "never"}
-    # Their resources are those of an operator of this cluster who has none.
+    # The Prometheus operator is not in this cluster.
     values["monitoring"] = {"dashboard": True}
     return values
-
-
-def events(pod: PodProcesses, *, of_all_starts: bool = True) -> list[dict[str, Any]]:
-    """Return the log lines of a pod; one that a kill cut off is skipped."""
-    found = []
-    written = pod.log.read_bytes() if pod.log.exists() else b""
-    for line in written[0 if of_all_starts else pod.log_start :].splitlines():
-        with contextlib.suppress(json.JSONDecodeError):
-            found.append(json.loads(line))
-    return [line for line in found if isinstance(line, dict) and "event" in line]
-
-
-def jobs_begun(pod: PodProcesses) -> set[str]:
-    """Return ids of the jobs that a pod began and did not end since its process started."""
-    begun: set[str] = set()
-    for event in events(pod, of_all_starts=False):
-        if event["event"] == "job_started":
-            begun.add(event["job_id"])
-        elif event["event"] in JOB_ENDS:
-            begun.discard(event.get("job_id", ""))
-    return begun
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -111,28 +111,13 @@ class Member:
             assert time.monotonic() < deadline, f"{self.name} does not become ready:\n{self.tail()}"
             time.sleep(0.05)
 
-    def events(self, *, of_all_starts: bool = True) -> list[dict[str, Any]]:
+    def events(self) -> list[dict[str, Any]]:
         """Return its log lines; one that a kill cut off is skipped."""
-        found = []
-        written = self.log.read_bytes() if self.log.exists() else b""
-        for line in written[0 if of_all_starts else self._log_start :].splitlines():
-            with contextlib.suppress(json.JSONDecodeError):
-                found.append(json.loads(line))
-        return found
-
-    def has_logged(self, name: str) -> bool:
-        """Return True if it logged an event since it was started."""
-        return any(event["event"] == name for event in self.events(of_all_starts=False))
+        return logged_events(self.log)
 
     def jobs_begun(self) -> set[str]:
         """Return ids of the jobs that it began and did not end since it was started, by its log."""
-        open_jobs: set[str] = set()
-        for event in self.events(of_all_starts=False):
-            if event["event"] == "job_started":
-                open_jobs.add(event["job_id"])
-            elif event["event"] in JOB_ENDS:
-                open_jobs.discard(event.get("job_id", ""))
-        return open_jobs
+        return open_jobs(logged_events(self.log, self._log_start))
 
     def tail(self) -> str:
         """Return the end of its log."""
@@ -141,6 +126,27 @@ class Member:
 
 JOB_ENDS = ("job_finished", "job_failed", "job_cancelled", "job_requeued", "outcome_ignored", "outcome_not_reported")
 """Events that end an attempt."""
+
+
+def logged_events(log: Path, start: int = 0) -> list[dict[str, Any]]:
+    """Return the events of a log from a position on; a line that a kill cut off, and other output, is skipped."""
+    found = []
+    written = log.read_bytes() if log.exists() else b""
+    for line in written[start:].splitlines():
+        with contextlib.suppress(json.JSONDecodeError):
+            found.append(json.loads(line))
+    return [line for line in found if isinstance(line, dict) and "event" in line]
+
+
+def open_jobs(events: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return ids of the jobs that began and did not end."""
+    begun: set[str] = set()
+    for event in events:
+        if event["event"] == "job_started":
+            begun.add(event["job_id"])
+        elif event["event"] in JOB_ENDS:
+            begun.discard(event.get("job_id", ""))
+    return begun
 
 
 def moment(event: Mapping[str, Any]) -> float:

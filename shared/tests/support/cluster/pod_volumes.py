@@ -27,7 +27,7 @@ async def made_volumes(api: KubernetesApi, pod: Mapping[str, Any], folder: Path)
             bound = await api.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
             place = Path(bound["spec"]["hostPath"]["path"])
         else:
-            assert "emptyDir" in volume, f"a volume of another kind: {volume}"
+            assert "emptyDir" in volume, f"unknown kind of volume: {volume}"
         found[volume["name"]] = place
     return found
 
@@ -47,7 +47,7 @@ def on_this_machine(text: str, container: Mapping[str, Any], volumes: Mapping[st
     """Return a word of a container's command with its paths and addresses as they are outside of a container."""
     places = {mount["mountPath"]: str(volumes[mount["name"]]) for mount in container.get("volumeMounts", [])}
     if places:
-        # In one pass: a folder may contain the path of another mount.
+        # In one pass: a folder may contain a path at which something else is mounted.
         longest_first = "|".join(map(re.escape, sorted(places, key=len, reverse=True)))
         text = re.sub(rf"(?<![\w./-])({longest_first})(?![\w-])", lambda found: places[found[1]], text)
     return text.replace("[::]:", f"{address}:")
