@@ -78,7 +78,8 @@ def installed(packages: Mapping[str, str], name: str) -> Path:
 def _install(folder: Path, npm: list[str], packages: Mapping[str, str]) -> None:
     """Install into a folder, which appears when it is complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+    # npm writes a lock with odd paths where a link leads to its folder.
+    with tempfile.TemporaryDirectory(dir=folder.parent.resolve()) as name:
         fresh = Path(name) / folder.name
         fresh.mkdir()
         wanted = [f"{package}@{version}" for package, version in packages.items()]
