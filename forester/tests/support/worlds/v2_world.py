@@ -65,7 +65,8 @@ class World:
     ring: int = 3
     """Roots that the tree remembers."""
     slot_now: int = 10
-    now: float = 0.0
+    now: float = 1000.0
+    """A monotonic clock, which begins anywhere."""
     shown: StateModel | None = None
     """What a lagging node shows instead of the tree."""
     indexed: StateModel | None = None

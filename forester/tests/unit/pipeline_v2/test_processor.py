@@ -19,6 +19,7 @@ from forester.pipeline_v2.failures import HeadOutdated
 from forester.pipeline_v2.services import V2Limits
 from forester.prover_client.client import FinishedProof
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
+from forester.scheduling.scheduling_terms import MINIMUM_TERM_SLOTS
 from forester.scheduling.tree_schedule import TreeSchedule
 from forester.settings import Settings
 from forester.transactions.confirm import Fate, Outcome
@@ -316,6 +317,7 @@ async def test_proof__that_waits_for_others__waits_no_longer_than_agreed(bench: 
     processor = await bench.start(V2Limits(gather_s=5.0))
     working = asyncio.create_task(processor.work(bench.world.window()))
     await until(lambda: bench.world.proved.total() == 1)
+    await asyncio.sleep(0.1)
     assert bench.world.sent == []
 
     def sent_as_time_passes() -> bool:
@@ -325,6 +327,9 @@ async def test_proof__that_waits_for_others__waits_no_longer_than_agreed(bench: 
     await until(sent_as_time_passes)
     bench.world.gates[1].set()
     assert (await working).transactions == 2
+    elapsed = bench.world.now - 1000.0
+    rate = bench.metrics.registry.get_sample_value("forester_transaction_rate", {"epoch": "7"})
+    assert rate == pytest.approx(ZKP / elapsed)
 
 
 async def test_prepare__before_the_window__proves_and_keeps_but_sends_nothing(bench: Bench) -> None:
@@ -359,6 +364,30 @@ async def test_prepare__somebody_else_holds_the_tree__nothing_is_proved_until_th
     bench.world.slot_now = 240
     await preparing
     assert (bench.world.begun, bench.world.sent) == ([1, 2], [])
+
+
+async def test_prepare__holder_never_moves_the_tree__takes_the_work_over(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(round_decisions, "LOOK_S", 0.001)
+    monkeypatch.setattr(round_decisions, "FAR_LOOK_S", 0.001)
+    bench.world.fill(6)
+    schedule = TreeSchedule(ProtocolTimes(0, 10, 0, 60_000, 0).phases(0), (5999,))
+    window = EligibilityWindow(0, schedule.phases.light_slot_range(5999), lambda: bench.world.slot_now, schedule)
+    processor = await bench.start()
+    preparing = asyncio.create_task(processor.prepare(window))
+    seen = bench.world.reads
+
+    def begun_as_slots_pass() -> bool:
+        nonlocal seen
+        if bench.world.reads > seen:
+            seen, bench.world.slot_now = bench.world.reads, bench.world.slot_now + 70
+        return bool(bench.world.begun)
+
+    await until(begun_as_slots_pass)
+    assert 4 * MINIMUM_TERM_SLOTS < bench.world.slot_now < 18 * MINIMUM_TERM_SLOTS
+    await preparing
+    assert bench.world.begun == [0, 1, 2]
 
 
 async def test_prepare__held_term__proves_rounds_ahead_of_the_window(bench: Bench) -> None:
