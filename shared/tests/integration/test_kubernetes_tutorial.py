@@ -40,15 +40,22 @@ def commands(tmp_path: Path) -> list[list[str]]:
 def installed(words: list[str]) -> Rendered:
     """Return the objects of a command ``helm install`` or ``helm upgrade``."""
     chart = WORKSPACE / words[3]
-    values: list[Path | Mapping[str, str]] = []
+    values: list[Path | Mapping[str, object]] = []
     for option, value in zip(words[4::2], words[5::2], strict=True):
         assert option in ("--values", "--set")
-        values.append(WORKSPACE / value if option == "--values" else dict([value.split("=", 1)]))
+        values.append(WORKSPACE / value if option == "--values" else _given(*value.split("=", 1)))
     return rendered(chart.parents[1].name, *values, release=words[2])
 
 
+def _given(name: str, value: str) -> Mapping[str, object]:
+    """Return a value as ``--set`` reads it: a boolean, a list in braces, or text."""
+    if value.startswith("{"):
+        return {name: value.strip("{}").split(",")}
+    return {name: {"true": True, "false": False}.get(value, value)}
+
+
 def test_commands__of_helm__take_images_of_the_registry(commands: list[list[str]]) -> None:
-    charts = [installed(words) for words in commands if words[0] == "helm"]
+    charts = [installed(words) for words in commands if words[0] == "helm" and words[1] != "uninstall"]
     assert charts
     pushed = {words[3] for words in commands if words[:2] == ["docker", "tag"]}
     for chart in charts:
@@ -79,3 +86,27 @@ def test_secret__of_the_forester__has_all_that_a_start_needs(commands: list[list
         (folder / name).chmod(0o400)
     settings = load_settings({}, environment={"FORESTER_SECRETS_DIR": str(folder)}, dotenv=tmp_path / "none").settings
     require_for_start(settings)
+
+
+def test_claims__that_helm_leaves__are_deleted_at_the_end(commands: list[list[str]]) -> None:
+    [deleted] = [words[3:] for words in commands if words[:3] == ["kubectl", "delete", "pvc"]]
+    left = set()
+    for chart in (installed(words) for words in commands if words[:2] == ["helm", "install"]):
+        for claim in chart.of("PersistentVolumeClaim"):
+            if claim["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep":
+                left.add(claim["metadata"]["name"])
+        for owner in chart.of("StatefulSet"):
+            for claim in owner["spec"]["volumeClaimTemplates"]:
+                left.add(f"{claim['metadata']['name']}-{owner['metadata']['name']}-0")
+    assert set(deleted) == left
+
+
+def test_options__of_a_cluster_that_lacks_something__leave_no_object_that_needs_it(commands: list[list[str]]) -> None:
+    options = re.findall(r"--set '?([\w.]+=[\w{}]+)'?", PAGE.read_text().split("## Images")[0])
+    for words in (words for words in commands if words[:2] == ["helm", "install"]):
+        mine = [word for word in options if words[2] == "prover" or word.startswith("monitoring.")]
+        chart = installed([*words, *(part for word in mine for part in ("--set", word))])
+        assert not [found["kind"] for found in chart.objects if ".coreos.com/" in found["apiVersion"]]
+        assert not [found["kind"] for found in chart.objects if "keda.sh/" in found["apiVersion"]]
+        modes = [claim["spec"]["accessModes"] for claim in chart.of("PersistentVolumeClaim")]
+        assert all(found == ["ReadWriteOnce"] for found in modes)
