@@ -1,6 +1,6 @@
 """JSON without whitespace and unknown members, so that the length of the text to decode is bounded.
 
-The work is C (shared/native/json_compact.h) and runs without the interpreter lock; decoders hold it.
+The work is C (shared/native/json/compact.h) and runs without the interpreter lock; decoders hold it.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Poseidon over the BN254 scalar field with the circomlib parameters, on 32-byte big-endian elements.
 
-Source: shared/docs/hashing.md, "Poseidon". The computation is C (shared/native/poseidon.h) and runs without the
-interpreter lock.
+Source: shared/docs/hashing.md, "Poseidon". The computation is C (shared/native/poseidon/poseidon.h) and runs without
+the interpreter lock.
 """
 
 from shared._native import ffi, lib
