@@ -44,6 +44,13 @@ def number(value: int) -> bytes:
     return value.to_bytes(32, "big")
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_first_root__on_the_page_of_hashing__is_the_golden_one(version: int) -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "hashing.md"
+    [row] = [line for line in page.read_text().splitlines() if line.startswith("| first root |")]
+    assert row.split(" | ")[version].rstrip(" |") == golden(version)["init_root"]
+
+
 def naive_tree(version: int, height: int, inserted: list[int]) -> MerkleTree:
     """Return the tree by definition: every element points at the next larger one."""
     largest = int.from_bytes(LARGEST_VALUE, "big")
