@@ -173,12 +173,12 @@ bench-forester: setup reference-fixtures ## Measure planning and staging at 10^8
 bench-bootstrap: setup ## Measure the first scan of 1,000,000 compressible accounts: time, memory, disk (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py forester bootstrap $(OPTIONS)
 
-soak: native reference-batch-keys redis-server ## Send 10,000 good and broken requests, requests of hostile clients, 200 jobs through a failing queue, 300 in bursts through a cluster whose workers scale from zero, and 2,000 through 220 simulated workers (minutes)
+soak: native reference-batch-keys redis-server ## Send 10,000 good and broken requests, requests of hostile clients, 200 jobs through a failing queue, 2,000 through 220 simulated workers, and 300 in bursts through a cluster whose workers scale from zero (minutes; the cluster needs a Go compiler, and ten minutes more to build it once)
 	@$(PYTHON_BIN) shared/bench/bench.py soak http
 	@$(PYTHON_BIN) shared/bench/bench.py soak hostile
 	@$(PYTHON_BIN) shared/bench/bench.py soak queue
-	@$(PYTHON_BIN) shared/bench/bench.py soak cluster
 	@$(PYTHON_BIN) shared/bench/bench.py soak fleet
+	@$(PYTHON_BIN) shared/bench/bench.py soak cluster
 
 forester-soak: native reference-fixtures ## Run three foresters with 100 kills, one forester with every fault, one for a simulated day, and two on compressible accounts (50 minutes)
 	@$(PYTHON_BIN) shared/bench/bench.py forester shared --kills 100 --epochs 8
