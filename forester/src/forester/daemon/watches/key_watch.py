@@ -39,7 +39,7 @@ FETCHES = 4
 USELESS_CHECKS = 10
 """Consecutive refused or empty answers, while we send, after which the node is treated as one without history."""
 
-_DO = "stop one of the two, or give it a key of its own"
+_REMEDY = "stop one of the two, or give it a key of its own"
 _NO_HISTORY = (-32601, -32011)
 
 
@@ -117,8 +117,8 @@ class KeyWatch:
             return
         self._quiet_since = self._clock()
         self._metrics.key_used_elsewhere.inc()
-        _log.warning("key_used_elsewhere", payer=str(self._sender.payer), signature=str(found), do=_DO)
-        reason = f"another process works with the key {self._sender.payer}, transaction {found}: {_DO}"
+        _log.warning("key_used_elsewhere", payer=str(self._sender.payer), signature=str(found), remedy=_REMEDY)
+        reason = f"another process works with the key {self._sender.payer}, transaction {found}: {_REMEDY}"
         self._board.report(CONDITION, reason, severity=Severity.ERROR, lapses_after_s=QUIET_S)
 
 

@@ -7,6 +7,7 @@ import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -201,7 +202,12 @@ async def bench(folder: Path, chain: Chain) -> AsyncIterator[Bench]:
         yield Bench(sender, rpc, chain)
 
 
-async def test_watch__twin_at_work__is_reported_until_it_has_been_quiet(tmp_path: Path) -> None:
+async def test_watch__twin_at_work__is_reported_until_it_has_been_quiet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: list[tuple[str, dict[str, Any]]] = []
+    log = SimpleNamespace(warning=lambda event, **fields: logged.append((event, fields)))
+    monkeypatch.setattr("forester.daemon.watches.key_watch._log", log)
     async with bench(tmp_path, chain := Chain()) as it:
         assert await it.watch.check()
         await it.send()
@@ -215,6 +221,9 @@ async def test_watch__twin_at_work__is_reported_until_it_has_been_quiet(tmp_path
         assert problem.condition == CONDITION
         assert str(twin.signature) in problem.reason
         assert "a key of its own" in problem.reason
+        [(event, fields)] = logged
+        assert event == "key_used_elsewhere"
+        assert "a key of its own" in fields["remedy"]
         assert it.counted == 1
         it.clock.now += QUIET_S - 1
         assert await it.watch.check()
