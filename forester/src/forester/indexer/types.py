@@ -89,14 +89,15 @@ class OutputQueue(_Wire, frozen=True, kw_only=True):
 class InputQueue(_Wire, frozen=True, kw_only=True):
     """Spent accounts waiting for their nullification, parallel columns in order of their queue index.
 
-    ``nullifiers`` are the values to be written, ``leaves`` the tree's values now.
+    ``nullifiers`` are the values to be written, none if the indexer does not state them; ``leaves`` the tree's values
+    now.
     """
 
     leaf_indices: tuple[Number, ...]
     account_hashes: tuple[Hash32, ...]
     leaves: tuple[Hash32, ...]
     tx_hashes: tuple[Hash32, ...]
-    nullifiers: tuple[Hash32, ...]
+    nullifiers: tuple[Hash32, ...] = ()
     first_queue_index: Number
     leaves_hash_chains: tuple[Hash32, ...]
 

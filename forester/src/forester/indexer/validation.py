@@ -87,8 +87,9 @@ def _check_input(queue: InputQueue, query: QueueQuery, json_path: str) -> None:
         "accountHashes": queue.account_hashes,
         "leaves": queue.leaves,
         "txHashes": queue.tx_hashes,
-        "nullifiers": queue.nullifiers,
     }
+    if queue.nullifiers:
+        columns["nullifiers"] = queue.nullifiers
     _check_columns(len(queue.leaf_indices), columns, json_path)
     _check_batches(len(queue.leaf_indices), queue.leaves_hash_chains, query, json_path)
     if queue.leaf_indices:

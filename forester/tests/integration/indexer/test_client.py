@@ -200,6 +200,22 @@ def address(result: Any) -> Any:
     return result["addressQueue"]
 
 
+def without_derived_columns(result: Any) -> None:
+    """Leave out what the reference's test indexer does not state either."""
+    for queue in (output(result), spent(result)):
+        queue["leavesHashChains"] = []
+    spent(result)["nullifiers"] = []
+
+
+async def test_calls__queue_without_hash_chains_and_nullifiers__is_accepted(
+    setup: Callable[..., Awaitable[Setup]],
+) -> None:
+    request, response = changed("queue_state", without_derived_columns)
+    typed = await call((await setup((200, response, {}))).client, request)
+    assert typed.state_queue.input_queue.nullifiers == ()
+    assert len(typed.state_queue.input_queue.tx_hashes) == 10
+
+
 PROOFS = "methods/getMultipleCompressedAccountProofs"
 ADDRESSES = "methods/getMultipleNewAddressProofsV2"
 OTHER = str(Hash32(b"\x01" * 32))

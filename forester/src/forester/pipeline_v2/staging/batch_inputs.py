@@ -72,8 +72,9 @@ def nullify_batches(queue: InputQueue | None, head: TreeHead, maximum: int) -> l
 
     def nullifiers(start: int, elements: Sequence[SpentAccount]) -> list[bytes]:
         computed = [account.nullifier for account in elements]
+        stated = queue.nullifiers[start - first :] if len(queue.nullifiers) == count else computed
         for element, nullifier in enumerate(computed, start):
-            if queue.nullifiers[element - first] != nullifier:
+            if stated[element - start] != nullifier:
                 raise ElementUnusable(f"nullifier {element} of the queue is not the one of its account and transaction")
         return computed
 

@@ -210,6 +210,17 @@ def test_state__node_omitted__is_refused_unless_it_is_empty() -> None:
     assert all_batches(stage_state(changed(queue, nodes=held), model.head(), 5))
 
 
+@pytest.mark.parametrize("stated", [0, 1, 4], ids=["none", "those of some pages", "all"])
+def test_state__nullifiers_that_the_indexer_leaves_out__are_computed(stated: int) -> None:
+    model = filled_model()
+    queue, head = model.snapshot(), model.head()
+    assert queue.input_queue is not None
+    bare = with_input(queue, nullifiers=queue.input_queue.nullifiers[-stated:] if stated else (), leaves_hash_chains=())
+    batches = all_batches(stage_state(bare, head, 5))
+    assert batches == all_batches(stage_state(queue, head, 5))
+    assert CircuitKind.BATCH_UPDATE in {batch.kind for batch in batches}
+
+
 def staged_addresses(model: AddressModel, waiting: list[Hash32], maximum: int = 5) -> Staging | None:
     return stage_addresses(model.snapshot(waiting), model.head(waiting), maximum)
 
