@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from typing import Any
+
 import pytest
 from pydantic import SecretStr
 from scripted_node import ScriptedNode, serving, status
 from solders.keypair import Keypair
 from start_options import Network, Pauses
 
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTRY
+from forester.chain.programs.compression import CONFIG
 from forester.cli.checks import run
 from forester.cli.checks.start import is_hopeless, run_start_checks
 from forester.settings import Settings, SigningKey
@@ -62,3 +67,44 @@ async def test_checks__one_of_them_crashes__it_alone_has_failed(monkeypatch: pyt
     assert not is_hopeless(found["balance"])
     assert found["balance"].message.startswith("unexpected ValueError: of a library")
     assert found["rpc"].success
+
+
+ACTIVE = "b404e71adc9037a8010001"
+"""The first bytes of the published compressible config: discriminator, version 1, state 1."""
+
+
+def account(content: str, owner: object = REGISTRY) -> dict[str, Any]:
+    data = [b64encode(bytes.fromhex(content)).decode(), "base64"]
+    return {"data": data, "executable": False, "lamports": 1, "owner": str(owner), "rentEpoch": 0, "space": 310}
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (account(ACTIVE), None),
+        (None, f"the compressible config does not exist at {CONFIG}"),
+        (account(ACTIVE[:-2] + "00"), "has the state 0 where 1 is active; leave out --enable-compressible"),
+        (account(ACTIVE[:-2] + "02"), "has the state 2 where 1 is active"),
+        (account(ACTIVE, ACCOUNT_COMPRESSION), "is not the compressible config of the registry"),
+        (account("42e02e02a789786b010001"), "is not the compressible config of the registry"),
+        (account(ACTIVE[:-2]), "is not the compressible config of the registry"),
+    ],
+    ids=["active", "missing", "inactive", "deprecated", "of another program", "of another kind", "cut"],
+)
+async def test_checks__compressible_accounts_enabled__need_the_active_config(
+    monkeypatch: pytest.MonkeyPatch, found: dict[str, Any] | None, words: str | None
+) -> None:
+    Pauses.kept(monkeypatch)
+
+    def accounts(addresses: list[str], _: object) -> object:
+        return {"value": [found if address == str(CONFIG) else None for address in addresses]}
+
+    node = Network(answers=ANSWERS | {"getMultipleAccounts": accounts})
+    async with serving(node):
+        settings = settings_of(node, node, rate_limit=None)
+        enabled = settings.model_copy(update={"enable_compressible": True})
+        assert "compressible" not in {item.name for item in await run_start_checks(settings)}
+        checked = {item.name: item for item in await run_start_checks(enabled)}["compressible"]
+    assert checked.success is (words is None), checked.message
+    assert is_hopeless(checked) is (words is not None)
+    assert (words or "the compressible config is active") in checked.message

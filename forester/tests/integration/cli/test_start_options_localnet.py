@@ -75,6 +75,12 @@ def test_group_authority__that_of_the_registry__is_what_holds_without_it(net: Lo
     assert len(planned(net, "--group-authority", group_of(net))["trees"]) == 10
 
 
+def test_enable_compressible__published_config__is_found_active(net: Localnet) -> None:
+    checks = {check["name"]: check for check in planned(net, "--enable-compressible")["checks"]}
+    assert checks["compressible"]["success"], checks
+    assert "the compressible config is active" in run(net, "check", ENABLE_COMPRESSIBLE="true")[1]
+
+
 def test_payer_and_derivation__of_the_command_line__are_whom_the_plan_is_for(net: Localnet) -> None:
     user = net.keys["user"]
     plan = planned(net, "--payer", str(user), "--derivation", str(STRANGER))

@@ -140,11 +140,12 @@ def test_check__nothing_configured__fails_once_and_skips_what_depends_on_setting
     assert found.pop("settings") == "configuration"
     assert found.pop("journal") is None
     assert found.pop("websocket") is None
+    assert found.pop("compressible") is None
     assert found.pop("host") in (None, "warning")
     assert set(found.values()) == {"skipped"}
     text = run("check")[1]
     assert text.count("FAIL: ") == 1
-    assert "1 of 13 checks failed, 9 skipped" in text
+    assert "1 of 14 checks failed, 9 skipped" in text
 
 
 def test_health__resolution_of_names_that_hangs__still_ends_within_its_limit(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_mistakes_of_settings__of_any_kind__are_reported_as_such_and_never_crash
     assert (".env" if wrong is None else "PAYER" if "PAYER" in wrong else "RPC_URL") in text
     assert run("start", **environment)[0] == run("status", "--full", **environment)[0] == 78
     # The push gateway of health cannot be read from a broken .env either.
-    for command, checks in (("health", 3 if wrong is None else 2), ("check", 13)):
+    for command, checks in (("health", 3 if wrong is None else 2), ("check", 14)):
         code, text = run(command, "--output", "json", "--timeout", "5", **environment)
         assert code == 1
         assert len(json.loads(text)["checks"]) == checks
@@ -54,7 +54,7 @@ def test_check__a_check_that_meets_a_surprise__leaves_the_others_their_results(m
     code, text = run("check", "--output", "json", RPC_URL="http://127.0.0.1:1", INDEXER_URL="http://127.0.0.1:1")
     assert code == 1
     results = {item["name"]: item for item in json.loads(text)["checks"]}
-    assert len(results) == 13
+    assert len(results) == 14
     reported = "unexpected ValueError: no such thing as http://***@h; forester -v logs its trace"
     assert (results["indexer"]["success"], results["indexer"]["message"]) == (False, reported)
 

@@ -4,6 +4,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.chain.trees import TreeFilter, find_trees
 from forester.checks.admission import check_admission
+from forester.checks.compressible import check_compressible
 from forester.checks.node import check_node, check_protocol, check_same_cluster
 from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees
@@ -44,6 +45,12 @@ def network_checks(connections: Connections, min_balance: float) -> dict[str, Ch
         async with connections.open(optional=("processor_mode", "tree_ids", "group_authority")) as (client, settings):
             return check_trees(await find_trees(client, TreeFilter.from_settings(settings)), settings.tree_ids)
 
+    async def compressible_check() -> str:
+        if not connections.settings("enable_compressible", "light_pda_programs").compresses_accounts:
+            return "not enabled"
+        async with connections.open() as (client, _):
+            return await check_compressible(client)
+
     async def indexer_check() -> str:
         async with connections.open("indexer_url") as (client, settings):
             return await check_indexer(client, given(settings.indexer_url).get_secret_value())
@@ -69,6 +76,7 @@ def network_checks(connections: Connections, min_balance: float) -> dict[str, Ch
         "balance": balance_check(connections, min_balance),
         "admission": admission_check,
         "trees": trees_check,
+        "compressible": compressible_check,
         "indexer": indexer_check,
         "fallback_indexer": fallback_indexer_check,
         "prover": prover_check,

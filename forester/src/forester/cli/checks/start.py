@@ -15,7 +15,7 @@ LIMIT_S = 20.0
 """Maximum seconds of one check; they run concurrently."""
 
 _NEEDED = ("rpc_url", "indexer_url", "payer", "derivation")
-_HOPELESS = ("fallback_rpc", "protocol", "admission", "chosen_trees")
+_HOPELESS = ("fallback_rpc", "protocol", "admission", "chosen_trees", "compressible")
 _OF_FINDINGS = (FAILED, CONFIGURATION, NOT_REGISTERED)
 """Checks whose findings no wait resolves, and the codes of findings; others are of services that did not answer."""
 
@@ -57,6 +57,7 @@ def _checks(settings: Settings) -> dict[str, Check]:
     applies = dict.fromkeys(("rpc", "protocol", "balance", "admission", "trees", "indexer"), True) | {
         "fallback_rpc": settings.fallback_rpc_url is not None,
         "chosen_trees": bool(settings.tree_ids),
+        "compressible": settings.compresses_accounts,
         "prover": settings.processor_mode != "v1",
         "websocket": settings.ws_rpc_url is not None,
     }
