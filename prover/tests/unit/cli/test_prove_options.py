@@ -86,7 +86,8 @@ def test_prove__with_both_or_no_source_of_the_key__is_wrong_usage(tmp_path: Path
     file.write_bytes(b"")
     answer = CliRunner().invoke(cli, ["prove", *(["-k", str(file), "--keys-dir", str(tmp_path)] if both else [])])
     assert answer.exit_code == WRONG_USAGE
-    assert "either --key FILE or --keys-dir DIR" in answer.stderr
+    fault = "two sources of the proving key" if both else "no proving key"
+    assert f"Error: {fault}; pass either --key FILE or --keys-dir DIR" in answer.stderr
 
 
 @pytest.mark.parametrize("command", ["prove", "verify"])

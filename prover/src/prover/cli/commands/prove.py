@@ -81,7 +81,8 @@ def prove(key: Path | None, keys_dir: Path | None, threads: int, **options: Any)
     (combined: --inclusion --non-inclusion).
     """
     if (key is None) == (keys_dir is None):
-        raise click.UsageError("no proving key; pass either --key FILE or --keys-dir DIR")
+        fault = "no proving key" if key is None else "two sources of the proving key"
+        raise click.UsageError(f"{fault}; pass either --key FILE or --keys-dir DIR")
     devices = device_settings_of(options)
     body = sys.stdin.buffer.read()
     task = read_task(read_envelope(body), known=None)
