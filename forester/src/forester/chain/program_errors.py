@@ -18,6 +18,7 @@ _FAILED = re.compile(r"^Program (\w+) failed: (?:custom program error: (0x[0-9a-
 _REGISTRY_CODES = {
     6000: "InvalidForester",
     6001: "NotInReportWorkPhase",
+    6002: "StakeAccountAlreadySynced",
     6003: "EpochEnded",
     6004: "ForesterNotEligible",
     6005: "NotInRegistrationPeriod",
@@ -30,14 +31,24 @@ _REGISTRY_CODES = {
     6012: "ForesterAlreadyReportedWork",
     6013: "InvalidNetworkFee",
     6014: "FinalizeCounterExceeded",
+    6015: "CpiContextAccountMissing",
+    6016: "ArithmeticUnderflow",
     6017: "RegistrationNotFinalized",
     6018: "CpiContextAccountInvalidDataLen",
+    6019: "InvalidConfigUpdate",
     6020: "InvalidSigner",
     6021: "GetLatestRegisterEpochFailed",
     6022: "GetCurrentActiveEpochFailed",
     6023: "ForesterUndefined",
     6024: "ForesterDefined",
     6025: "InsufficientFunds",
+    6026: "ProgramOwnerDefined",
+    6027: "ProgramOwnerUndefined",
+    6028: "InvalidConfigState",
+    6029: "InvalidTokenAccountData",
+    6030: "EmptyIndices",
+    6031: "BorrowAccountDataFailed",
+    6032: "SerializationFailed",
 }
 _COMPRESSION_CODES = {6015: "LeafNotFound"}
 _LIBRARY_CODES = {

@@ -188,6 +188,8 @@ def test_error_names__in_our_tables__are_those_of_the_programs() -> None:
         ours = error_name(str(REGISTRY), code)
         if ours is not None:
             assert ours == published_codes["registry"].get(str(code), shared_codes.get(code)), code
+    for text, name in published_codes["registry"].items():
+        assert error_name(str(REGISTRY), int(text)) == name, "a refusal of the registry is always named"
     assert error_name(str(ACCOUNT_COMPRESSION), 6015) == published_codes["account_compression"]["6015"]
     assert error_name(str(ACCOUNT_COMPRESSION), 6004) is None
 
