@@ -195,7 +195,7 @@ class QueueSettings(Group, frozen=True):
     slots: Annotated[int, Meta(ge=0, le=100)] = 0
     """Maximum jobs of each circuit proved at once; 0 derives it from the total memory, as the reference, or is 1."""
     depth_limit: Positive = 20_000
-    """Maximum jobs that wait in each queue; more are answered 503."""
+    """Maximum jobs that wait in each queue, unless its network has a limit; more are answered 503."""
     require_network: bool = False
     """Answer requests for the queue 400 unless X-Light-Network names their network."""
     max_pending_mainnet: Count = 0
@@ -240,7 +240,7 @@ class QueueSettings(Group, frozen=True):
     def depth_limit_of(self, network: str | None) -> int:
         """Return the maximum waiting jobs in each queue of a network; None for the queues without one."""
         own = {"mainnet": self.max_pending_mainnet, "devnet": self.max_pending_devnet}.get(network or "")
-        return min(own or self.depth_limit, self.depth_limit)
+        return own or self.depth_limit
 
     def slots_of(self, total_memory_gib: float) -> int:
         """Return the jobs of each queue proved at once, with 0 resolved by the reference's rule; 0 GiB is unknown."""

@@ -123,7 +123,9 @@ def test_limits__given_by_variables__are_those_of_each_network(monkeypatch: pyte
     for name, value in {"DEPTH_LIMIT": 5, "MAX_PENDING_MAINNET": 4, "MAX_PENDING_DEVNET": 6}.items():
         monkeypatch.setenv(f"PROVER_QUEUE__{name}", str(value))
     queue = load_settings().queue
-    assert [queue.depth_limit_of(network) for network in (None, Network.MAINNET, Network.DEVNET)] == [5, 4, 5]
+    assert [queue.depth_limit_of(network) for network in (None, Network.MAINNET, Network.DEVNET)] == [5, 4, 6]
+    monkeypatch.delenv("PROVER_QUEUE__MAX_PENDING_MAINNET")
+    assert load_settings().queue.depth_limit_of(Network.MAINNET) == 5
 
 
 @pytest.mark.parametrize(
