@@ -90,7 +90,7 @@ class World:
 
     # A node.
 
-    async def accounts(self, addresses: Sequence[Pubkey]) -> list[Account | None]:
+    async def accounts(self, addresses: Sequence[Pubkey], **_: object) -> list[Account | None]:
         return [self.chain.get(address) for address in addresses]
 
     # A sender.
@@ -176,6 +176,29 @@ async def test_round__token_accounts_are_refused__skips_them_for_growing_pauses_
     await world.add(range(1001, 1011))
     assert (await world.work(9.9)).elements == 0
     assert (await world.work(0.1)).elements == BATCH
+
+
+async def test_round__program_skips_an_account_without_an_error__counts_the_closed_ones_and_tries_it_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TokenAccountCloser, "skips_silently", True)
+    await world.add(range(1, 4))
+    send = world.send
+
+    async def send_and_close(work: Sequence[Instruction], **options: object) -> Outcome:
+        outcome = await send(work, **options)
+        for number in (1, 3):
+            del world.chain[key(number)]
+        return outcome
+
+    monkeypatch.setattr(world, "send", send_and_close)
+    done = await world.work()
+    assert (done.elements, done.failure) == (2, None)
+    assert (await world.work(1)).elements == 0, "the skipped account waits"
+    assert world.sent == []
+    monkeypatch.undo()
+    world.slot += RENT_EPOCH_SLOTS
+    assert (await world.work(3600)).elements == 1
 
 
 async def test_round__one_account_of_many_is_bad__does_not_fail(world: World) -> None:
