@@ -51,7 +51,7 @@ def test_tutorial__without_prometheus__runs_unless_it_needs_it(
     def unavailable() -> Path:
         raise ToolsUnavailable("no package")
 
-    monkeypatch.setattr("tutorial.promtool", unavailable)
+    monkeypatch.setattr("promtool.promtool", unavailable)
     monkeypatch.setenv("ZKC_REQUIRE_REFERENCE", required)
     page = tmp_path / "page.md"
     page.write_text("```console\n$ echo one\none\n```\n")

@@ -11,10 +11,9 @@ from itertools import combinations
 from typing import Any
 
 import promql_parser
-import pytest
 import yaml  # type: ignore[import-untyped]
-from deployment_tools import WORKSPACE, ToolsUnavailable
-from promtool import promtool
+from deployment_tools import WORKSPACE
+from promtool import required_promtool
 
 SEVERITIES = {"critical", "warning"}
 HEADINGS = ("Meaning", "Diagnosis", "Remedy")
@@ -147,10 +146,7 @@ def check_alerts(monitoring: Monitoring) -> None:
 
 def check_rules_with_promtool(monitoring: Monitoring) -> None:
     """Fail for rules that Prometheus refuses, and for those that do not fire as their tests say."""
-    try:
-        program = promtool()
-    except ToolsUnavailable as error:
-        pytest.skip(str(error))
+    program = required_promtool()
     for words in (["check", "rules", "alerts.yaml"], ["test", "rules", "alerts_test.yaml"]):
         answer = subprocess.run([program, *words], cwd=monitoring.folder, capture_output=True, text=True)
         assert answer.returncode == 0, answer.stdout + answer.stderr

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from deployment_tools import FOLDER, ToolsUnavailable
+from skipping import skip_or_fail
 
 
 def promtool() -> Path:
@@ -21,6 +22,14 @@ def promtool() -> Path:
         if not extracted.exists():
             _extract_prometheus()
     return extracted
+
+
+def required_promtool() -> Path:
+    """Return that program; where it cannot be had the test is skipped, or fails in the gate."""
+    try:
+        return promtool()
+    except ToolsUnavailable as error:
+        skip_or_fail(str(error))
 
 
 def _extract_prometheus() -> None:

@@ -17,9 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-from deployment_tools import ToolsUnavailable
-from promtool import promtool
+from promtool import required_promtool
 
 WORKSPACE = Path(__file__).resolve().parents[3]
 _BLOCK = re.compile(
@@ -132,11 +130,8 @@ def _path_with_prometheus(page: Path) -> dict[str, str]:
     """Return PATH with Prometheus for a page that runs it; without Prometheus the test is skipped, or fails."""
     if not any(step.command.startswith("prometheus ") for step in steps(page)):
         return {}
-    try:
-        # Where it is not installed, it is unpacked for the tests of rules.
-        return {"PATH": f"{os.environ['PATH']}:{promtool().parent}"}
-    except ToolsUnavailable as error:
-        (pytest.fail if os.environ.get("ZKC_REQUIRE_REFERENCE") == "1" else pytest.skip)(str(error))
+    # Where it is not installed, it is unpacked for the tests of rules.
+    return {"PATH": f"{os.environ['PATH']}:{required_promtool().parent}"}
 
 
 def can_isolate() -> bool:

@@ -6,8 +6,6 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
-from deployment_tools import ToolsUnavailable
 from monitoring_files import (
     Monitoring,
     check_alerts,
@@ -16,7 +14,7 @@ from monitoring_files import (
     check_rules_with_promtool,
     check_scrape,
 )
-from promtool import promtool
+from promtool import required_promtool
 
 MONITORING = Monitoring("forester")
 
@@ -39,10 +37,6 @@ def test_dashboards__panels__are_placed_and_read_the_chosen_source() -> None:
 
 def test_days_left__of_two_instances__are_those_of_each_payer(tmp_path: Path) -> None:
     """Both instances read the balances of both foresters: a pays with p for the fees of a, b with q for those of b."""
-    try:
-        program = promtool()
-    except ToolsUnavailable as error:
-        pytest.skip(str(error))
     [expression] = [text for title, text in MONITORING.expressions() if title == "Days left"]
     series = {
         **{f'forester_sol_balance{{instance="{name}", pubkey="p"}}': "48x1440" for name in "ab"},
@@ -68,7 +62,7 @@ def test_days_left__of_two_instances__are_those_of_each_payer(tmp_path: Path) ->
     }
     path = tmp_path / "test.yaml"
     path.write_text(json.dumps({"tests": [case]}))
-    answer = subprocess.run([program, "test", "rules", path], capture_output=True, text=True)
+    answer = subprocess.run([required_promtool(), "test", "rules", path], capture_output=True, text=True)
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 

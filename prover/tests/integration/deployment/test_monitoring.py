@@ -6,10 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
 import yaml  # type: ignore[import-untyped]
 from container_files import WORKSPACE, compose, services
-from deployment_tools import ToolsUnavailable
 from monitoring_files import (
     Monitoring,
     check_alerts,
@@ -18,7 +16,7 @@ from monitoring_files import (
     check_rules_with_promtool,
     check_scrape,
 )
-from promtool import promtool
+from promtool import required_promtool
 
 from prover.settings import HttpSettings
 
@@ -76,10 +74,8 @@ def test_compose__monitoring__reads_rules_and_dashboards_of_both_services_and_sc
     for target in ("/etc/prometheus/prover", "/etc/prometheus/forester"):
         text = text.replace(target, str(WORKSPACE / mounts[target]))
     (tmp_path / "prometheus.yaml").write_text(text)
-    try:
-        program = promtool()
-    except ToolsUnavailable as error:
-        pytest.skip(str(error))
-    answer = subprocess.run([program, "check", "config", tmp_path / "prometheus.yaml"], capture_output=True, text=True)
+    answer = subprocess.run(
+        [required_promtool(), "check", "config", tmp_path / "prometheus.yaml"], capture_output=True, text=True
+    )
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "2 rule files found" in answer.stdout
