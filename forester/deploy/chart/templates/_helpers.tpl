@@ -52,10 +52,12 @@ capabilities: {drop: [ALL]}
 {{- define "forester.env" -}}
 - {name: FORESTER_SECRETS_DIR, value: /run/secrets/forester}
 - {name: FORESTER_LOG, value: {{ .Values.logLevel }}}
-{{- /* Arguments of the daemon override variables, so these would have no effect. */ -}}
+{{- /* Arguments of the daemon override these, or the chart sets them itself: two entries of one name break upgrades. */ -}}
 {{- $elsewhere := dict "PROCESSOR_MODE" "filters.processorMode" "API_SERVER_PORT" "port" -}}
 {{- $_ := set $elsewhere "JOURNAL_PATH" "journal.existing" -}}
-{{- $_ := set $elsewhere "API_SERVER_PUBLIC_BIND" "networkPolicy" }}
+{{- $_ := set $elsewhere "API_SERVER_PUBLIC_BIND" "networkPolicy" -}}
+{{- $_ := set $elsewhere "SECRETS_DIR" "existingSecret" -}}
+{{- range list "LOG" "RUST_LOG" -}}{{- $_ := set $elsewhere . "logLevel" -}}{{- end }}
 {{- range $name, $value := .Values.settings }}
 {{- with get $elsewhere (trimPrefix "FORESTER_" $name) }}
 {{ fail (printf "settings.%s has no effect in this chart; use %s of the values" $name .) }}

@@ -160,6 +160,9 @@ def test_preset__budget_of_an_hour__allows_a_rollover_of_any_tree(path: Path) ->
         ({"settings": {"PROCESSOR_MODE": "v2"}}, r"settings\.PROCESSOR_MODE .* use filters\.processorMode"),
         ({"settings": {"FORESTER_API_SERVER_PORT": "8080"}}, r"settings\.FORESTER_API_SERVER_PORT .* use port "),
         ({"settings": {"API_SERVER_PUBLIC_BIND": "false"}}, r"settings\.API_SERVER_PUBLIC_BIND .* use networkPolicy"),
+        ({"settings": {"FORESTER_LOG": "debug"}}, r"settings\.FORESTER_LOG .* use logLevel "),
+        ({"settings": {"RUST_LOG": "debug"}}, r"settings\.RUST_LOG .* use logLevel "),
+        ({"settings": {"FORESTER_SECRETS_DIR": "/etc"}}, r"settings\.FORESTER_SECRETS_DIR .* use existingSecret "),
         ({"settings": {"JOURNAL_PATH": "/tmp/j"}}, r"settings\.JOURNAL_PATH .* use journal\.existing"),  # noqa: S108
         ({"existingSecret": ""}, "existingSecret"),
         ({"filters.treeIds": ["no key"]}, "treeIds"),
