@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -36,7 +37,7 @@ print(getattr(build, sys.argv[1])(sys.argv[2], json.loads(sys.argv[3])))
 
 def _write_program(path: Path, *words: str) -> Path:
     """Write a program that starts Zig with some words before its own."""
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m ziglang {" ".join(words)} "$@"\n')
+    path.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-m", "ziglang", *words])} "$@"\n')
     path.chmod(0o755)
     return path
 

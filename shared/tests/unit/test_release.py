@@ -223,6 +223,22 @@ def test_headers__that_choose_by_architecture__are_resolved(tmp_path: Path, monk
     assert (build_wheels.copied_headers(tmp_path) / "pyconfig.h").read_text() == "real\n"
 
 
+@pytest.mark.parametrize("architecture", build_wheels.ARCHITECTURES)
+def test_compiler__in_a_workspace_with_spaces__is_started_with_its_words(
+    architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "a work space" / "python"
+    python.parent.mkdir()
+    python.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr("build_wheels.sys.executable", str(python))
+    monkeypatch.setattr("build_wheels.metadata.version", lambda _: "1")
+    monkeypatch.setattr("build_wheels._BUILD", tmp_path / "a work space")
+    compiler = build_wheels.compiler_settings(architecture)["CMAKE_C_COMPILER"]
+    answer = subprocess.run([compiler, "-c", "a b.c"], capture_output=True, text=True, check=True)
+    assert answer.stdout == f"-m|ziglang|cc|-target|{architecture}-linux-gnu.{build_wheels.GLIBC}|-c|a b.c|"
+
+
 def test_programs__of_releases__explain_themselves() -> None:
     for name in ("release.py", "release_version.py"):
         answer = subprocess.run(
