@@ -111,7 +111,7 @@ lock: .state/environment ## Resolve requirements.lock again (UPGRADE=1 or UPGRAD
 test: native-tests reference-fixtures redis-server browser lint ## Run lint, unit, integration and localnet tests (T=path or -k expression selects tests)
 	@shared/scripts/run-tests test
 
-coverage: native-tests reference-fixtures ## Measure the lines and branches that the tests reach
+coverage: native-tests reference-fixtures redis-server browser ## Measure the lines and branches that the tests reach
 	@shared/scripts/run-tests coverage
 
 check: regenerate-check test ## Check generated files, then run lint, unit, integration and localnet tests (T=, as for `test`)
@@ -139,7 +139,7 @@ test-images: native-tests reference-fixtures images ## Build the container image
 test-gpu: ## Compare the CUDA code and a prover on a GPU with the CPU (prover/bench/gpu.sh); skipped without a GPU
 	@prover/scripts/test-gpu
 
-sanitize: native native-checked redis-server ## Run the native tests against the checked build
+sanitize: native native-checked ## Run the native tests against the checked build
 	@shared/scripts/run-tests sanitize
 
 fuzz: native ## Run the fuzz targets for a bounded time (FUZZ_SECONDS=30 each)

@@ -82,6 +82,20 @@ def test_make__without_target__lists_the_agreed_targets(section: str) -> None:
     assert set(TARGETS[section].split()) <= targets_by_section()[section]
 
 
+@pytest.mark.parametrize("target", ["test", "coverage", "test-integration", "test-acceptance"])
+def test_make__target_of_integration_tests__first_brings_what_they_would_be_skipped_for(target: str) -> None:
+    commands = run("make", "--dry-run", "--always-make", target).stdout
+    before, _, _ = commands.partition("shared/scripts/run-tests")
+    for script in (
+        "native tests",
+        "reference_fixtures.py",
+        "provide-redis",
+        "provide-browser",
+        "localnet/scripts/make-",
+    ):
+        assert script in before, script
+
+
 def locked(name: str) -> dict[str, set[str]]:
     """Return the packages of a lock, as name==version, with their hashes."""
     lock = (WORKSPACE / name).read_text()
