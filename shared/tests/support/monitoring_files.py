@@ -63,6 +63,10 @@ class Monitoring:
             for panel in dashboard["panels"]:
                 for target in panel.get("targets", []):
                     yield panel["title"], target["expr"]
+            for variable in dashboard["templating"]["list"]:
+                if variable["type"] == "query":
+                    [(series, label)] = re.findall(r"^label_values\((.+), (\w+)\)$", variable["query"]["query"])
+                    yield variable["name"], f"count by ({label}) ({series})"
             for annotation in dashboard["annotations"]["list"]:
                 yield annotation["name"], annotation["expr"]
 
