@@ -19,9 +19,10 @@ import pytest
 import redis_server
 import reference_batch_keys
 import reference_fixtures
+from certificates import Certificates
 from hypothesis import HealthCheck, settings
 from kernel_library import BACKENDS
-from redis_server import Certificates, RedisServer, StartRedis, running_redis
+from redis_server import RedisServer, StartRedis, running_redis
 from sampling import CHECKED, left_out
 
 from prover.cli.commands import start as start_command

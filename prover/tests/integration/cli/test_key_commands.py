@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import Certificates
 from faulty_key_server import KeyServer, running, silent, status, truncated
 from in_process_service import circuit
-from redis_server import Certificates
 
 from prover.cli.commands.keys.verify import verify_selection
 from prover.keys.catalogue.selection import CircuitSelection

@@ -11,9 +11,9 @@ from typing import Any
 
 import aiohttp
 import pytest
+from certificates import Certificates
 from faulty_key_server import KeyServer, running, status
 from in_process_service import circuit
-from redis_server import Certificates
 from structlog.testing import capture_logs
 
 from prover.errors import KeyDownloadFailed

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 import redis
+from certificates import Certificates
 from local_processes import free_port, tied
-from redis_server import Certificates, RedisServer, StartRedis
+from redis_server import RedisServer, StartRedis
 from structlog.testing import capture_logs
 
 from prover.errors import QueueUnavailable, SettingsInvalid

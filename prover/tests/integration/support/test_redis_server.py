@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import redis
-from redis_server import Certificates, RedisServer, StartRedis
+from certificates import Certificates
+from redis_server import RedisServer, StartRedis
 
 
 def test_append_only_server__killed_and_started__has_its_data_and_port(redis_start: StartRedis) -> None:

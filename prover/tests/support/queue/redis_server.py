@@ -12,12 +12,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
 import redis
+from certificates import Certificates
 from local_processes import free_port, tied
 
 from prover.queue.connection import RedisConnection
@@ -31,33 +31,6 @@ def missing() -> str | None:
     if shutil.which(BINARY) is None:
         return f"{BINARY} is not installed; `make redis-server` installs it or says how"
     return None
-
-
-@dataclass(frozen=True)
-class Certificates:
-    """A certificate authority made for a test, and what it issued for 127.0.0.1 and localhost."""
-
-    authority: Path
-    certificate: Path
-    key: Path
-
-    @classmethod
-    def make(cls, folder: Path) -> Certificates:
-        """Make both certificates with the openssl command."""
-        made = cls(folder / "ca.crt", folder / "redis.crt", folder / "redis.key")
-        authority_key, request, names = folder / "ca.key", folder / "redis.csr", folder / "names.txt"
-        names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
-        curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-        _openssl("req", "-x509", *curve, "-keyout", authority_key, "-out", made.authority, "-subj", "/CN=test CA")
-        _openssl("req", *curve, "-keyout", made.key, "-out", request, "-subj", "/CN=localhost")
-        signing = ("-CA", made.authority, "-CAkey", authority_key, "-CAcreateserial", "-extfile", names)
-        _openssl("x509", "-req", "-in", request, *signing, "-out", made.certificate, "-days", "2")
-        return made
-
-
-def _openssl(*words: str | Path) -> None:
-    answer = subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True)
-    assert answer.returncode == 0, answer.stderr
 
 
 class RedisServer:

@@ -20,6 +20,7 @@ from typing import Any
 
 import aiohttp
 import yaml  # type: ignore[import-untyped]
+from certificates import Certificates
 from cluster_programs import ClusterPrograms
 from deployment_tools import FOLDER
 from kubernetes_api import ApiError, KubernetesApi
@@ -82,7 +83,7 @@ class ControlPlane:
 @contextlib.asynccontextmanager
 async def running_control_plane(programs: ClusterPrograms, folder: Path) -> AsyncIterator[ControlPlane]:
     """Run a control plane with KEDA; its data and logs are in ``folder``."""
-    certificates, token, port = _Certificates.make(folder / "certificates"), secrets.token_hex(16), free_port()
+    certificates, token, port = Certificates.make(folder / "certificates"), secrets.token_hex(16), free_port()
     (folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(_kubeconfig(f"https://127.0.0.1:{port}", token))
@@ -103,7 +104,7 @@ def restricted_namespace(name: str) -> dict[str, Any]:
 
 
 async def _start_kubernetes(
-    plane: ControlPlane, programs: ClusterPrograms, certificates: _Certificates, port: int
+    plane: ControlPlane, programs: ClusterPrograms, certificates: Certificates, port: int
 ) -> None:
     clients, peers = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     plane.start(
@@ -150,7 +151,7 @@ async def _start_kubernetes(
     plane.start("kube-scheduler", [str(programs.scheduler), *common])
 
 
-async def _start_keda(plane: ControlPlane, programs: ClusterPrograms, certificates: _Certificates) -> None:
+async def _start_keda(plane: ControlPlane, programs: ClusterPrograms, certificates: Certificates) -> None:
     api = plane.api
     await api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _KEDA_NAMESPACE}})
     for path in sorted(programs.keda_definitions.glob("*.yaml")):
@@ -251,40 +252,3 @@ def _kubeconfig(server: str, token: str) -> str:
         }
     )
     return text
-
-
-@dataclass(frozen=True)
-class _Certificates:
-    """One authority, and one certificate with which KEDA's services and the API server's proxy prove who they are."""
-
-    folder: Path
-
-    @property
-    def authority(self) -> Path:
-        return self.folder / "ca.crt"
-
-    @property
-    def certificate(self) -> Path:
-        return self.folder / "tls.crt"
-
-    @property
-    def key(self) -> Path:
-        return self.folder / "tls.key"
-
-    @classmethod
-    def make(cls, folder: Path) -> _Certificates:
-        """Make them with the openssl command."""
-        made = cls(folder)
-        folder.mkdir(parents=True)
-        authority_key, request, names = (folder / name for name in ("ca.key", "tls.csr", "names"))
-        names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
-        new_key = ("-newkey", "rsa:2048", "-nodes")
-        _openssl("req", "-x509", *new_key, "-keyout", authority_key, "-out", made.authority, "-subj", "/CN=authority")
-        _openssl("req", *new_key, "-keyout", made.key, "-out", request, "-subj", "/CN=local-cluster")
-        issued = ("-CA", made.authority, "-CAkey", authority_key, "-CAcreateserial", "-extfile", names)
-        _openssl("x509", "-req", "-in", request, *issued, "-out", made.certificate, "-days", "2")
-        return made
-
-
-def _openssl(*words: str | Path) -> None:
-    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
