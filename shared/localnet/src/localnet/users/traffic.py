@@ -1,5 +1,6 @@
 """Users' traffic: transactions as wallets send them, for a forester and an indexer to work on."""
 
+import contextlib
 import hashlib
 import itertools
 from collections.abc import Awaitable, Callable, Iterator
@@ -103,34 +104,33 @@ class Traffic:
 
     async def spend(self, count: int) -> RecordedTransaction:
         """Spend the newest accounts that are still in the V2 queue into one."""
-        spent = self._take(self.queued, count)
-        inputs = [
-            Input(USER.pubkey(), entry.lamports, addresses.STATE_TREE, addresses.OUTPUT_QUEUE, entry.leaf_index)
-            for entry in spent
-        ]
-        total = sum(entry.lamports for entry in spent)
-        index = self._number(addresses.OUTPUT_QUEUE, 280)
-        output = Output(USER.pubkey(), total, addresses.OUTPUT_QUEUE)
-        done = self._send([invoke(USER.pubkey(), inputs=inputs, outputs=[output])])
-        if done.err is None:
-            self.queued.append(Unspent(index, total, leaves_of(done)[0]))
+        with _unless_spent(self.queued, self._take(self.queued, count)) as spent:
+            inputs = [
+                Input(USER.pubkey(), entry.lamports, addresses.STATE_TREE, addresses.OUTPUT_QUEUE, entry.leaf_index)
+                for entry in spent
+            ]
+            total = sum(entry.lamports for entry in spent)
+            index = self._number(addresses.OUTPUT_QUEUE, 280)
+            output = Output(USER.pubkey(), total, addresses.OUTPUT_QUEUE)
+            done = self._send([invoke(USER.pubkey(), inputs=inputs, outputs=[output])])
+            if done.err is None:
+                spent.clear()
+                self.queued.append(Unspent(index, total, leaves_of(done)[0]))
         return done
 
     async def v1_spend(self, count: int) -> RecordedTransaction:
         """Spend one V1 account, which queues its nullifier; the lamports go back to the V1 tree."""
-        [spent] = self._take(self.v1, count)
-        try:
+        with _unless_spent(self.v1, self._take(self.v1, count)) as taken:
+            [spent] = taken
             shown = await self.proofs.of_leaf(spent.leaf)
-        except NoProof:
-            self.v1.append(spent)
-            raise
-        tree, queue = addresses.STATE_TREE_V1, addresses.NULLIFIER_QUEUE_V1
-        entry = Input(USER.pubkey(), spent.lamports, tree, queue, spent.leaf_index, shown.root_index)
-        output = Output(USER.pubkey(), spent.lamports, tree)
-        index = self._number(tree, 240)
-        done = self._send([invoke(USER.pubkey(), inputs=[entry], outputs=[output], proof=shown.proof)])
-        if done.err is None:
-            self.v1.insert(0, Unspent(index, spent.lamports, leaves_of(done)[0]))
+            tree, queue = addresses.STATE_TREE_V1, addresses.NULLIFIER_QUEUE_V1
+            entry = Input(USER.pubkey(), spent.lamports, tree, queue, spent.leaf_index, shown.root_index)
+            output = Output(USER.pubkey(), spent.lamports, tree)
+            index = self._number(tree, 240)
+            done = self._send([invoke(USER.pubkey(), inputs=[entry], outputs=[output], proof=shown.proof)])
+            if done.err is None:
+                taken.clear()
+                self.v1.insert(0, Unspent(index, spent.lamports, leaves_of(done)[0]))
         return done
 
     async def address(self, _count: int) -> RecordedTransaction:
@@ -175,6 +175,15 @@ class Traffic:
         everything = [set_compute_unit_limit(units), *instructions]
         message = Message.new_with_blockhash(everything, USER.pubkey(), blockhash)
         return self.network.submit(bytes(VersionedTransaction(message, [USER, *signers])))
+
+
+@contextlib.contextmanager
+def _unless_spent(unspent: list[Unspent], taken: list[Unspent]) -> Iterator[list[Unspent]]:
+    """Put back what the block leaves in ``taken``: a refused transaction and a missing proof spend nothing."""
+    try:
+        yield taken
+    finally:
+        unspent += taken
 
 
 def leaves_of(done: RecordedTransaction) -> list[bytes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from chains import simulated_artefacts
 from solders.pubkey import Pubkey
@@ -70,6 +72,23 @@ async def test_run__no_proof_for_the_second__reports_that_one_is_done(traffic: T
         await traffic.run("v1_spend", 2)
     traffic.proofs = SimulatedProofs(traffic.network)
     assert await traffic.run("v1_spend", 3) == 3
+
+
+async def test_run__refused_spending__leaves_the_accounts_to_spend(traffic: Traffic) -> None:
+    class OtherRoot(SimulatedProofs):
+        async def of_leaf(self, leaf: bytes) -> RootedProof:
+            return replace(await super().of_leaf(leaf), root_index=1999)
+
+    await traffic.run("compress", 100)
+    with pytest.raises(TrafficStopped):  # its output has no room in the queue
+        await traffic.run("spend", 5)
+    assert len(traffic.queued) == 100
+    await traffic.run("v1_compress", 2)
+    traffic.proofs = OtherRoot(traffic.network)
+    with pytest.raises(TrafficStopped):
+        await traffic.run("v1_spend", 1)
+    traffic.proofs = SimulatedProofs(traffic.network)
+    assert await traffic.run("v1_spend", 2) == 2
 
 
 async def test_run__after_a_fork__forgets_what_is_gone(traffic: Traffic) -> None:
