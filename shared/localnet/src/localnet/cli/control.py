@@ -23,11 +23,13 @@ url_option = click.option(
     "--url", default="http://127.0.0.1:8899", show_default=True, envvar="RPC_URL", help="URL of the network's JSON-RPC."
 )
 PHASES = ("registration", "active", "report")
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10)
+"""Without a limit of the call: traffic with proofs of a prover may take longer than any."""
 
 
 async def _request(url: str, method: str, params: list[Any]) -> Any:
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    async with aiohttp.ClientSession() as session, session.post(url, json=body) as response:
+    async with aiohttp.ClientSession(timeout=_TIMEOUT) as session, session.post(url, json=body) as response:
         return await response.json()
 
 

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 from click.testing import CliRunner
@@ -193,6 +194,32 @@ class Echo(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
+
+
+class Slow(Echo):
+    """A network that takes its time."""
+
+    def do_POST(self) -> None:
+        time.sleep(0.5)
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = b'{"jsonrpc": "2.0", "id": 1, "result": {"compress": 20}}'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_command__that_takes_longer_than_usual_calls__waits_for_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiohttp.client.DEFAULT_TIMEOUT", aiohttp.ClientTimeout(total=0.1))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        assert json.loads(invoke("seed", "--compress", "20", "--url", url)) == {"compress": 20}
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def raw_key_text(public_inputs: int) -> str:
