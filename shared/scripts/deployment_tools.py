@@ -99,9 +99,13 @@ def render_text(service: str, *values: Path | Mapping[str, Any], release: str = 
     return answer.stdout
 
 
-def package_chart(service: str, folder: Path, version: str) -> Path:
-    """Package the chart of a service under a version; return the archive. Raises RenderingFailed."""
-    command = [str(_HELM), "package", str(CHARTS[service]), f"--destination={folder}"]
+def package_chart(service: str, folder: Path, version: str, sources: Path = WORKSPACE) -> Path:
+    """Package the chart of a service under a version; return the archive. Raises RenderingFailed.
+
+    Helm packages all files of the chart in ``sources``, also those that git ignores.
+    """
+    chart = sources / CHARTS[service].relative_to(WORKSPACE)
+    command = [str(_HELM), "package", str(chart), f"--destination={folder}"]
     command += [f"--version={version}", f"--app-version={version}"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, env={"HOME": str(FOLDER)})
     if answer.returncode != 0:

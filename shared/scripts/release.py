@@ -65,7 +65,7 @@ def install_wheels(python: Path, wheels: Sequence[Path]) -> None:
 def export_commit() -> Path:
     """Write the files of the checked-out commit, and no others, to a folder; return it.
 
-    The build backend packages what git ignores in a member, such as a CUDA library next to the sources.
+    The build backend and helm package what git ignores in a folder, such as a CUDA library next to the sources.
     """
     folder = _STATE / "sources"
     shutil.rmtree(folder, ignore_errors=True)
@@ -143,7 +143,7 @@ def without_page_links(notes: str) -> str:
 
 
 def require_committed() -> None:
-    """Raise ReleaseFailed for changes and new files that no commit has: a release misses them, a chart has them."""
+    """Raise ReleaseFailed for changes and new files that no commit has: a release misses them."""
     if run(["git", "status", "--porcelain", "--untracked-files=no"]):
         raise ReleaseFailed("there are uncommitted changes; commit them, so that the release has a commit")
     new = run(["git", "-c", "core.quotePath=false", "ls-files", "--others", "--exclude-standard", "--", *MEMBERS])
@@ -168,7 +168,7 @@ def build() -> Path:
     wheels = {architecture: build_wheels(architecture, folder, sources) for architecture in ARCHITECTURES}
     _build(folder, "--sdist", sources)
     for service in CHARTS:
-        package_chart(service, folder, number)
+        package_chart(service, folder, number, sources)
         shutil.copy(LOCKS / f"{service}.lock", folder / f"{service}-{number}.lock")
     write_sboms(folder, wheels[platform.machine()])
     (folder / "NOTES.md").write_text(f"# {number} ({date})\n\n{without_page_links(notes)}")

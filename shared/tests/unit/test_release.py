@@ -121,6 +121,19 @@ def test_release__archives__are_built_from_the_exported_commit(
         build()
 
 
+def test_release__charts__are_packaged_from_the_exported_commit(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def show_sources(service: str, _folder: Path, _version: str, sources: Path) -> Path:
+        raise ReleaseFailed(f"{service} packaged from {sources}")
+
+    monkeypatch.setattr("release.fetch", lambda: None)
+    monkeypatch.setattr("release._build", lambda *_: [])
+    monkeypatch.setattr("release.package_chart", show_sources)
+    with pytest.raises(ReleaseFailed, match=f"prover packaged from {repository}/state/sources"):
+        build()
+
+
 @pytest.mark.parametrize(
     "name", ["shared/src/new.py", "prover/deploy/chart/values-ours.yaml", "forester/deploy/chart/templates/größer.yaml"]
 )

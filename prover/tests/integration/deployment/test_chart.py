@@ -6,6 +6,7 @@ import contextlib
 import functools
 import http.client
 import json
+import shutil
 import tarfile
 import time
 from collections.abc import Mapping
@@ -428,6 +429,16 @@ def test_package__of_a_chart__has_presets_rules_and_dashboard_and_no_tests(servi
     assert {path.name for path in presets(service)} | {"monitoring/alerts.yaml", "values.schema.json"} <= files
     assert f"monitoring/dashboards/{service}.json" in files
     assert "monitoring/alerts_test.yaml" not in files
+
+
+def test_package__of_exported_sources__has_nothing_of_this_workspace(tmp_path: Path) -> None:
+    shutil.copytree(WORKSPACE / "prover/deploy", tmp_path / "prover/deploy", symlinks=True)
+    (tmp_path / "prover/deploy/chart/values-gpu.yaml").unlink()
+    with tarfile.open(package_chart("prover", tmp_path, "1.2.3", tmp_path)) as archive:
+        names = archive.getnames()
+    assert "prover/values-queue.yaml" in names
+    assert "prover/monitoring/alerts.yaml" in names
+    assert "prover/values-gpu.yaml" not in names
 
 
 def test_manifests__written__are_what_the_presets_render(tmp_path: Path) -> None:
