@@ -180,7 +180,12 @@ def main() -> int:
     parser.add_argument("--case", action="append", metavar="NAME", help="only this case; repeatable")
     parser.add_argument("--queue", action="store_true", help="both have a queue: play its flows instead")
     options = parser.parse_args()
-    chosen = [case for case in all_cases() if not options.case or case.name in options.case]
+    names = set(options.case or ())
+    if names and options.queue:
+        parser.error("--queue plays all its steps, because they need each other; leave out --case")
+    if unknown := names - {case.name for case in all_cases()}:
+        parser.error(f"there is no case {', '.join(sorted(unknown))}")
+    chosen = [case for case in all_cases() if not names or case.name in names]
     rows = run(options.base_url, options.compare, steps() if options.queue else chosen)
     report(rows, Console(width=None if sys.stdout.isatty() else 160))
     return 1 if any(row.outcome is Outcome.DIFFERENT for row in rows) else 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from circuit_inputs import KEY_FILES
-from conformance import Outcome, report, run
+from conformance import Outcome, main, report, run
 from conformance_suite.answers import faults
 from conformance_suite.cases import DIFFERENCES, all_cases
 from conformance_suite.queue import QUEUE_DIFFERENCES, steps
@@ -66,6 +66,20 @@ def test_differences__are_all_documented() -> None:
 def test_cases__have_different_names() -> None:
     names = [case.name for case in all_cases()] + [step.name for step in steps()]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [(["--case", "no such case"], "there is no case no such case"), (["--queue", "--case", "x"], "--queue plays all")],
+)
+def test_command__that_would_send_nothing_of_what_it_names__is_refused(
+    options: list[str], reason: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("conformance.run", lambda *_: [])
+    monkeypatch.setattr("sys.argv", ["conformance.py", "--base-url", "http://127.0.0.1:1", *options])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert reason in capsys.readouterr().err
 
 
 def test_faults__of_wrong_answers__are_found() -> None:
