@@ -149,7 +149,8 @@ class KeySettings(Group, frozen=True):
     prepare: bool = True
     """Write a prepared key after loading a key; the next start maps it in milliseconds."""
     prepared_directory: Path | None = None
-    """Directory of the prepared keys, about as large as the keys. Unset means ``prepared`` in the keys directory."""
+    """Directory of the prepared keys, which are as large as the keys of batches, and up to four times as large as the
+    small ones, whose tables they hold. Unset means ``prepared`` in the keys directory."""
     manifest: Path | None = None
     """File with name, size and SHA-256 of every key; replaces the CHECKSUM list."""
 
