@@ -23,6 +23,9 @@ _URL = re.compile(r"://[^\s\"'<>]++")
 _KEY_ARRAY = re.compile(r"\[\s*(?:\d{1,3}\s*,\s*){63}\d{1,3}\s*\]")
 _SHORTEST_SECRET = 6
 
+_LONGEST_START = 1 << 14
+"""Characters that ``mask_start`` reads: more than any text that it returns, although masks are shorter than secrets."""
+
 _remembered: dict[str, None] = {}
 _REMEMBERED_LIMIT = 256
 
@@ -60,6 +63,14 @@ def mask(text: str) -> str:
     text = _CREDENTIALS.sub(f"://{MASK}@", text)
     text = _mask_parameters(text)
     return _URL.sub(lambda found: _OPAQUE_SEGMENT.sub(MASK, found[0]), text)
+
+
+def mask_start(text: str, length: int) -> str:
+    """Return the first ``length`` characters of the masked text of another machine, however long the text is.
+
+    Masked before it is cut to them: a mask does not recognise half a secret.
+    """
+    return mask(text[:_LONGEST_START])[:length]
 
 
 def _mask_parameters(text: str) -> str:

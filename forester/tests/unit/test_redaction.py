@@ -9,7 +9,9 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -17,7 +19,10 @@ from hypothesis import strategies as st
 from solders.keypair import Keypair
 
 from forester import redaction
+from forester.chain.program_errors import transaction_refused
+from forester.chain.rpc_transport import RpcEndpoint, _Error
 from forester.errors import EndpointUnreachable, RequestRefused
+from forester.indexer.failures import AnswerWrong, IndexerRefused
 from forester.observability.logs import configure_logs
 from forester.redaction import mask, remember_url
 from shared.process.logs import get_logger
@@ -84,6 +89,26 @@ def test_mask__long_text_of_any_shape__takes_time_in_proportion(shape: str) -> N
     started = time.process_time()
     mask(text)
     assert time.process_time() - started < 2
+
+
+TEXTS_OF_PEERS: dict[str, Callable[[str], str]] = {
+    "node": lambda text: RpcEndpoint(cast(Any, None), URL)._refusal("getSlot", _Error(1, text), 200).args[0],
+    "transaction": lambda text: transaction_refused(text).detail,
+    "program": lambda text: (
+        transaction_refused({"InstructionError": [0, {"Custom": 1}]}, [f"Program {'x' * len(text)} failed: x"]).detail
+    ),
+    "indexer": lambda text: IndexerRefused("getIndexerSlot", 1, text, text).detail,
+    "answer of the indexer": lambda text: AnswerWrong("getIndexerSlot", "$", text).detail,
+}
+
+
+@pytest.mark.parametrize("of", TEXTS_OF_PEERS)
+def test_errors__with_a_text_of_megabytes_from_another_machine__take_no_time_for_its_length(of: str) -> None:
+    started = time.process_time()
+    shown = TEXTS_OF_PEERS[of](f"{URL} " + "=" * 1_000_000)
+    assert time.process_time() - started < 0.3, "the event loop waits meanwhile"
+    assert len(shown) < 2000
+    assert not [secret for secret in SECRETS if secret in shown]
 
 
 @pytest.mark.parametrize("as_json", [True, False])

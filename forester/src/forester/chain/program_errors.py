@@ -13,7 +13,7 @@ from typing import Any
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, LIGHT_SYSTEM, REGISTRY
 from forester.errors import AlreadyProcessed, InsufficientFunds, TransactionRefused
 
-_FAILED = re.compile(r"^Program (\w+) failed: (?:custom program error: (0x[0-9a-fA-F]{1,8})\b)?")
+_FAILED = re.compile(r"^Program (\w{1,44}) failed: (?:custom program error: (0x[0-9a-fA-F]{1,8})\b)?")
 
 _REGISTRY_CODES = {
     6000: "InvalidForester",
@@ -131,7 +131,7 @@ def transaction_refused(error: Any, logs: Sequence[str] = ()) -> TransactionRefu
     if any("insufficient lamports" in line for line in logs):
         return InsufficientFunds("insufficient funds: insufficient lamports", program=program, instruction=position)
     if position is None:
-        return TransactionRefused(f"the chain refused a transaction: {error if isinstance(error, str) else 'unknown'}")
+        return TransactionRefused(f"the chain refused a transaction: {_kind(error)}")
     known = error_name(program, code) if code is not None else None
     what = (
         f"error {code}" + (f" ({known})" if known else "") if code is not None else _kind(error["InstructionError"][1])
@@ -143,7 +143,7 @@ def transaction_refused(error: Any, logs: Sequence[str] = ()) -> TransactionRefu
 
 
 def _kind(error: Any) -> str:
-    """Return the name of an instruction's error, which is a text or the only member of an object."""
+    """Return the name of an error of a transaction or instruction: a text, or the only member of an object."""
     name = next(iter(error), None) if isinstance(error, dict) else error
     return name[:100] if isinstance(name, str) else "unknown"
 

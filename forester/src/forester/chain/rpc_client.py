@@ -39,6 +39,9 @@ LISTED_ACCOUNTS = 10_000
 
 Lamports = Annotated[int, msgspec.Meta(ge=0, le=bounds.LARGEST_LAMPORTS)]
 
+_HashText = Annotated[str, msgspec.Meta(max_length=44)]
+"""32 bytes in base58."""
+
 T = TypeVar("T")
 
 
@@ -184,7 +187,7 @@ class RpcClient:
 
     async def genesis_hash(self) -> str:
         """Return the genesis hash, which identifies the cluster."""
-        return await self._pool.call("getGenesisHash", [], str)
+        return await self._pool.call("getGenesisHash", [], _HashText)
 
     async def balance(self, address: Pubkey) -> int:
         """Return the lamports of an account, 0 if there is none."""

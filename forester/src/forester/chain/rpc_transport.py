@@ -16,7 +16,7 @@ from forester.errors import (
 )
 from forester.limits.answer_memory import AnswerMemory
 from forester.limits.untrusted_json import decode_untrusted
-from forester.redaction import mask
+from forester.redaction import mask_start
 from shared.process.retries import read_retry_after
 
 ANSWER_LIMIT_BYTES = 128 * 2**20
@@ -114,7 +114,7 @@ class RpcEndpoint:
         return envelope.result
 
     def _refusal(self, method: str, error: _Error, status: int) -> Exception:
-        text = f"{self.name} refused {method}: {mask(error.message)[:500]} ({error.code})"
+        text = f"{self.name} refused {method}: {mask_start(error.message, 500)} ({error.code})"
         if error.code in _TOO_MANY_REQUESTS:
             return RateLimited(f"{self.name}: 429 Too Many Requests for {method}")
         if error.code in _NODE_BEHIND:

@@ -29,7 +29,7 @@ from forester.chain.rpc_client import (
 from forester.chain.rpc_pool import Slot
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RequestRefused
 from forester.limits.untrusted_json import decode_untrusted
-from forester.redaction import mask
+from forester.redaction import mask_start
 from shared.process.logs import get_logger
 from shared.process.retries import Backoff
 
@@ -234,7 +234,7 @@ class _Node:
                         raise MalformedAnswer(f"{self._name} answered a request that was not made")
                     wanted = self._subscriptions[message.id]
                     if bytes(message.error) != b"null" or message.result is None:
-                        reason = mask(bytes(message.error).decode(errors="replace"))[:500]
+                        reason = mask_start(bytes(message.error).decode(errors="replace"), 500)
                         raise RequestRefused(f"{self._name} refused {wanted.method}: {reason}", code=0)
                     ids[message.result] = wanted
         except TimeoutError:

@@ -11,7 +11,7 @@ EndpointError
 from typing import Any
 
 from forester.errors import EndpointError, MalformedAnswer, RequestRefused
-from forester.redaction import mask
+from forester.redaction import mask_start
 
 _SHOWN_CHARACTERS = 500
 """Characters of an indexer's text that logs and alerts repeat."""
@@ -82,6 +82,6 @@ class AnswerWrong(MalformedAnswer):
 
 
 def shortened(text: str) -> str:
-    """Return the start of an indexer's text, masked before it is cut: a mask does not recognise half a secret."""
-    text = mask(text)
-    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+    """Return the masked start of an indexer's text."""
+    start = mask_start(text, _SHOWN_CHARACTERS + 1)
+    return start if len(start) <= _SHOWN_CHARACTERS else start[:_SHOWN_CHARACTERS] + "…"

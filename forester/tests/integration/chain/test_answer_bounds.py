@@ -94,6 +94,13 @@ async def test_client__blockhash_that_no_chain_has__is_a_malformed_answer(blockh
             await RpcClient(pool).latest_blockhash()
 
 
+async def test_client__genesis_hash_longer_than_any__is_a_malformed_answer() -> None:
+    node = ScriptedNode(usual=result("=" * 45))
+    async with serving(node), RpcPool([node.url], retry=RetryPolicy(0)) as pool:
+        with pytest.raises(MalformedAnswer, match="getGenesisHash unexpectedly"):
+            await RpcClient(pool).genesis_hash()
+
+
 class PagingNode(ScriptedNode):
     """A node of Helius that never runs out of pages; ``keys`` are those of its pages."""
 
