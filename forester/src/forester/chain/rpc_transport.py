@@ -26,6 +26,13 @@ which only ``forester status --full`` reads, some 600 bytes each."""
 ANSWERS = AnswerMemory(each=ANSWER_LIMIT_BYTES, total=256 * 2**20)
 """Memory for the answers of all nodes: 50 V1 trees can be read at once, each with its queue 5 MB as JSON."""
 
+_OF_ACCOUNTS = frozenset({"getMultipleAccounts", "getProgramAccounts", "getProgramAccountsV2"})
+"""Methods whose answers may be that long."""
+
+_SHORT_BYTES = 2**20
+"""Longest answer of other methods, and longest ``data`` of an error: values of any shape take up to 25 times as much
+memory as their JSON."""
+
 _TOO_MANY_REQUESTS = (429, -32429)
 _NODE_BEHIND = (-32004, -32005, -32014, -32016)
 """Codes of a node that lacks a block or a slot, is unhealthy or behind; another one, or the same later, can answer."""
@@ -48,7 +55,7 @@ class NodeRefused(RequestRefused):
 class _Error(msgspec.Struct):
     code: int
     message: str = ""
-    data: Any = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Envelope(msgspec.Struct):
@@ -57,6 +64,7 @@ class _Envelope(msgspec.Struct):
 
 
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
+_DATA = msgspec.json.Decoder()
 
 
 class RpcEndpoint:
@@ -82,7 +90,9 @@ class RpcEndpoint:
                 self._session.post(
                     self._url, data=body, headers={"Content-Type": "application/json"}, allow_redirects=False
                 ) as response,
-                self._answers.body(response, self.name) as answer,
+                self._answers.body(
+                    response, self.name, longest=None if method in _OF_ACCOUNTS else _SHORT_BYTES
+                ) as answer,
             ):
                 return self._result(method, response.status, answer, response.headers.get("Retry-After"))
         except aiohttp.ConnectionTimeoutError:
@@ -120,7 +130,17 @@ class RpcEndpoint:
         if error.code in _NODE_BEHIND:
             return EndpointUnreachable(text)
         kind = NodeRefused if _is_of_node(error, status) else RequestRefused
-        return kind(text, code=error.code, data=error.data)
+        return kind(text, code=error.code, data=_data_of(error))
+
+
+def _data_of(error: _Error) -> Any:
+    """Return the data of an error, None if it is too long to be decoded or nested too deeply."""
+    if len(memoryview(error.data)) > _SHORT_BYTES:
+        return None
+    try:
+        return decode_untrusted(_DATA, error.data)
+    except ValueError:
+        return None
 
 
 def _is_of_node(error: _Error, status: int) -> bool:

@@ -8,8 +8,6 @@ EndpointError
     └── AnswerWrong      names the member that is missing, misspelt or contradicts another
 """
 
-from typing import Any
-
 from forester.errors import EndpointError, MalformedAnswer, RequestRefused
 from forester.redaction import mask_start
 
@@ -35,12 +33,12 @@ class IndexerBehind(EndpointError):
 
 
 class IndexerRefused(RequestRefused):
-    """The indexer answered a call with an error; ``message`` and ``data``, if that is text, are cut."""
+    """The indexer answered a call with an error; ``message`` and ``data`` are cut."""
 
-    def __init__(self, method: str, code: int, message: str, data: Any = None) -> None:
+    def __init__(self, method: str, code: int, message: str, data: str | None = None) -> None:
         message = shortened(message)
-        data = shortened(data) if isinstance(data, str) else data
-        more = f" ({data})" if isinstance(data, str) and data else ""
+        data = None if data is None else shortened(data)
+        more = f" ({data})" if data else ""
         super().__init__(f"{method} was refused: {code} {message}{more}", code=code, data=data)
         self.method = method
         self.message = message

@@ -21,21 +21,27 @@ class AnswerMemory:
 
     @asynccontextmanager
     async def body(
-        self, response: aiohttp.ClientResponse, name: str, too_long: Callable[[str], EndpointError] | None = None
+        self,
+        response: aiohttp.ClientResponse,
+        name: str,
+        too_long: Callable[[str], EndpointError] | None = None,
+        *,
+        longest: int | None = None,
     ) -> AsyncIterator[bytes]:
-        """Yield the body of a response of ``name``, which counts until the block ends.
+        """Yield the body of a response of ``name``, which counts until the block ends; at most ``longest`` bytes.
 
         Raises the error of ``too_long(reason)``, else AnswerTooLong, if the answer is over its limit,
         AnswersExceedMemory if all answers together are over theirs.
         """
+        each = self._each if longest is None else min(self._each, longest)
         parts: list[bytes] = []
         length = 0
         try:
             async for part in response.content.iter_chunked(_CHUNK_BYTES):
                 length += len(part)
                 self.held += len(part)
-                if length > self._each:
-                    reason = f"longer than {self._each} bytes"
+                if length > each:
+                    reason = f"longer than {each} bytes"
                     raise AnswerTooLong(f"{name} sent an answer {reason}") if too_long is None else too_long(reason)
                 if self.held > self._total:
                     text = f"{name}: answers that arrive at once are longer than {self._total} bytes; try again later"

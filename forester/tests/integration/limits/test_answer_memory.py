@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
-from collections.abc import AsyncIterator
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -13,7 +15,8 @@ from aiohttp import web
 
 from forester.chain import rpc_transport
 from forester.chain.rpc_transport import RpcEndpoint
-from forester.errors import AnswersExceedMemory, EndpointError, MalformedAnswer
+from forester.errors import AnswersExceedMemory, AnswerTooLong, EndpointError, MalformedAnswer
+from forester.indexer.answers import read_answer
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.indexer.failures import AnswerWrong
 from forester.limits.answer_memory import AnswerMemory
@@ -61,9 +64,9 @@ async def serving(service: Service) -> AsyncIterator[aiohttp.ClientSession]:
         await runner.cleanup()
 
 
-async def outcome(endpoint: RpcEndpoint) -> bytes | EndpointError:
+async def outcome(endpoint: RpcEndpoint, method: str = "getSlot") -> bytes | EndpointError:
     try:
-        return bytes(await endpoint.call("getSlot", [], timeout_s=20))
+        return bytes(await endpoint.call(method, [], timeout_s=20))
     except EndpointError as error:
         return error
 
@@ -97,6 +100,36 @@ async def test_node__one_answer_is_too_long__is_refused_before_it_ends(packed: b
     assert isinstance(found, MalformedAnswer)
     assert "sent an answer longer than 1048576 bytes" in found.detail
     assert memory.held == 0
+
+
+async def test_node__long_answer__is_read_of_methods_that_list_accounts_alone() -> None:
+    service = Service(length=2**21)
+    service.go_on.set()
+    async with serving(service) as session:
+        endpoint = RpcEndpoint(session, service.url)
+        for method in ("getMultipleAccounts", "getProgramAccounts", "getProgramAccountsV2"):
+            assert await outcome(endpoint, method) == b"7"
+        for method in ("getTransaction", "getSignatureStatuses", "sendTransaction"):
+            assert isinstance(await outcome(endpoint, method), AnswerTooLong)
+
+
+READERS: dict[str, Callable[[bytes], object]] = {
+    "node": lambda text: RpcEndpoint(cast(Any, None), "http://h")._result("getProgramAccounts", 200, text, None),
+    "indexer": lambda text: read_answer("getIndexerSlot", text, int),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("answer", [b'{"id":VALUES,"result":7}', b'{"error":{"code":1,"data":VALUES}}'])
+def test_answers__members_of_any_shape__take_no_memory(reader: str, answer: bytes) -> None:
+    text = answer.replace(b"VALUES", b"[" + b"{}," * 700_000 + b"{}]")
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(EndpointError):
+            READERS[reader](text)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(text), "as objects they take 24 times as much"
+    finally:
+        tracemalloc.stop()
 
 
 async def test_node__cancelled_and_broken_calls__give_their_memory_back() -> None:
