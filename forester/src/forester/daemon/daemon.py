@@ -215,8 +215,10 @@ class Daemon:
         self._board.set("funds", None if self._funds.available else reason)
         self._trees.plan_changed()
 
-    def _report_alert(self, epoch: int, reason: str) -> None:
-        if reason:
+    def _report_alert(self, epoch: int, reason: str | None) -> None:
+        if reason is None:
+            self._alerts.pop(epoch, None)
+        elif reason:
             self._alerts[epoch] = reason
         else:
             self._alerts = {number: text for number, text in self._alerts.items() if number > epoch}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from solders.pubkey import Pubkey
 
+from forester.chain import bounds
 from forester.chain.programs.addresses import forester_epoch_address
 from forester.chain.registry_accounts import ProtocolConfig, read_protocol_config
 from forester.chain.rent import maximum_rent
@@ -58,8 +59,12 @@ _REGISTRATION_LAMPORTS = maximum_rent(265) + maximum_rent(184)
 
 _OVER_REMEMBERED = 8
 
-ReportAlert = Callable[[int, str], None]
-"""Called with an epoch and the reason for an alert; an empty reason ends the alerts of it and earlier ones."""
+_MAXIMUM_RUNNERS = 2 * (bounds.MAXIMUM_OVERLAPPING_EPOCHS + 2)
+"""Epochs that are run at once: those of the protocol configuration, and as many that were registered under others."""
+
+ReportAlert = Callable[[int, str | None], None]
+"""Called with an epoch and the reason for an alert; an empty reason ends the alerts of it and earlier ones, None its
+own, as it was none."""
 
 _WELL = (EpochState.ACTIVE, EpochState.DONE)
 
@@ -96,12 +101,20 @@ class EpochRunner:
         self._config = config
         self._stopping = stopping
         self._awake = asyncio.Event()
+        self._ended = False
         self._refused: TransactionRefused | None = None
         self._alert = ""
 
     def wake(self) -> None:
         """Read the chain again now."""
         self._awake.set()
+
+    def end(self) -> None:
+        """End after the action under way, and take back an alert: there is no such epoch yet."""
+        self._ended = True
+        self._awake.set()
+        if self._alert:
+            self._parts.report_alert(self.epoch, None)
 
     def adopt(self, config: ProtocolConfig) -> None:
         """Use a new protocol configuration, until we are registered: a registration has a copy of its own."""
@@ -123,7 +136,7 @@ class EpochRunner:
 
     async def _run_once(self) -> None:
         progress, failures = Progress(), 0
-        while not self._stopping.is_set():
+        while not (self._stopping.is_set() or self._ended):
             self._awake.clear()
             try:
                 seen = await self._read()
@@ -132,6 +145,8 @@ class EpochRunner:
                 _log.warning("epoch_unreadable", error=error.detail, failures=failures)
                 await first_of(self._stopping.wait(), timeout_s=jittered(RESTARTS, failures))
                 continue
+            if self._ended:
+                return
             failures = 0
             phases = self._phases(seen)
             progress = observe(self._with_refusal(phases, progress, seen.slot), seen)
@@ -255,6 +270,7 @@ class EpochKeeper:
             assert self.config is not None  # noqa: S101 - read just now
             times, slot = protocol_times(self.config), parts.clock.slot()
             live = times.live_epochs(slot)
+            self._end_unopened(live.stop)
             for epoch in live:
                 self._begin(epoch, self.config)
             self._forget_before(live.start)
@@ -273,12 +289,23 @@ class EpochKeeper:
                 runner.adopt(config)
         self.config = config
 
+    def _end_unopened(self, first: int) -> None:
+        """End the runners from an epoch on that a wrong or an earlier configuration began, but registered ones."""
+        for epoch in [number for number, runner in self._runners.items() if number >= first and not runner.registered]:
+            self._runners.pop(epoch).end()
+
     def _begin(self, epoch: int, config: ProtocolConfig) -> None:
-        if epoch in self._runners:
+        """Run an epoch, also one whose runner a wrong configuration has ended."""
+        name = f"epoch {epoch}"
+        running = [task for task in self._supervisor.names if task.startswith("epoch ")]
+        if name in running or name in self._supervisor.dead:
+            return
+        if len(running) >= _MAXIMUM_RUNNERS:
+            _log.error("epoch_not_run", epoch=epoch, running=len(running))
             return
         runner = EpochRunner(self._parts, epoch, config, self._supervisor.stopping)
         self._runners[epoch] = runner
-        self._supervisor.start("epoch", runner.run, name=f"epoch {epoch}", drains=True)
+        self._supervisor.start("epoch", runner.run, name=name, drains=True)
 
     def _forget_before(self, first: int) -> None:
         for old in sorted(self._runners)[:-_OVER_REMEMBERED]:

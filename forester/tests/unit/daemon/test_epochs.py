@@ -414,6 +414,58 @@ async def test_keeper__wrong_copy_of_the_rules_once__works_on_after_the_next_ans
     assert await supervisor.stop(60)
 
 
+async def test_keeper__wrong_configuration_once__ends_no_epoch_and_begins_none_for_long(
+    world: World, rules: Rules
+) -> None:
+    world.slot, world.unsendable = 1210, 10**6
+    forester = Forester(world)
+    supervisor = Supervisor()
+    keeper = EpochKeeper(replace(forester.parts, rpc=rules), supervisor)
+    supervisor.start("epochs", keeper.run)
+    await quiet()
+    for length in range(50, 300, 10):
+        world.config = replace(CONFIG, active_phase_length=length)
+        keeper.wake()
+        await quiet()
+    assert "epoch 1" not in supervisor.names, "it has passed by this configuration"
+    world.config, world.unsendable = CONFIG, 0
+    keeper.wake()
+    await quiet()
+    assert {name for name in supervisor.names if name.startswith("epoch ")} == {"epoch 0", "epoch 1"}
+    assert keeper.states.keys() == {0, 1}
+    await world.go(1290)
+    assert [action for _, action in world.sent] == [Action.REGISTER]
+    assert await supervisor.stop(60)
+
+
+async def test_keeper__registered_by_the_node_for_epochs_of_many_configurations__runs_few_until_it_is_honest(
+    world: World, rules: Rules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def registered(_: object, __: Pubkey, epoch: int, slot: int, *, authority: Pubkey) -> EpochOnChain:
+        del authority
+        return EpochOnChain(slot, replace(registration(0, 1, 1, 1), epoch=epoch), 1)
+
+    world.slot = 1210
+    forester = Forester(world)
+    supervisor = Supervisor()
+    keeper = EpochKeeper(replace(forester.parts, rpc=rules), supervisor)
+    supervisor.start("epochs", keeper.run)
+    await quiet()
+    monkeypatch.setattr(epochs, "read_epoch", registered)
+    for length in range(100, 1, -1):
+        world.config = replace(CONFIG, active_phase_length=length)
+        keeper.wake()
+        await quiet()
+    assert sum(name.startswith("epoch ") for name in supervisor.names) == 36
+    monkeypatch.setattr(epochs, "read_epoch", world.seen)
+    world.config = CONFIG
+    for _ in range(2):
+        keeper.wake()
+        await quiet()
+    assert {name for name in supervisor.names if name.startswith("epoch ")} == {"epoch 0", "epoch 1"}
+    assert await supervisor.stop(60)
+
+
 async def test_keeper__epochs_overlap__lives_them_side_by_side_and_takes_over_new_rules(
     world: World, rules: Rules
 ) -> None:
