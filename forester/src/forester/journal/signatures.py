@@ -5,6 +5,10 @@ from dataclasses import dataclass
 
 from forester.journal.database import JournalStore
 
+LONGEST_KEPT_S = 86_400.0
+"""After this long no transaction can land, whatever its height: a node may have been wrong about it, or the chain of a
+development cluster may have begun again."""
+
 
 @dataclass(frozen=True)
 class SentTransaction:
@@ -41,7 +45,8 @@ class SignatureStore(JournalStore):
     async def expire(self, block_height: int, *, age_s: float) -> int:
         """Forget transactions that cannot land any more and are older than ``age_s``, and return their number.
 
-        The height comes from a node, the age does not.
+        The height comes from a node, the age does not. Those older than LONGEST_KEPT_S are forgotten at any height.
         """
-        statement = "DELETE FROM signatures WHERE last_valid_block_height < ? AND sent_at < ?"
-        return await self._journal.change(statement, (block_height, time.time() - age_s))
+        statement = "DELETE FROM signatures WHERE (last_valid_block_height < ? AND sent_at < ?) OR sent_at < ?"
+        now = time.time()
+        return await self._journal.change(statement, (block_height, now - age_s, now - LONGEST_KEPT_S))

@@ -117,6 +117,7 @@ class PendingTransactions:
     async def inherited(self) -> list[SentTransaction]:
         """Return the transactions of an earlier process with unknown outcome."""
         if self._inherited is None:
+            await self._store.expire(0, age_s=_FORGOTTEN_AFTER_S)  # those that are too old for any height
             inherited = await self._store.pending()
             for item in inherited:
                 with contextlib.suppress(ValueError):

@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -66,6 +67,19 @@ async def test_signatures__sent_settled_and_expired__are_remembered_meanwhile(jo
     assert await store.expire(10**9, age_s=600) == 0, "it is younger than any blockhash lives, whatever the height"
     assert await store.expire(101, age_s=-1) == 1
     assert await store.pending() == [sent[2]]
+
+
+async def test_signatures__of_the_day_before__are_forgotten_whatever_their_height(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SignatureStore(journal)
+    now = time.time()
+    for age_s in (86_500.0, 86_300.0):
+        monkeypatch.setattr(time, "time", lambda age_s=age_s: now - age_s)
+        await store.add(SentTransaction(f"sent {age_s} s ago", "append", TREE, 2**48))
+    monkeypatch.setattr(time, "time", lambda: now)
+    assert await store.expire(0, age_s=600) == 1
+    assert [item.signature for item in await store.pending()] == ["sent 86300.0 s ago"]
 
 
 async def test_journal__opened_again__has_what_was_kept(tmp_path: Path) -> None:

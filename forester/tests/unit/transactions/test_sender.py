@@ -363,6 +363,18 @@ async def test_send__earlier_process_sent_for_the_same_tree__is_waited_for(bench
         assert (await send(sender)).fate is Fate.CONFIRMED
 
 
+async def test_send__earlier_process_was_given_a_height_without_end__is_waited_for_on_the_same_day_alone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.signatures.add(SentTransaction(str(Signature(bytes([1]) * 64)), "test", TREE, 2**48))
+    async with bench.sender() as sender:
+        assert not await sender.wait_for_earlier("test", TREE, 0.05)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 86_500)
+    async with bench.sender() as sender:
+        assert await sender.wait_for_earlier("test", TREE, 0.05)
+
+
 async def test_send__earlier_process_may_have_done_the_work__signs_nothing_before_the_caller_reads_again(
     bench: Bench,
 ) -> None:
