@@ -296,7 +296,6 @@ class IndexerClient:
             await self._retry_gate.wait()
         try:
             answer = await self._post(url, call)
-            call.check(answer)
         except AnswerWrong:
             raise  # counted once another one answers the same correctly
         except EndpointError as error:
@@ -326,12 +325,18 @@ class IndexerClient:
                 async with ANSWERS.body(
                     response, f"indexer {shown(base)}", partial(AnswerWrong, call.method, "$")
                 ) as text:
-                    # Pages hold tens of thousands of hashes: the loop continues while they are decoded.
+                    # Pages hold tens of thousands of hashes: the loop continues while they are decoded and checked.
                     read = asyncio.to_thread if len(text) > _LARGE_ANSWER else _directly
-                    return await read(read_answer, call.method, text, call.kind)
+                    return await read(_checked, call, text)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             reason = str(error) or type(error).__name__
             raise EndpointUnreachable(f"indexer {shown(base)} is unreachable: {reason}") from error
+
+
+def _checked(call: _Call[_T], text: bytes) -> _T:
+    answer = read_answer(call.method, text, call.kind)
+    call.check(answer)
+    return answer
 
 
 def _require_ok(url: URL, method: str, response: aiohttp.ClientResponse) -> None:

@@ -2,9 +2,11 @@
 
 State pages begin at the first element of the first page plus the number read; address pages after the last queue index
 that was seen, because the answer's ``start_index`` counts differently (forester/docs/reference/indexer.md, "Queue
-pages"). Reading stops at a short page and at the first page of another root: earlier pages stay usable.
+pages"). Reading stops at a short page and at the first page of another root: earlier pages stay usable. Together they
+may have hundreds of thousands of nodes, so they are merged in a thread.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -51,7 +53,7 @@ async def read_state_queue(
             requested = queries[name].limit if name in queries else 0
             wanted[name] = wanted[name] - read if read and read == requested else 0
             starts[name] = queue.first_queue_index + read if queue is not None else None
-    return _merged_state(pages, zkp_batch_size) if pages else None
+    return await asyncio.to_thread(_merged_state, pages, zkp_batch_size) if pages else None
 
 
 async def read_address_queue(
@@ -81,7 +83,7 @@ async def read_address_queue(
             break
         wanted -= len(answer.addresses)
         start = answer.queue_indices[-1] + 1
-    return _merged_addresses(pages, zkp_batch_size)
+    return await asyncio.to_thread(_merged_addresses, pages, zkp_batch_size)
 
 
 def _page_size(zkp_batch_size: int, page_batches: int) -> int:

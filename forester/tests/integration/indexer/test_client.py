@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import json
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from shared_vectors import shared_vectors
 
 from forester import redaction
 from forester.errors import EndpointTimedOut, EndpointUnreachable, RateLimited
+from forester.indexer import validation
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused
 from forester.indexer.types import Hash32, QueueQuery
@@ -308,6 +310,18 @@ async def test_amounts__beyond_64_bits__are_refused(setup: Callable[..., Awaitab
     for read in (client.token_accounts, client.token_balances):
         with pytest.raises(AnswerWrong, match=r"64 bits at \$\.result\.value\.items"):
             await read(TREE)
+
+
+async def test_calls__large_answer__is_checked_in_a_thread_while_the_loop_continues(
+    setup: Callable[..., Awaitable[Setup]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(validation, "check_account_proofs", lambda *_: threads.append(threading.current_thread()))
+    answer = vector("methods/getMultipleCompressedAccountProofs")["response"]["result"]
+    client = (await setup(ok(answer), ok(answer | {"value": answer["value"] * 400}))).client
+    for _ in range(2):
+        await client.account_proofs([])
+    assert [thread is threading.main_thread() for thread in threads] == [True, False]
 
 
 async def test_calls__unknown_members__are_ignored(setup: Callable[..., Awaitable[Setup]]) -> None:
