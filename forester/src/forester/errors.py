@@ -1,16 +1,20 @@
 """All errors of the forester, with their exit codes.
 
 Keywords of a class, inherited unless it has its own: ``exit_code`` of commands, and ``retryable``. The first sentence
-of a class is its default message. Messages pass through ``redaction.mask``.
+of a class is its default message. Messages pass through ``redaction.mask``. They may repeat texts of other machines,
+and are printed on terminals: so they have no control characters.
 """
 
 import inspect
+import re
 from typing import Any, ClassVar
 
 from forester.redaction import mask
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters with which a terminal is controlled; tabs and ends of lines are text."""
 
 
 class ForesterError(Exception):
@@ -28,7 +32,7 @@ class ForesterError(Exception):
 
     def __init__(self, detail: str | None = None) -> None:
         default = (inspect.getdoc(type(self)) or "").split("\n")[0].rstrip(".")
-        self.detail = mask(detail or default)
+        self.detail = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", mask(detail or default))
         super().__init__(self.detail)
 
 

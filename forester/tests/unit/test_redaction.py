@@ -143,6 +143,13 @@ def test_errors__made_of_text_with_secrets__never_hold_them() -> None:
             assert not [secret for secret in SECRETS if secret in text]
 
 
+@pytest.mark.parametrize("of", [name for name in TEXTS_OF_PEERS if name != "program"])
+def test_errors__with_control_characters_from_another_machine__leave_a_terminal_alone(of: str) -> None:
+    shown = TEXTS_OF_PEERS[of]("\x1b[2J\x9b2J\x07\b\r fine")
+    assert "fine" in shown
+    assert shown.isprintable()
+
+
 COMMANDS = [
     ("health",),
     ("health", "--output", "json", "--timeout", "3"),
