@@ -21,7 +21,14 @@ from forester.daemon.trees.dispatch import CLOSE_S, DRAIN_S, DispatchParts, Tree
 from forester.daemon.trees.processor_factory import make_processor
 from forester.daemon.trees.tasks import TreeTasks
 from forester.daemon.watches.budget_watch import BudgetWatch
-from forester.daemon.watches.chain_events import EventListeners, follow_gaps, watch, while_offered
+from forester.daemon.watches.chain_events import (
+    EPOCHS_SPACING_S,
+    GAP_SPACING_S,
+    EventListeners,
+    follow_spaced,
+    watch,
+    while_offered,
+)
 from forester.daemon.watches.heartbeat import Heartbeat
 from forester.daemon.watches.key_watch import KeyWatch
 from forester.daemon.watches.lookup_table_watch import LookupTableWatch
@@ -88,6 +95,7 @@ class Daemon:
             board=board,
         )
         self._gap = asyncio.Event()
+        self._epochs_changed = asyncio.Event()
         self._heartbeat = Heartbeat(self._clock, self._keeper, self._supervisor, self._funds, board)
 
     @property
@@ -134,7 +142,9 @@ class Daemon:
             url = services.settings.ws_rpc_url.get_secret_value()
             follow = partial(watch, services.session, url, self._listeners())
             start("watch", lambda: while_offered(follow))
-            start("gaps", lambda: follow_gaps(self._gap, self._after_gap))
+            start("gaps", lambda: follow_spaced(self._gap, self._after_gap, spacing_s=GAP_SPACING_S))
+            wake = partial(follow_spaced, self._epochs_changed, self._keeper.wake, spacing_s=EPOCHS_SPACING_S)
+            start("epoch_changes", wake)
         if services.settings.lookup_table_address is not None:
             start("lookup_table", LookupTableWatch(services.lookup_tables, self._board).run)
         if services.settings.compresses_accounts:
@@ -164,7 +174,7 @@ class Daemon:
             self._trees.account_changed(address)
             self._discovery.notice(address, data)
 
-        return EventListeners(account, self._keeper.wake, self._gap.set)
+        return EventListeners(account, self._epochs_changed.set, self._gap.set)
 
     def _after_gap(self) -> None:
         self._trees.all_changed()

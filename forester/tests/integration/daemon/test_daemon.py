@@ -76,6 +76,27 @@ async def test_daemon__at_work__watches_who_else_signs_with_its_key(
             await running
 
 
+async def test_daemon__many_notifications_of_epochs__reads_them_once_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[None] = []
+    monkeypatch.setattr(EpochKeeper, "wake", lambda _: woken.append(None))
+    shutdown, node = Shutdown(), Network()
+    async with asyncio.timeout(60), serving(node):
+        chosen = settings(tmp_path).model_copy(update={"rpc_url": SecretStr(node.url)})
+        async with open_services(chosen, Metrics()) as services:
+            daemon = Daemon(services, HealthBoard())
+            running = asyncio.create_task(daemon.run(shutdown))
+            await until(lambda: daemon._probes.missing == ("indexer",))
+            for _ in range(50):
+                daemon._listeners().epochs()
+                await asyncio.sleep(0)
+            assert len(woken) == 1
+            await until(lambda: len(woken) == 2)
+            shutdown.request()
+            await running
+
+
 @pytest.mark.parametrize(("words", "lamports"), [({}, None), ({"rollover_max_sol": 0.25}, 250_000_000)])
 async def test_rollover_max_sol__of_the_settings__caps_one_rollover(
     tmp_path: Path, words: dict[str, float], lamports: int | None

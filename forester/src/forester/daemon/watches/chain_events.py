@@ -24,6 +24,9 @@ REFUSED_AGAIN_S = 600.0
 GAP_SPACING_S = NOTIFIED_SPACING_S
 """Minimum pause between two gaps that are acted upon: each one causes calls for all trees and epochs."""
 
+EPOCHS_SPACING_S = 1.0
+"""The same for notifications of epochs, of which many foresters or a wrong WebSocket cause many each second."""
+
 
 @dataclass(frozen=True)
 class EventListeners:
@@ -57,11 +60,11 @@ async def watch(session: aiohttp.ClientSession, url: str, listeners: EventListen
                 listeners.epochs()
 
 
-async def follow_gaps(gap: asyncio.Event, act: Callable[[], None], *, spacing_s: float = GAP_SPACING_S) -> None:
-    """Act upon gaps forever; those within ``spacing_s`` of the last one are acted upon once, at its end."""
+async def follow_spaced(event: asyncio.Event, act: Callable[[], None], *, spacing_s: float) -> None:
+    """Act upon an event forever; those within ``spacing_s`` of the last one are acted upon once, at its end."""
     while True:
-        await gap.wait()
-        gap.clear()
+        await event.wait()
+        event.clear()
         act()
         await asyncio.sleep(spacing_s)
 

@@ -17,7 +17,7 @@ from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import METADATA_BYTES, TreeKind
 from forester.chain.trees import TreeFilter, find_trees
 from forester.daemon.trees.discovery import ABSENT_DISCOVERIES, NONE_CHOSEN_S, Discovery, Trees
-from forester.daemon.watches.chain_events import follow_gaps, watched, while_offered
+from forester.daemon.watches.chain_events import follow_spaced, watched, while_offered
 from forester.errors import EndpointUnreachable, MalformedAnswer, RequestRefused
 from forester.observability.health import HealthBoard, Problem
 
@@ -397,14 +397,14 @@ def test_watched__subscriptions__report_trees_queues_epochs_and_rules_in_small_m
     assert all(item.params[1]["dataSlice"] == {"offset": 0, "length": 704} for item in sliced)
 
 
-async def test_follow_gaps__many_within_the_spacing__are_acted_upon_at_once_and_at_its_end() -> None:
+async def test_follow_spaced__many_within_the_spacing__are_acted_upon_at_once_and_at_its_end() -> None:
     gap, acted = asyncio.Event(), 0
 
     def act() -> None:
         nonlocal acted
         acted += 1
 
-    task = asyncio.create_task(follow_gaps(gap, act, spacing_s=1))
+    task = asyncio.create_task(follow_spaced(gap, act, spacing_s=1))
     for _ in range(50):
         gap.set()
         await asyncio.sleep(0.001)
