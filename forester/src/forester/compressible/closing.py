@@ -78,6 +78,8 @@ class ClosingRounds:
         self._metrics = metrics
         self._closers = closers
         self._trees = trees
+        self._output: Sequence[TreeMetadata] = ()
+        """The trees of the round: a discovery during the round may leave none."""
         self._pauses = {closer: RetryPause(lambda failures: _SLOWED.wait_s(failures, 1.0), clock) for closer in closers}
         """Pauses of closers; one with failures is slowed until it closes an account."""
 
@@ -86,7 +88,8 @@ class ClosingRounds:
 
         A round that closes nothing because the programs refused all transactions fails with their first refusal.
         """
-        if eligibility.sending_seconds() is None or not self._trees():
+        self._output = self._trees()
+        if eligibility.sending_seconds() is None or not self._output:
             return ProcessingResult()
         active = [closer for closer in self._closers if self._pauses[closer].is_over]
         try:
@@ -183,7 +186,7 @@ class ClosingRounds:
 
     def _batches(self, closer: AccountCloser, group: Sequence[Located], epoch: int) -> Iterator[Sequence[Located]]:
         """Split a group by the size and the compute units of a transaction."""
-        queue = self._trees()[0].queue
+        queue = self._output[0].queue
 
         def fits(batch: Sequence[Located]) -> bool:
             work = closer.instructions(batch, queue, epoch)
@@ -226,7 +229,7 @@ class ClosingRounds:
         return 0
 
     async def _send(self, closer: AccountCloser, batch: Sequence[Located], epoch: int, within_s: float) -> Outcome:
-        tree = random.choice(self._trees())  # noqa: S311 - spreads load over queues
+        tree = random.choice(self._output)  # noqa: S311 - spreads load over queues
         fees = tree.metadata.network_fee + len(batch) * tree.metadata.rollover_fee
         work = closer.instructions(batch, tree.queue, epoch)
         return await self._sender.send(

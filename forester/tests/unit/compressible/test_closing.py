@@ -63,7 +63,9 @@ class World:
         self.slot = DUE
         self.now = 1000.0
         self.chain: dict[Pubkey, Account] = {}
-        tree = SimpleNamespace(queue=key(10**6), metadata=SimpleNamespace(network_fee=1, rollover_fee=1))
+        self.trees: list[Any] = [
+            SimpleNamespace(queue=key(10**6), metadata=SimpleNamespace(network_fee=1, rollover_fee=1))
+        ]
         parts: Any = (self, store, self, Metrics())
         indexer: Any = self
         self.rounds = ClosingRounds(
@@ -72,7 +74,7 @@ class World:
                 TokenAccountCloser(TOKENS, payer=PAYER, derivation=PAYER),
                 MintCloser(MINTS, indexer, payer=PAYER),
             ],
-            trees=lambda: [tree],  # type: ignore[list-item]
+            trees=lambda: list(self.trees),
             clock=lambda: self.now,
         )
 
@@ -130,6 +132,20 @@ class World:
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with await Journal.open(tmp_path / "journal.sqlite") as journal:
         yield World(CompressibleStore(journal))
+
+
+async def test_work__only_tree_is_replaced_meanwhile__ends_the_round_and_begins_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def replaced(*_: object) -> bool:
+        world.trees.clear()
+        return True
+
+    await world.add(range(1, 4))
+    monkeypatch.setattr(world, "wait_for_earlier", replaced)
+    assert (await world.work()).elements == 3
+    await world.add(range(4, 6))
+    assert await world.work() == ProcessingResult()
 
 
 @pytest.mark.parametrize(("program", "code"), [(COMPRESSED_TOKEN, 6090), (REGISTRY, 6020), (None, 6001)])
