@@ -34,6 +34,9 @@ _SHORT_BYTES = 2**20
 memory as their JSON."""
 
 _TOO_MANY_REQUESTS = (429, -32429)
+_REQUEST_TIMEOUT = 408
+"""Of a gateway: as after a 504, a transaction may have arrived."""
+
 _NODE_BEHIND = (-32004, -32005, -32014, -32016)
 """Codes of a node that lacks a block or a slot, is unhealthy or behind; another one, or the same later, can answer."""
 
@@ -109,7 +112,7 @@ class RpcEndpoint:
         if status == 429:
             text = f"{self.name}: 429 Too Many Requests for {method}"
             raise RateLimited(text, retry_after_s=read_retry_after(retry_after))
-        if status >= 500:
+        if status >= 500 or status == _REQUEST_TIMEOUT:
             raise EndpointUnreachable(f"{self.name} answered {method} with {status}")
         try:
             envelope = decode_untrusted(_ENVELOPE, body)

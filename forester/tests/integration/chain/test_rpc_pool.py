@@ -51,6 +51,7 @@ async def ask(node: ScriptedNode, retry: RetryPolicy = NO_RETRY, **options: Any)
     "answer",
     [
         status(503, "busy"),
+        status(408),
         status(429),
         failure(-32005, "Node is behind by 42 slots"),
         failure(-32016, "Minimum context slot has not been reached"),
@@ -66,6 +67,7 @@ async def test_call__passing_failure__is_tried_again(answer: Answer) -> None:
     ("answer", "error"),
     [
         (status(500, "oops"), EndpointUnreachable),
+        (status(408), EndpointUnreachable),
         (status(429), RateLimited),
         (failure(429, "slow down"), RateLimited),
         (failure(-32602, "Invalid params"), RequestRefused),
