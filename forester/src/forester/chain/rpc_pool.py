@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from forester.chain import bounds
-from forester.chain.rpc_transport import NodeRefused, RpcEndpoint
+from forester.chain.rpc_transport import NodeRefused, RpcEndpoint, may_have_arrived
 from forester.errors import (
     EndpointError,
     EndpointTimedOut,
@@ -209,7 +209,7 @@ class RpcPool:
                 return self._decoded(endpoint, method, raw, result)
             except EndpointError as error:
                 self._count_failure(endpoint, error)
-                unsure = error if error.retryable else unsure
+                unsure = unsure or (error if may_have_arrived(error) else None)
                 raise
 
         for attempt in range(self._retry.retries + 1):

@@ -8,6 +8,7 @@ import aiohttp
 import msgspec
 
 from forester.errors import (
+    EndpointError,
     EndpointTimedOut,
     EndpointUnreachable,
     MalformedAnswer,
@@ -40,7 +41,8 @@ _REQUEST_TIMEOUT = 408
 _NODE_BEHIND = (-32004, -32005, -32014, -32016)
 """Codes of a node that lacks a block or a slot, is unhealthy or behind; another one, or the same later, can answer."""
 
-_OF_NODE = (401, 402, 403, 404, -32401, -32402, -32403, -32603)
+_INTERNAL_ERROR = -32603
+_OF_NODE = (401, 402, 403, 404, -32401, -32402, -32403, _INTERNAL_ERROR)
 """JSON-RPC codes of a node that demands a key or payment, has no such page, or failed internally."""
 
 _OF_NODE_TEXTS = ("node is behind", "node is unhealthy", "internal server error")
@@ -53,6 +55,11 @@ _BAD_REQUESTS = (400, 413, 415, 422)
 
 class NodeRefused(RequestRefused):
     """A node refused for reasons of its own: another one may serve the same request, this one would refuse again."""
+
+
+def may_have_arrived(error: EndpointError) -> bool:
+    """Return whether a transaction may land although its call failed: the node did not refuse it, or failed itself."""
+    return not isinstance(error, RequestRefused) or error.code == _INTERNAL_ERROR
 
 
 class _Error(msgspec.Struct):

@@ -18,6 +18,7 @@ from solders.signature import Signature
 
 from forester.chain.program_errors import transaction_refused
 from forester.chain.rpc_client import RpcClient, SignatureStatus
+from forester.chain.rpc_transport import may_have_arrived
 from forester.errors import AlreadyProcessed, EndpointError, ForesterError, TransactionRefused
 from forester.transactions.block_heights import BlockHeights
 from forester.transactions.builder import Built
@@ -115,7 +116,7 @@ class Confirmations:
     ) -> Outcome:
         """Send a transaction and return its outcome, after ``within_s`` seconds and a last read at most.
 
-        Raises the EndpointError or TransactionRefused of the first broadcast unless a retry may succeed, or another
+        Raises the EndpointError or TransactionRefused of the first broadcast unless that may have arrived, or another
         broadcast may land: of a ``repeated`` transaction, or a later one before that answer. Refusals of later ones are
         only logged. A cancelled call abandons the transaction, which may still land.
         """
@@ -150,7 +151,7 @@ class Confirmations:
         except TimeoutError:
             _log.warning("broadcast_failed", signature=str(pending.built.signature), error=f"{within_s:g} s passed")
         except EndpointError as error:
-            if not error.retryable:
+            if not may_have_arrived(error):
                 raise
             _log.warning("broadcast_failed", signature=str(pending.built.signature), error=error.detail)
 

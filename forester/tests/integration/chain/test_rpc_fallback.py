@@ -13,7 +13,7 @@ from solders.signature import Signature
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import FailOver, RetryPolicy, RpcPool
-from forester.chain.rpc_transport import NodeRefused
+from forester.chain.rpc_transport import NodeRefused, may_have_arrived
 from forester.errors import EndpointTimedOut, EndpointUnreachable, RequestRefused, TransactionRefused
 from shared.process.retries import Backoff
 
@@ -169,6 +169,16 @@ async def test_send__refused_after_a_node_may_have_taken_it__is_no_refusal_that_
         second.script.append(silence)
         with pytest.raises(NodeRefused):
             await pool.call("getSlot", [], int, timeout_s=0.2)
+
+
+async def test_send__refused_by_one_node_after_the_other_failed_internally__is_no_refusal() -> None:
+    first, second = ScriptedNode(usual=failure(-32603, "Internal error")), ScriptedNode(usual=failure(-32602, "no"))
+    async with serving(first, second), RpcPool([first.url, second.url], retry=NO_RETRY) as pool:
+        with pytest.raises(RequestRefused) as raised:
+            await RpcClient(pool).send_transaction(b"signed")
+        assert may_have_arrived(raised.value)
+        with pytest.raises(RequestRefused, match="-32602"):
+            await RpcClient(pool).slot()
 
 
 @pytest.mark.parametrize(

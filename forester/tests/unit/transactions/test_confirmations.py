@@ -12,7 +12,14 @@ import pytest
 from solders.signature import Signature
 
 from forester.chain.rpc_client import BlockHeight, RpcClient, SignatureStatus, SignatureStatuses
-from forester.errors import AlreadyProcessed, EndpointUnreachable, RequestRefused, TransactionRefused
+from forester.errors import (
+    AlreadyProcessed,
+    AnswerTooLong,
+    EndpointError,
+    EndpointUnreachable,
+    RequestRefused,
+    TransactionRefused,
+)
 from forester.transactions.block_heights import BlockHeights
 from forester.transactions.builder import Built
 from forester.transactions.confirm import Confirmations, ConfirmationTimes, Fate
@@ -198,6 +205,14 @@ async def test_send__node_fails_for_a_while__continues_and_refusal_ends_it() -> 
         chain.refuse = RequestRefused("too large", code=-32602)
         with pytest.raises(RequestRefused):
             await flight.send(transaction(2), 100, within_s=60)
+
+
+@pytest.mark.parametrize("fault", [RequestRefused("internal error", code=-32603), AnswerTooLong("too long")])
+async def test_send__node_fails_after_it_may_have_forwarded__its_status_is_its_fate(fault: EndpointError) -> None:
+    chain = Chain(refuse=fault, lands_after={1: 2})
+    async with confirmations(chain) as flight:
+        outcome = await flight.send(transaction(1), 100, within_s=60)
+    assert (outcome.fate, chain.sent[1]) == (Fate.CONFIRMED, 2)
 
 
 async def test_send__node_says_that_it_was_processed__its_status_is_its_fate() -> None:
