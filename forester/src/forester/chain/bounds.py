@@ -1,7 +1,8 @@
 """Limits of the values in accounts, which a dishonest RPC node chooses; every decoder refuses values beyond them.
 
 A value that decides how often something is repeated, how much memory it takes, or how far a number is shifted has a
-limit. Deployed programs stay below every one of them, and so do local networks with short epochs and small trees.
+limit. The public trees stay below every one of them, and so do local networks with short epochs and small trees. The
+programs accept more for some: anybody may create a tree with a larger history of roots, which is skipped.
 Weights, indices of rollovers and thresholds of closing are free: they are compared and shown only.
 """
 

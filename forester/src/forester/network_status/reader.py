@@ -1,7 +1,9 @@
 """Reader of the state of all trees and epochs, with few and small reads."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeVar
 
 from solders.pubkey import Pubkey
 
@@ -17,10 +19,16 @@ from forester.chain.registry_accounts import (
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_tree_metadata
 from forester.chain.trees import is_served, read_tree_accounts, require_few
-from forester.errors import AccountMissing
+from forester.errors import AccountMissing, MalformedAccount
 from forester.network_status.epochs import EpochView, protocol_times
 from forester.network_status.queue_counts import QueueCount, QueueCounts
 from forester.network_status.state import NetworkState, TreeState
+from shared.process.logs import get_logger
+from shared.process.rate_limits import LogThrottle
+
+_log = get_logger(__name__)
+_T = TypeVar("_T")
+_malformed = LogThrottle(600.0)
 
 _EPOCH_OFFSET = 48
 """Offset of the epoch in a ForesterEpochPda."""
@@ -40,7 +48,8 @@ async def read_network(
 
     Balances are those of registered foresters and of ``owners``. ``counts``, kept between calls, bounds how many V1
     queues are read. Raises EndpointError when a part cannot be read, AccountMissing and MalformedAccount: a partial
-    state would look like a healthy one.
+    state would look like a healthy one. Only trees that are malformed are skipped, with a warning: anybody may create
+    one.
     """
     protocol, slot, trees = await asyncio.gather(
         read_protocol_config(client),
@@ -59,8 +68,11 @@ async def read_network(
 
 async def _trees(client: RpcClient, counts: QueueCounts) -> tuple[TreeState, ...]:
     accounts = await read_tree_accounts(client, _HEAD_BYTES)
-    decoded = [(decode_tree_metadata(item.address, item.data), item.data) for item in accounts]
-    found = [(tree, data) for tree, data in decoded if is_served(tree)]
+    decoded = [
+        (_unless_malformed(item.address, partial(decode_tree_metadata, item.address, item.data)), item.data)
+        for item in accounts
+    ]
+    found = [(tree, data) for tree, data in decoded if tree is not None and is_served(tree)]
     require_few(found, "use another node")
     outputs = [tree.queue for tree, _ in found if tree.kind is TreeKind.STATE_V2]
     heads, counted = await asyncio.gather(
@@ -68,8 +80,21 @@ async def _trees(client: RpcClient, counts: QueueCounts) -> tuple[TreeState, ...
         counts.read(client, [tree.queue for tree, _ in found if not tree.kind.is_batched]),
     )
     queues = {address: head for address, head in zip(outputs, heads, strict=True) if head is not None}
-    states = [_tree_state(tree, data, queues, counted) for tree, data in found]
-    return tuple(sorted(states, key=lambda state: (state.kind.value, str(state.tree.address))))
+    states = [
+        _unless_malformed(tree.address, partial(_tree_state, tree, data, queues, counted)) for tree, data in found
+    ]
+    present = [state for state in states if state is not None]
+    return tuple(sorted(present, key=lambda state: (state.kind.value, str(state.tree.address))))
+
+
+def _unless_malformed(tree: Pubkey, decode: Callable[[], _T]) -> _T | None:
+    """Return a decoded part of a tree, None if it is malformed, which is logged from time to time."""
+    try:
+        return decode()
+    except MalformedAccount as error:
+        if times := _malformed.due():
+            _log.warning("tree_skipped", tree=str(tree), error=error.detail, times=times)
+        return None
 
 
 def _tree_state(
@@ -78,7 +103,9 @@ def _tree_state(
     if tree.kind is TreeKind.ADDRESS_V2:
         return TreeState(tree, batched=batched_accounts.decode_batched_tree(data))
     if tree.kind is not TreeKind.STATE_V2:
-        count = counted[tree.queue]
+        count = counted.get(tree.queue)
+        if count is None:
+            raise MalformedAccount(f"the account {tree.queue} is not the V1 queue of the tree")
         head = concurrent_accounts.decode_tree(data)
         return TreeState(tree, concurrent=head, pending_cells=count.pending, cells=count.cells)
     if tree.queue not in queues:
