@@ -43,7 +43,15 @@ Trees = Mapping[Pubkey, TreeMetadata]
 
 
 async def has_work(rpc: RpcClient, tree: TreeMetadata) -> bool:
-    """Return whether the queues of a tree hold elements that can be processed now."""
+    """Return whether the queues of a tree hold elements that can be processed now; of a malformed tree none can."""
+    try:
+        return await _has_work(rpc, tree)
+    except MalformedAccount as error:
+        _log.warning("tree_malformed", tree=str(tree.address), error=error.detail)
+        return False
+
+
+async def _has_work(rpc: RpcClient, tree: TreeMetadata) -> bool:
     if not tree.kind.is_batched:
         queue = await rpc.existing_account(tree.queue, "a V1 queue")
         return next(pending_cells(queue.data), None) is not None

@@ -102,6 +102,13 @@ async def test_find_trees__filters__choose_by_group_id_generation_and_fee(
     assert node.lengths == [METADATA_BYTES] * 3, "trees of megabytes are not downloaded"
 
 
+async def test_discovery__retired_tree_is_malformed__is_not_worked_on_and_hides_no_other() -> None:
+    node = Node(trees=(replace(STATE, rolledover_slot=700, ready=99), ADDRESSES))
+    discovery = Discovery(node, TreeFilter(), interval_s=60, board=HealthBoard(), changed=lambda _: None)
+    await discovery.refresh()
+    assert set(discovery.trees) == {ADDRESSES.address}
+
+
 async def test_discovery__one_kind_unreadable__keeps_what_it_had() -> None:
     reported: list[Trees] = []
     node = Node()
