@@ -54,7 +54,7 @@ def show_progress(
             str(item.tree.address),
             waiting=_ready(item),
             position=item.head.sequence_number,
-            rollover_due=not item.tree.metadata.is_rolled_over and item.head.next_index >= item.threshold,
+            rollover_due=not item.tree.metadata.is_rolled_over and 0 < item.threshold <= item.head.next_index,
         )
     active = state.epochs.active
     watch.set_epoch(in_transition=active is None or not state.registered_weights.get(active, 0))

@@ -12,9 +12,6 @@ from forester.chain.tree_metadata import BATCHED_TREE_DISCRIMINATOR, Metadata, T
 HEAD_BYTES = max(batched_accounts.TREE_HEAD_BYTES, concurrent_accounts.TREE_HEAD_BYTES)
 """Length of the slice of a tree's account that ``decode_head`` needs."""
 
-_INITIAL_ELEMENTS = {TreeKind.STATE_V1: 1, TreeKind.ADDRESS_V1: 3, TreeKind.STATE_V2: 1, TreeKind.ADDRESS_V2: 1}
-"""Leaves up to which a tree is almost empty and not full, whatever its threshold."""
-
 
 @dataclass(frozen=True)
 class TreeHead:
@@ -27,12 +24,15 @@ class TreeHead:
 
     @property
     def is_due(self) -> bool:
-        """Return whether the program accepts a successor, as far as the tree shows."""
+        """Return whether the tree is full, so that the program accepts a successor.
+
+        It also accepts one of a tree with a threshold of 0, almost empty. Anybody may create such a tree, and let its
+        successors be replaced again and again, while the payer bears most of the rent of each CPI context.
+        """
         threshold = self.metadata.rollover_threshold
         if self.metadata.is_rolled_over or threshold > 100:  # the largest number means never
             return False
-        enough = (threshold << self.height) // 100
-        return self.next_index >= enough and self.next_index > _INITIAL_ELEMENTS[self.kind]
+        return 0 < (threshold << self.height) // 100 <= self.next_index
 
 
 def decode_head(data: bytes) -> TreeHead:
