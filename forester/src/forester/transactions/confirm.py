@@ -75,6 +75,8 @@ class _Pending:
     sent_at: float = -math.inf
     """Beginning of the last broadcast."""
     broadcasts: int = 0
+    broadcasting: asyncio.Task[None] | None = None
+    """A later broadcast under way."""
 
 
 class Confirmations:
@@ -138,6 +140,8 @@ class Confirmations:
             return await pending.outcome
         finally:
             self._pending.pop(built.signature, None)
+            if pending.broadcasting is not None:
+                pending.broadcasting.cancel()
 
     async def _broadcast(self, pending: _Pending, within_s: float) -> None:
         pending.sent_at = self._clock()
@@ -181,7 +185,7 @@ class Confirmations:
             for item in waiting:
                 if now >= item.deadline:
                     _settle(item, Outcome(Fate.DEADLINE_PASSED))
-        await self._rebroadcast([item for item in unseen if not item.outcome.done()])
+        self._rebroadcast([item for item in unseen if not item.outcome.done()])
 
     async def _without_status(self, waiting: list[_Pending]) -> list[_Pending]:
         """Read all statuses at once and settle those found; return the rest, or nothing if no node answers."""
@@ -220,15 +224,21 @@ class Confirmations:
                 _settle(item, Outcome(Fate.EXPIRED))
         return [item for item in expired if item.built.signature not in confirmed]
 
-    async def _rebroadcast(self, unseen: list[_Pending]) -> None:
+    def _rebroadcast(self, unseen: list[_Pending]) -> None:
+        """Broadcast transactions that are due again; nothing waits for it, because a node may not answer."""
         due = self._clock() - self._pace.rebroadcast_s
-        again = [self._broadcast(item, self._pace.call_s) for item in unseen if item.sent_at <= due]
-        for result in await asyncio.gather(*again, return_exceptions=True):
-            if isinstance(result, ForesterError):
-                # Also after a simulation: an earlier broadcast may still land.
-                _log.warning("rebroadcast_refused", error=result.detail)
-            elif isinstance(result, BaseException):
-                raise result
+        for item in unseen:
+            if item.sent_at <= due and (item.broadcasting is None or item.broadcasting.done()):
+                item.broadcasting = asyncio.create_task(self._broadcast_again(item))
+
+    async def _broadcast_again(self, item: _Pending) -> None:
+        try:
+            await self._broadcast(item, self._pace.call_s)
+        except ForesterError as error:
+            # Also after a simulation: an earlier broadcast may still land.
+            _log.warning("rebroadcast_refused", signature=str(item.built.signature), error=error.detail)
+        except Exception:  # noqa: BLE001 - the next broadcast follows
+            _log.exception("confirmations_failed", transactions=1)
 
     async def _refused(self, item: _Pending, status: SignatureStatus) -> None:
         found: dict[str, Any] | None = None

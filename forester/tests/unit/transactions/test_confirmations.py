@@ -47,6 +47,8 @@ class Chain:
     refuse: Exception | None = None
     refuses_after: asyncio.Event | None = None
     hangs: bool = False
+    hanging: int = 0
+    """Broadcasts without an answer."""
     logs: Any = None
     """The meta data of all transactions; an event is waited for, an exception raised."""
     second_source: RpcClient | None = None
@@ -54,7 +56,11 @@ class Chain:
     async def send_transaction(self, data: bytes, *, skip_preflight: bool) -> Signature:
         assert skip_preflight
         if self.hangs:
-            await asyncio.Event().wait()
+            self.hanging += 1
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.hanging -= 1
         self.sent[data[0]] += 1
         if self.refuses_after is not None:
             await self.refuses_after.wait()
@@ -284,9 +290,26 @@ async def test_close__with_transactions_in_flight__ends_their_waits() -> None:
 
 async def test_send__node_that_hangs__does_not_outlast_the_deadline() -> None:
     chain = Chain(lands_after={1: 10**9}, hangs=True)
-    async with confirmations(chain) as flight:
+    pace = ConfirmationTimes(0.01, 0.03, call_s=600)
+    async with Confirmations(cast("RpcClient", chain), pace=pace) as flight:
         outcome = await asyncio.wait_for(flight.send(transaction(1), 100, within_s=0.1), timeout=60)
     assert outcome.fate is Fate.DEADLINE_PASSED
+
+
+async def test_send__later_broadcast_of_another_hangs__is_confirmed_meanwhile() -> None:
+    chain = Chain(lands_after={1: 10**9})
+    pace = ConfirmationTimes(0.01, 0.03, call_s=600)
+    async with Confirmations(cast("RpcClient", chain), pace=pace) as flight:
+        first = asyncio.create_task(flight.send(transaction(1), 100, within_s=600))
+        await until(lambda: chain.sent[1] == 1)
+        chain.hangs = True
+        await until(lambda: chain.hanging == 1)
+        chain.hangs = False
+        outcome = await asyncio.wait_for(flight.send(transaction(2), 100, within_s=600), timeout=60)
+        assert outcome.fate is Fate.CONFIRMED
+        first.cancel()
+        await asyncio.wait([first])
+        assert chain.hanging == 0, "its broadcast ends with it"
 
 
 def test_heights__asked_for_by_many_in_one_slot__reach_as_far_back_as_by_one() -> None:
