@@ -67,11 +67,7 @@ def known_files(folder: Path, manifest: Path | None) -> Expectations:
     """
     if manifest is not None:
         return read_pinned_manifest(manifest)
-    local_keys = {
-        record.name: ExpectedFile(record.name, record.sha256, record.size)
-        for record in read_manifest(folder, lenient=True).values()
-    }
-    return {**published_keys(), **_checksum_list(folder), **local_keys}
+    return {**published_keys(), **_checksum_list(folder), **_local_keys(folder)}
 
 
 def accepted_digests(folder: Path, manifest: Path | None) -> Callable[[Path], prepared_keys.Digests]:
@@ -79,18 +75,18 @@ def accepted_digests(folder: Path, manifest: Path | None) -> Callable[[Path], pr
 
     A pinned manifest excludes all other lists; while it cannot be read, its last readable content is used, and without
     one the function raises KeyUnavailable. Otherwise each list of ``known_files`` may accept the file, as a list may be
-    older than the file. Unreadable lists are skipped with a warning.
+    older than the file. An unreadable list is skipped with a warning; the others count.
     """
     return _listed_digests(folder) if manifest is None else _pinned_digests(manifest)
 
 
 def _listed_digests(folder: Path) -> Callable[[Path], prepared_keys.Digests]:
     def look_up(path: Path) -> prepared_keys.Digests:
+        lists = [_local_keys(folder), published_keys()]
         try:
-            lists = (known_files(folder, None), published_keys(), _checksum_list(folder))
+            lists.append(_checksum_list(folder))
         except SettingsInvalid as error:
             _warn_once(error.detail, "remove the list, or download it again")
-            return frozenset()
         listed = frozenset(digest for known in lists for digest in _digests_in(known, path))
         own = recorded_digest(path) if listed else None
         return listed if own is None else listed | {own}
@@ -161,6 +157,13 @@ def verify_key(
     if expected is None:
         return report(Verdict.UNLISTED, f"{checked}; no checksum is known for this file")
     return report(Verdict.GOOD, f"SHA-256, {checked}")
+
+
+def _local_keys(folder: Path) -> Expectations:
+    return {
+        record.name: ExpectedFile(record.name, record.sha256, record.size)
+        for record in read_manifest(folder, lenient=True).values()
+    }
 
 
 def _checksum_list(folder: Path) -> Expectations:

@@ -244,6 +244,15 @@ def test_key__next_to_a_list_that_cannot_be_read__is_accepted(guarded: Callable[
     assert "checksums_unreadable" in [line["event"] for line in lines]
 
 
+def test_key__damaged_next_to_a_list_that_cannot_be_read__is_refused_by_its_built_in_digest(
+    guarded: Callable[..., KeyStore], folder: Path
+) -> None:
+    (folder / "CHECKSUM").write_text("<html>")
+    damage(folder / SMALL.earlier_key_file, POINT)
+    with pytest.raises(MalformedKey, match="checksum mismatch"):
+        guarded().get(SMALL, CancelFlag())
+
+
 async def test_server__with_a_damaged_key__answers_503_and_proves_others(
     serve: Serve, store: KeyStore, folder: Path, reference_keys_dir: Path
 ) -> None:
