@@ -14,18 +14,21 @@ from prover.cli.main import cli
 from prover.errors import KeyUnavailable, MalformedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, KeyInfo, Readable
-from prover.keys.catalogue.published_digests import ExpectedFile
+from prover.keys.catalogue.published_digests import ExpectedFile, published_keys
 from prover.keys.download.partial_file import PartialFile
 from prover.keys.files.atomic_file import atomic_file
 from prover.keys.files.private_copy import private_copy
 from prover.keys.prepared import fold_checkpoint, preparation_lock
 from prover.keys.prepared.verified_source import is_verified
+from prover.keys.verify import accepted_digests
 from shared.requests.circuit_id import CircuitId
 
 DATA = b"the key"
 EXPECTED = ExpectedFile("v2_inclusion_32_1.key", hashlib.sha256(DATA).hexdigest())
 SHARED = f".{EXPECTED.name}.{EXPECTED.sha256[:16]}.partial"
 SECRET = b"what is outside"
+PINNED = "inclusion_32_1.key"
+"""A key with a built-in digest."""
 
 Plant = Callable[[Path, Path], object]
 
@@ -118,6 +121,25 @@ def test_note_of_a_prepared_key__that_is_planted__is_not_believed(folder: Path, 
     form.write_bytes(b"x")
     plant(folder / f".{form.name}.mark", outside)
     assert not is_verified(form, form.stat(), form.stat())
+
+
+@pytest.mark.parametrize("name", ["CHECKSUM", "manifest.json", f"{PINNED}.json"])
+@pytest.mark.parametrize(
+    "plant",
+    [
+        PLANTS["pipe"],
+        PLANTS["folder"],
+        lambda path, _: path.symlink_to("/dev/zero"),
+        lambda path, _: path.write_text('{"keys":' + "[" * 200_000),
+        lambda path, _: path.write_bytes(bytes(2**22 + 1)),
+    ],
+    ids=["pipe", "folder", "endless device", "nested lists", "long file"],
+)
+def test_list_of_keys__that_is_planted__leaves_the_other_lists(
+    folder: Path, outside: Path, plant: Plant, name: str
+) -> None:
+    plant(folder / name, outside)
+    assert accepted_digests(folder, None)(folder / PINNED) == {bytes.fromhex(published_keys()[PINNED].sha256)}
 
 
 @pytest.mark.parametrize("plant", [PLANTS[name] for name in ("link", "pipe", "folder")])

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from prover.errors import SettingsInvalid
+from prover.keys.catalogue.list_file import read_list
 
 CHECKSUM_LIST = "CHECKSUM"
 """Name of the list next to the key files, in the format of ``sha256sum``."""
@@ -52,7 +53,7 @@ def parse_checksum_list(text: str) -> Expectations:
 def read_checksum_list(path: Path) -> Expectations:
     """Return the files of a CHECKSUM list on disk; raises SettingsInvalid."""
     try:
-        return parse_checksum_list(path.read_text(encoding="ascii"))
+        return parse_checksum_list(read_list(path).decode("ascii"))
     except (OSError, ValueError) as error:
         raise SettingsInvalid(f"{path} cannot be used as a CHECKSUM list: {_reason(error)}") from error
 

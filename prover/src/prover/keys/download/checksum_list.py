@@ -9,6 +9,7 @@ from yarl import URL
 
 from prover.errors import KeyUnavailable, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
+from prover.keys.catalogue.list_file import read_list
 from prover.keys.catalogue.published_digests import (
     CHECKSUM_LIST,
     Expectations,
@@ -62,10 +63,10 @@ def store_list(folder: Path, text: str, known: Expectations, source: str, cancel
 
 def restore_line(folder: Path, downloaded: ExpectedFile) -> None:
     """Restore the line of a key: a process that downloads another release may have replaced the list meanwhile."""
-    with suppress(SettingsInvalid, OSError, UnicodeError):
-        path = folder / CHECKSUM_LIST
-        if read_checksum_list(path).get(downloaded.name, downloaded).sha256 != downloaded.sha256:
-            _write_list(folder, _with_lines(path.read_text(encoding="ascii"), {downloaded.name: downloaded}))
+    with suppress(OSError, ValueError):
+        text = read_list(folder / CHECKSUM_LIST).decode("ascii")
+        if parse_checksum_list(text).get(downloaded.name, downloaded).sha256 != downloaded.sha256:
+            _write_list(folder, _with_lines(text, {downloaded.name: downloaded}))
 
 
 def _lines_to_keep(folder: Path, known: Expectations, cancel: CancelFlag) -> dict[str, ExpectedFile]:

@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 
 from prover.errors import SettingsInvalid
 from prover.kernel.engine import Readable
+from prover.keys.catalogue.list_file import read_list
 from prover.keys.files.atomic_file import atomic_file, require_free
 
 MANIFEST = "manifest.json"
@@ -104,11 +105,11 @@ def read_manifest(folder: Path, *, lenient: bool = False) -> dict[str, KeyRecord
     """
     path = folder / MANIFEST
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_list(path))
         records = convert(value["keys"], list[KeyRecord])
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         if lenient:
             return {}
         raise SettingsInvalid(f"{path} is not a manifest of keys; move it away or choose another folder") from error
@@ -125,6 +126,6 @@ def write_manifest(folder: Path, records: Mapping[str, KeyRecord]) -> None:
 
 def _read_record(path: Path) -> KeyRecord | None:
     try:
-        return decode(path.read_bytes(), type=KeyRecord)
+        return decode(read_list(path), type=KeyRecord)
     except (OSError, ValueError):
         return None
