@@ -89,6 +89,12 @@ def test_start__without_keys__reports_it_once_and_serves_those_that_come(
             assert not [line for line in service.lines() if line["event"] == "keys_missing"]
 
 
+def test_start__with_keys_of_excluded_circuits_alone__reports_it(start: Start) -> None:
+    with start("--circuit", OTHER.name) as service:
+        assert [line["level"] for line in service.lines() if line["event"] == "keys_missing"] == ["warning"]
+        assert not is_ready(service)
+
+
 def test_start__with_circuits__refuses_the_others(start: Start) -> None:
     with start("--circuit", f"{SMALL.name},update", "--run-mode", "forester") as service:
         assert service.ask("POST", "/prove", SMALL_BODY)[0] == 200

@@ -26,6 +26,7 @@ from prover.http.routes.probes import probes
 from prover.http.server.metrics_server import MetricsServer
 from prover.http.state import STATE
 from prover.kernel.cancellation import CancelFlag
+from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
@@ -260,6 +261,18 @@ async def test_readiness__without_keys__is_refused_with_the_reason(
         assert fetch(server, "/livez") == (200, "alive\n")
     finally:
         server.close()
+
+
+async def test_readiness__with_keys_of_excluded_circuits_alone__is_refused(
+    serve: Serve, published_keys: KeyStore
+) -> None:
+    excluding = CircuitSelection(frozenset({circuit("batch_append_32_500")}))
+    state = (await serve(published_keys, selection=excluding)).app[STATE]
+    reason = f"no proving keys of the circuits that --run-mode and --circuit select in {state.settings.keys.directory}"
+    assert probes(state)["/readyz"]() == (False, f"not ready: {reason}")
+    including = CircuitSelection(frozenset({circuit(CONVERTED), circuit("batch_append_32_500")}))
+    state = (await serve(published_keys, selection=including)).app[STATE]
+    assert probes(state)["/readyz"]() == (True, "ready: 1 proving keys installed")
 
 
 async def test_readiness__names_everything_that_is_missing(

@@ -88,7 +88,7 @@ async def run_server(settings: Settings) -> int:
             preload=len(required),
             auto_download=settings.keys.auto_download,
         )
-        if not keys.installed() and fetch is None:
+        if fetch is None and not any(map(selection.includes, keys.installed())):
             _log.warning("keys_missing", keys_dir=str(keys.directory.absolute()), remedy=_NO_KEYS_REMEDY)
         metrics.active_threads.set(engine.threads)
         metrics.build_info.labels(VERSION, INTERFACE_VERSION, kernel_version(), engine.backend).set(1)

@@ -35,7 +35,7 @@ def probes(state: ServerState) -> Mapping[str, Probe]:
             missing = unmet_conditions(state)
             if missing:
                 return False, f"not ready: {'; '.join(missing)}"
-            return True, f"ready: {len(state.keys.installed())} proving keys installed"
+            return True, f"ready: {_installed_keys(state)} proving keys installed"
         except Exception as error:  # noqa: BLE001 - the probe must answer that the instance is not ready, with the reason
             _log.exception("readiness_unknown")
             reason = " ".join(f"{type(error).__name__}: {error}".split())
@@ -65,8 +65,9 @@ def unmet_conditions(state: ServerState) -> list[str]:
     if silence_s > READY_SILENCE_S:
         return [_silent(silence_s)]
     missing = [] if state.listening else ["not listening yet"]
-    if not state.settings.keys.auto_download and not state.keys.installed():
-        missing.append(f"no proving keys in {state.settings.keys.directory}")
+    if not state.settings.keys.auto_download and not _installed_keys(state):
+        of = " of the circuits that --run-mode and --circuit select" if state.selection.is_restricted else ""
+        missing.append(f"no proving keys{of} in {state.settings.keys.directory}")
     missing += state.missing_required()
     problem = state.devices.problem() or state.devices.stuck()
     if problem is not None:
@@ -74,6 +75,11 @@ def unmet_conditions(state: ServerState) -> list[str]:
     if state.queue is not None and not _is_reachable(state.queue, state.loop):
         missing.append("the job queue does not answer; see --redis-url")
     return missing
+
+
+def _installed_keys(state: ServerState) -> int:
+    """Return the number of installed keys of circuits that this instance proves."""
+    return sum(map(state.selection.includes, state.keys.installed()))
 
 
 def _silent(silence_s: float) -> str:
