@@ -130,7 +130,7 @@ class _Form(logging.Formatter):
             ]
         else:
             plain = structlog.dev.plain_traceback
-            renderer = [structlog.dev.ConsoleRenderer(colors=self._colors, exception_formatter=plain)]
+            renderer = [_quote, structlog.dev.ConsoleRenderer(colors=self._colors, exception_formatter=plain)]
         formatter: logging.Formatter = structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=self._first_processors(),
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
@@ -150,3 +150,21 @@ class _Form(logging.Formatter):
 def _event_first(_: object, __: str, fields: MutableMapping[str, Any]) -> dict[str, Any]:
     first = ("timestamp", "level", "event")
     return {name: fields[name] for name in first if name in fields} | dict(fields)
+
+
+class _Quoted:
+    """A text that columns show as a literal of Python."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return repr(self._text)
+
+
+def _quote(_: object, __: str, fields: MutableMapping[str, Any]) -> dict[str, Any]:
+    """Quote texts with control characters: a client may have sent them, and a terminal would obey."""
+    return {
+        name: _Quoted(value) if name != "event" and isinstance(value, str) and not value.isprintable() else value
+        for name, value in fields.items()
+    }

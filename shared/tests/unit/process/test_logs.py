@@ -63,6 +63,16 @@ def test_log__on_a_terminal__is_columns() -> None:
         json.loads(text)
 
 
+@pytest.mark.parametrize("sent", ["/\x1b[2J", "a\x9b31m", "a\x07b", "a\nb c"])
+def test_log__of_control_characters_of_a_client__shows_a_terminal_none_of_them(sent: str) -> None:
+    stream = Terminal()
+    configure_logs(stream=stream)
+    get_logger("a").info("request_finished", path=sent)
+    assert sent not in stream.getvalue()
+    assert repr(sent) in stream.getvalue()
+    assert len(stream.getvalue().splitlines()) == 1
+
+
 def test_log__below_the_level__is_dropped() -> None:
     stream = io.StringIO()
     configure_logs(stream=stream, level="error")
