@@ -237,6 +237,16 @@ async def test_refusals__without_end__write_few_log_lines_and_count_the_others(
     assert suppressed == 300 - len(refused)
 
 
+@pytest.mark.parametrize(("method", "path"), [("GET", "/docs"), ("OPTIONS", "/prove")])
+async def test_answers__that_need_no_key__write_no_log_lines(
+    listen: Listen, published_keys: KeyStore, method: str, path: str
+) -> None:
+    _, port = await listen(published_keys, http={"api_keys": "honest=honest-client-key", "cors_origins": ["*"]})
+    with capture_logs() as lines:
+        assert (await exchange(port, method, path))[0] == 200
+    assert [line["log_level"] for line in lines] == ["debug"]
+
+
 async def test_log_line__after_suppressed_ones__says_how_many(
     listen: Listen, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,14 +6,13 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from prover.http.middleware.authentication import OPEN_PATHS
 from prover.http.request_fields import API_KEY_NAME, FACTS, REQUEST_ID
 from prover.http.server.tracing import REQUEST_ID_HEADER, TRACE_HEADER, request_id, trace_fields
 from prover.http.state import STATE
 from shared.process.logs import bind, get_logger
 
 _log = get_logger(__name__)
-
-_QUIET_PATHS = frozenset({"/", "/health"})
 
 
 @web.middleware
@@ -36,7 +35,9 @@ async def log_request(request: web.Request, handler: Handler) -> web.StreamRespo
 def _write_line(request: web.Request, status: int, duration_s: float) -> None:
     """Log the line of a request; status 0 means that the client disconnected before the answer."""
     facts = request.get(FACTS, {})
-    is_quiet = request.path in _QUIET_PATHS and status < HTTPStatus.INTERNAL_SERVER_ERROR
+    # Any client may send these without limit: keys are not required for some paths, nor for preflights.
+    is_open = request.path in OPEN_PATHS or request.method == "OPTIONS"
+    is_quiet = is_open and status < HTTPStatus.INTERNAL_SERVER_ERROR
     suppressed: dict[str, int] | None = {}
     if not is_quiet and _is_refusal(status):
         reason = str(facts.get("code", status)) if status else "client_left"
