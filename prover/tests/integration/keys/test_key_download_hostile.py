@@ -74,6 +74,24 @@ async def range_of_many_digits(_: web.Request, data: bytes) -> web.StreamRespons
 
 
 @pytest.mark.parametrize(
+    ("code", "shown"), [(403, "the server answers 403 Forbidden"), (499, "the server answers 499")]
+)
+def test_download__refused_with_a_phrase_of_the_server__shows_only_the_standard_one(
+    server: KeyServer, tmp_path: Path, code: int, shown: str
+) -> None:
+    server.faults[FILE] = [raw(b"HTTP/1.1 %d \x1b[2Jtry http://other\r\nContent-Length: 0\r\n\r\n" % code)]
+    with pytest.raises(KeyDownloadFailed, match=f"{shown}: check --download-url"):
+        bring(server, tmp_path)
+
+
+def test_download__redirected_to_control_characters__shows_none_of_them(server: KeyServer, tmp_path: Path) -> None:
+    server.faults[FILE] = [raw(b"HTTP/1.1 302 Found\r\nLocation: http://[\x1b[2J\r\nContent-Length: 0\r\n\r\n")] * 4
+    with pytest.raises(KeyDownloadFailed, match=r"http://\[\\x1b\[2J") as caught:
+        bring(server, tmp_path)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
     "fault",
     [
         range_of_many_digits,

@@ -5,6 +5,7 @@ import errno
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from urllib.request import getproxies
 
 import aiohttp
@@ -80,7 +81,7 @@ def require_status(response: aiohttp.ClientResponse, *accepted: int) -> None:
     status = response.status
     if status in accepted:
         return
-    answer = f"the server answers {status} {response.reason or ''}".rstrip()
+    answer = f"the server answers {status} {_phrase_of(status)}".rstrip()
     if status in _TRANSIENT or status >= 500:
         raise TransferInterrupted(
             answer, read_retry_after(response.headers.get("Retry-After"), longest_s=_MAX_RETRY_AFTER_S) or 0
@@ -90,6 +91,18 @@ def require_status(response: aiohttp.ClientResponse, *accepted: int) -> None:
     if status in (401, 403, 407):
         raise TransferFailed(answer, "check --download-url, the credentials and the proxy")
     raise TransferFailed(answer, "check --download-url")
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
+def _phrase_of(status: int) -> str:
+    """Return the standard phrase of a status, empty for others: the server's own may have control characters."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
 
 
 def announced_bytes(response: aiohttp.ClientResponse) -> int | None:
@@ -142,7 +155,8 @@ def explained_network() -> Iterator[None]:
     except aiohttp.ClientPayloadError as error:
         raise TransferInterrupted("the connection ended before the file did") from error
     except aiohttp.ClientError as error:
-        raise TransferInterrupted(f"the connection failed: {error}") from error
+        # It may quote a redirect with control characters.
+        raise TransferInterrupted(f"the connection failed: {_printable(str(error))}") from error
 
 
 async def _request(
