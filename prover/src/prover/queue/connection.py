@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
 
 from arq.connections import ArqRedis
 from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.connection import DefaultParser, SSLConnection, parse_url
+from redis.asyncio.connection import AbstractConnection, DefaultParser, SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import ExponentialBackoff
@@ -32,6 +33,9 @@ QUERY_WORDS = ("db", *TLS_WORDS)
 _HOST = r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
 _WRONG_SCHEME = f"it must begin with {', '.join(f'{scheme}://' for scheme in SCHEMES)}, as redis://host:6379/0 does"
 
+
+_CHECKED_AFTER_S = 30
+"""Time without an answer after which a connection is checked by a PING before a command."""
 
 _LONGEST_ANSWER = 2**25
 """Bytes; a claim with the longest stored body has half as many."""
@@ -138,6 +142,15 @@ class _BoundedParser(DefaultParser):  # type: ignore[misc,valid-type] # a class 
         return True
 
 
+async def _begin(connection: AbstractConnection) -> None:
+    """Authenticate on a new connection, without a check by a PING.
+
+    redis-py checks before the first command of this exchange, and reconnects in the check: without an answer it recurs.
+    """
+    connection.next_health_check = asyncio.get_running_loop().time() + _CHECKED_AFTER_S
+    await connection.on_connect()
+
+
 class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
     """Connections to the master that Sentinels name; a caller waits while all of them are in use."""
 
@@ -168,7 +181,8 @@ class RedisConnection:
         options: dict[str, Any] = {
             "socket_timeout": timeout_s,
             "socket_connect_timeout": timeout_s,
-            "health_check_interval": 30,
+            "health_check_interval": _CHECKED_AFTER_S,
+            "redis_connect_func": _begin,
             # A restarted server has closed its connections: the second attempt opens a new one.
             "retry": Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
             "retry_on_error": [RedisConnectionError],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator
@@ -271,3 +272,17 @@ async def test_store__whose_server_hangs__gives_up_after_the_time_out(redis_star
             await store.status("00000000-0000-4000-8000-000000000000")
     finally:
         await connection.close()
+
+
+@pytest.mark.parametrize("form", ["redis://127.0.0.1:{}", "redis://127.0.0.1:{}/1", "redis://:secret@127.0.0.1:{}"])
+async def test_store__whose_server_accepts_and_never_answers__gives_up_after_the_time_out(form: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        connection = RedisConnection.open(form.format(silent.getsockname()[1]), timeout_s=0.3)
+        store = JobStore(connection)
+        try:
+            for _ in range(2):
+                async with asyncio.timeout(5):
+                    with pytest.raises(QueueUnavailable):
+                        await store.ping()
+        finally:
+            await connection.close()
