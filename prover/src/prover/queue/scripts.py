@@ -13,8 +13,12 @@ from redis.exceptions import NoScriptError, RedisError
 from prover.errors import QueueUnavailable
 from prover.queue.jobs import JobEvent, LeaseState, QueueStats
 from shared.process.logs import get_logger
+from shared.process.rate_limits import LogThrottle
 
 _log = get_logger(__name__)
+
+_LINES_APART_S = 10.0
+_LINES_AT_ONCE = 20
 
 ReplyType = TypeVar("ReplyType", bound="Reply")
 
@@ -81,12 +85,14 @@ def read_source(name: str) -> str:
 
 
 class Scripts:
-    """Scripts of one Redis."""
+    """Scripts and commands of one Redis."""
 
     def __init__(self, redis: Redis, prefix: str) -> None:
         self._redis = redis
         self._prefix = prefix
         self._digests: dict[str, str] = {}
+        # Without Redis, workers fail several times a second, and so does each request of a client.
+        self._failures = LogThrottle(_LINES_APART_S, _LINES_AT_ONCE)
 
     @staticmethod
     def read(reply: bytes, kind: type[ReplyType]) -> ReplyType:
@@ -103,23 +109,28 @@ class Scripts:
         digest = self._digests.get(name) or await self._load(name)
         words = (1, self._prefix, packed, blob)
         try:
-            return await run_command(self._redis, "EVALSHA", digest, *words)
+            return await self.run_command("EVALSHA", digest, *words)
         except NoScriptError:
-            return await run_command(self._redis, "EVALSHA", await self._load(name), *words)
+            return await self.run_command("EVALSHA", await self._load(name), *words)
 
     async def _load(self, name: str) -> str:
-        digest: str = await run_command(self._redis, "SCRIPT LOAD", read_source(name))
+        digest: str = await self.run_command("SCRIPT LOAD", read_source(name))
         self._digests[name] = digest
         return digest
 
+    async def run_command(self, *words: str | bytes | int) -> Any:
+        """Run a command of Redis; raises QueueUnavailable, and NoScriptError for EVALSHA."""
+        try:
+            return await self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
+        except NoScriptError:
+            raise
+        except (RedisError, OSError, TimeoutError) as error:
+            # Errors of Redis may name hosts and users: they are logged, not sent to clients.
+            self.note_unavailable(command=words[0], error=str(error), type=type(error).__name__)
+            raise QueueUnavailable from error
 
-async def run_command(redis: Redis, *words: str | bytes | int) -> Any:
-    """Run a command of Redis; raises QueueUnavailable, and NoScriptError for EVALSHA."""
-    try:
-        return await redis.execute_command(*words)  # type: ignore[no-untyped-call]
-    except NoScriptError:
-        raise
-    except (RedisError, OSError, TimeoutError) as error:
-        # Errors of Redis may name hosts and users: they are logged, not sent to clients.
-        _log.warning("queue_unavailable", command=words[0], error=str(error), type=type(error).__name__)
-        raise QueueUnavailable from error
+    def note_unavailable(self, **fields: object) -> None:
+        """Log that a command failed; of many failures, some with the number of the others."""
+        events = self._failures.due()
+        if events:
+            _log.warning("queue_unavailable", **fields, **({"suppressed": events - 1} if events > 1 else {}))

@@ -35,7 +35,6 @@ from prover.queue.scripts import (
     StatsReply,
     SubmitReply,
     SweepReply,
-    run_command,
 )
 from prover.queue.watch import Watch
 from prover.settings import QueueSettings
@@ -79,7 +78,6 @@ class JobStore:
         """
         self.keys = connection.keys
         self._settings = settings or QueueSettings()
-        self._redis = connection.redis
         self._scripts = Scripts(connection.redis, connection.keys.prefix)
         self._watch = Watch(connection.redis, connection.keys.events)
         self._observe = observe
@@ -91,7 +89,7 @@ class JobStore:
 
     async def ping(self) -> None:
         """Raise QueueUnavailable unless Redis answers."""
-        await run_command(self._redis, "PING")
+        await self._scripts.run_command("PING")
 
     async def submit(self, submission: Submission) -> SubmissionResult:
         """Add a request to its circuit queue, or find the job of an equal body.
@@ -116,7 +114,7 @@ class JobStore:
         if reply.outcome == "full":
             raise _full(queue)
         if reply.outcome == "no_room":
-            _log.warning("queue_unavailable", command="submit", error="nine tenths of the memory of Redis are in use")
+            self._scripts.note_unavailable(command="submit", error="nine tenths of the memory of Redis are in use")
             raise QueueUnavailable
         return SubmissionResult(reply.id, reply.outcome == "duplicate")
 
@@ -127,7 +125,7 @@ class JobStore:
         """
         if len(job_id) > LONGEST_ID:
             return None
-        values = await run_command(self._redis, "HMGET", self.keys.job(job_id), *records.STATUS_FIELDS)
+        values = await self._scripts.run_command("HMGET", self.keys.job(job_id), *records.STATUS_FIELDS)
         try:
             return records.status(job_id, values)
         except records.RecordMalformed as error:

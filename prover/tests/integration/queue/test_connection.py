@@ -274,6 +274,27 @@ async def test_store__whose_server_hangs__gives_up_after_the_time_out(redis_star
         await connection.close()
 
 
+async def test_store__without_a_server__writes_few_log_lines_and_counts_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("prover.queue.scripts._LINES_APART_S", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        address = f"redis://127.0.0.1:{unused.getsockname()[1]}"
+    connection = RedisConnection.open(address, timeout_s=5)
+    store = JobStore(connection)
+    try:
+        with capture_logs() as lines:
+            await asyncio.gather(*(store.ping() for _ in range(60)), return_exceptions=True)
+            await asyncio.sleep(0.02)
+            with pytest.raises(QueueUnavailable):
+                await store.ping()
+    finally:
+        await connection.close()
+    assert {line["event"] for line in lines} == {"queue_unavailable"}
+    assert len(lines) < 60
+    assert len(lines) + sum(line.get("suppressed", 0) for line in lines) == 61
+
+
 @pytest.mark.parametrize("form", ["redis://127.0.0.1:{}", "redis://127.0.0.1:{}/1", "redis://:secret@127.0.0.1:{}"])
 async def test_store__whose_server_accepts_and_never_answers__gives_up_after_the_time_out(form: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:

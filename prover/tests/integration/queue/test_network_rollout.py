@@ -36,7 +36,7 @@ class EarlierScripts(scripts.Scripts):
             text, replaced = re.subn(now, then, text)
             assert replaced == 1, now
         text = re.sub(r"    -- Corrects sums(.+\n)+?    end\n", "", text)
-        digest: str = await scripts.run_command(self._redis, "SCRIPT LOAD", text)
+        digest: str = await self.run_command("SCRIPT LOAD", text)
         self._digests[name] = digest
         return digest
 
