@@ -247,6 +247,27 @@ async def test_connections__that_are_all_taken__are_waited_for(
         assert sum(other["cmd"] == "hmget" for other in clients) == 2
 
 
+async def test_store__of_a_user_without_channels__proves_jobs_and_ends_waits(redis_start: StartRedis) -> None:
+    server: RedisServer = redis_start()
+    with server.client() as client:
+        client.acl_setuser("prover", enabled=True, passwords=["+secret"], keys=["*"], commands=["+@all"])
+    connection = RedisConnection.open(server.url.replace("//", "//prover:secret@"), timeout_s=10)
+    store = JobStore(connection)
+    try:
+        submitted = await store.submit(Submission("update", "batch_update_32_10", b"{}"))
+        claim = await store.claim(CircuitQueue.UPDATE, "worker", None)
+        assert claim is not None
+        waiting = asyncio.create_task(store.wait(submitted.job_id, 60))
+        await asyncio.sleep(0.1)
+        assert await store.finish(claim, b"proof", 1)
+        job = await waiting
+        assert job is not None
+        assert job.state is JobState.COMPLETED
+    finally:
+        await store.close()
+        await connection.close()
+
+
 async def test_store__without_a_server__reports_it_and_recovers(redis_start: StartRedis) -> None:
     server: RedisServer = redis_start()
     connection = RedisConnection.open(server.url, timeout_s=10)

@@ -43,7 +43,8 @@ local function report(kind, id, job, detail, waited)
     }
 end
 
-local function announce(id) call('PUBLISH', root .. 'events', id) end
+-- A user without the right to publish only makes waiting clients poll; an error would end the script half-way.
+local function announce(id) redis.pcall('PUBLISH', root .. 'events', id) end
 
 -- Whether an instance can have written a record: of a live job it needs all of this.
 local function is_whole(job)
