@@ -59,6 +59,11 @@ _NOT_VERIFIED = Weakness(
     "remove ssl_cert_reqs and ssl_check_hostname from the address and name the authority with ssl_ca_certs: another "
     "server can impersonate Redis",
 )
+_SENTINELS_NOT_VERIFIED = Weakness(
+    "Sentinels are queried without TLS, and every host that they name is accepted if its certificate is valid",
+    "name an authority that certifies only the Redis servers with ssl_ca_certs: a false Sentinel can direct the "
+    "password and the jobs to another server",
+)
 
 
 class AddressInvalid(ValueError):
@@ -98,7 +103,13 @@ class Address:
         is_known = options.get("password") or options.get("ssl_certfile")
         uses_tls = options.get("ssl") or options.get("connection_class") is SSLConnection
         is_verified = options.get("ssl_cert_reqs") in (None, "required") and options.get("ssl_check_hostname", True)
-        return [_NO_PASSWORD] * (not is_here and not is_known) + [_NOT_VERIFIED] * bool(uses_tls and not is_verified)
+        follows_any = self.sentinels and not is_here and uses_tls and not options.get("ssl_ca_certs")
+        found = {
+            _NO_PASSWORD: not is_here and not is_known,
+            _NOT_VERIFIED: uses_tls and not is_verified,
+            _SENTINELS_NOT_VERIFIED: follows_any and is_verified,
+        }
+        return [weakness for weakness, has in found.items() if has]
 
     @classmethod
     def _server(cls, parts: SplitResult) -> Self:

@@ -117,6 +117,9 @@ def test_address__in_all_its_forms__means_what_it_says() -> None:
         ("rediss://:secret@redis-host?ssl_cert_reqs=optional", ["certificate"]),
         ("rediss://:secret@redis-host?ssl_check_hostname=false", ["certificate"]),
         ("rediss+sentinel://:secret@one/master?ssl_cert_reqs=none", ["certificate"]),
+        ("rediss+sentinel://:secret@one/master", ["Sentinels are queried without TLS"]),
+        ("rediss+sentinel://:secret@one/master?ssl_ca_certs=ca.crt", []),
+        ("rediss+sentinel://:secret@localhost/master", []),
         ("rediss://redis-host?ssl_cert_reqs=none", ["no password", "certificate"]),
     ],
 )
