@@ -11,7 +11,6 @@ from prover.errors import (
     Cancelled,
     CircuitDisabled,
     DevicePaused,
-    KeyUnavailable,
     ProofTimedOut,
     ProverError,
     QueueUnavailable,
@@ -83,7 +82,8 @@ class Attempts:
             )
             is_impaired = await self._attempt(job)
         if is_impaired:
-            # The next job would fail in the same way, and another instance may be able to prove this one.
+            # The next job would fail in the same way, and another instance may be able to prove this one. Without a
+            # pause an instance that lacks a key would use up the attempts of all waiting jobs in a moment.
             await _sleep_unless(self._leaving, min(2**claim.attempt, _LONGEST_PAUSE_S))
 
     async def _attempt(self, job: RunningJob) -> bool:
@@ -100,7 +100,7 @@ class Attempts:
             no_place = type(error) is TryAgainLater or isinstance(error, DevicePaused)
             blameless = no_place or isinstance(error, ShuttingDown)
             await self._put_back(job, error, count_attempt=not blameless, waits_on=no_place)
-            return not isinstance(error, KeyUnavailable)
+            return True
         except Exception:  # noqa: BLE001 - the edge of a job: counted, logged with its traceback, tried again
             _log.exception("unexpected_error")
             self._metrics.panics.labels(_kind(job.claim)).inc()

@@ -113,11 +113,12 @@ async def test_job__that_fails_for_no_fault_of_its_own__is_begun_again(start: St
     await node.shows(2, "job_retries", reason="fault")
 
 
-async def test_job__too_large_for_this_instance__leaves_time_for_another(
-    start: StartNode, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [MemoryBudgetExceeded("too large"), KeyMissing("x.key", "download it")])
+async def test_job__that_this_instance_cannot_prove__leaves_time_for_another(
+    start: StartNode, monkeypatch: pytest.MonkeyPatch, error: ProverError
 ) -> None:
     monkeypatch.setattr(attempts, "_LONGEST_PAUSE_S", 1.0)
-    _, prove = failing(MemoryBudgetExceeded("too large"))
+    _, prove = failing(error)
     node = start(prove)
     began = time.monotonic()
     await node.ended(await node.submit())
