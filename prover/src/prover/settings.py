@@ -26,7 +26,9 @@ RunModeName = Literal["local-rpc", "rpc", "forester", "forester-test", "full", "
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
-Time = Annotated[float, Meta(gt=0)]
+_LONGEST_S = 10**9
+"""Thirty years: milliseconds beyond 64 bits would fail at every use, not at the start."""
+Time = Annotated[float, Meta(gt=0, le=_LONGEST_S)]
 Gibibytes = Annotated[float, Meta(ge=0, le=2**30)]
 """Below a bound that is beyond all machines, and small enough for the kernel to count in bytes."""
 
@@ -217,7 +219,7 @@ class QueueSettings(Group, frozen=True):
     """Age at which results are removed."""
     attempts: Annotated[int, Meta(ge=1, le=100)] = 3
     """Attempts after which a job fails."""
-    lease_s: Annotated[float, Meta(ge=1)] = 10
+    lease_s: Annotated[float, Meta(ge=1, le=_LONGEST_S)] = 10
     """Time without a heartbeat after which a job goes to another worker."""
     heartbeat_s: Time = 2.5
     """Interval of a worker's heartbeats."""

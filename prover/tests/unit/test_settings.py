@@ -78,6 +78,12 @@ def test_memory__beyond_all_machines__is_refused() -> None:
         load_settings({"keys": {"memory_gib": 1e308}})
 
 
+@pytest.mark.parametrize("name", ["wait_limit_s", "result_age_s", "lease_s"])
+def test_time__longer_than_redis_can_count__is_refused(name: str) -> None:
+    with pytest.raises(SettingsInvalid, match=rf"PROVER_QUEUE__{name.upper()}: expected float <= 1000000000.0"):
+        load_settings({"queue": {name: 1e30}})
+
+
 def test_settings__once_made__are_frozen() -> None:
     settings = load_settings()
     with pytest.raises(AttributeError):
