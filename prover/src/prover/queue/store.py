@@ -125,12 +125,17 @@ class JobStore:
         """
         if len(job_id) > LONGEST_ID:
             return None
-        values = await self._scripts.run_command("HMGET", self.keys.job(job_id), *records.STATUS_FIELDS)
         try:
+            values = await self._scripts.run_command("HMGET", self.keys.job(job_id), *records.STATUS_FIELDS)
             return records.status(job_id, values)
         except records.RecordMalformed as error:
-            await self.remove(job_id, str(error))
-            return None
+            reason = str(error)
+        except QueueUnavailable as error:
+            if not str(error.__cause__).startswith("WRONGTYPE"):
+                raise
+            reason = "its record is not a hash"
+        await self.remove(job_id, reason)
+        return None
 
     async def wait(self, job_id: str, seconds: float) -> JobStatus | None:
         """Return the status once the state is final or differs from that at the call, or the time is over."""

@@ -272,6 +272,19 @@ async def test_record__of_any_content__is_answered_as_a_state_or_as_unknown(
             attacker.delete(KEYS.job(job_id))
 
 
+async def test_record__of_another_type__is_removed_and_its_body_becomes_a_new_job(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, redis_database: RedisServer
+) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    with attacker_of(redis_database) as attacker:
+        attacker.set(KEYS.job(job_id), "x")
+        status, answer = await answer_of(client, job_id)
+        assert (status, answer["code"]) == (404, "job_not_found")
+        assert not attacker.exists(KEYS.job(job_id))
+    assert await queue(client) != job_id
+
+
 async def test_value__of_many_megabytes__is_not_read(
     serve: Serve, published_keys: KeyStore, job_store: JobStore, redis_database: RedisServer
 ) -> None:
