@@ -16,6 +16,7 @@ from forester.indexer.failures import AnswerWrong, IndexerRefused
 from forester.indexer.queue_pages import MAXIMUM_ELEMENTS, read_address_queue, read_state_queue
 from forester.indexer.types import (
     AddressQueue,
+    CompressedAccount,
     Context,
     Hash32,
     InputQueue,
@@ -25,7 +26,7 @@ from forester.indexer.types import (
     QueueQuery,
     StateQueue,
 )
-from forester.indexer.validation import check_queue_elements
+from forester.indexer.validation import check_compressed_accounts, check_queue_elements
 
 TREE = Hash32(b"\x05" * 32)
 ZKP = 10
@@ -245,3 +246,24 @@ def test_check__queue_that_nobody_requested__is_refused() -> None:
         check_queue_elements(answer, query, None, None)
     with pytest.raises(AnswerWrong, match=r"not requested at .*outputQueue"):
         check_queue_elements(answer, None, query, None)
+
+
+@pytest.mark.parametrize(
+    ("member", "output_start", "spent_start"), [("leafIndices", 99, 100), ("firstQueueIndex", 100, 99)]
+)
+def test_check__page_that_begins_elsewhere__is_refused(member: str, output_start: int, spent_start: int) -> None:
+    query = QueueQuery(ZKP, ZKP)
+    answer = QueueElements(context=Context(slot=0), state_queue=PagingIndexer(ZKP, ZKP)._state(0, query, query))
+    begun = [QueueQuery(ZKP, ZKP, start_index=start) for start in (100, output_start, spent_start)]
+    check_queue_elements(answer, begun[0], begun[0], None)
+    with pytest.raises(AnswerWrong, match=rf"begins at 100 where 99 was requested at .*{member}"):
+        check_queue_elements(answer, begun[1], begun[2], None)
+
+
+def test_check__accounts_at_addresses__are_those_or_absent() -> None:
+    accounts = [None, CompressedAccount(number(1), number(8))]
+    check_compressed_accounts("getCompressedAccount", accounts, [number(7), number(8)])
+    with pytest.raises(AnswerWrong, match=r"items\[1\]\.address"):
+        check_compressed_accounts("getCompressedAccount", accounts, [number(7), number(9)])
+    with pytest.raises(AnswerWrong, match="2 items where 1 were requested"):
+        check_compressed_accounts("getCompressedAccount", accounts, [number(7)])
