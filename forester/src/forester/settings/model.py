@@ -164,7 +164,7 @@ class Settings(BaseModel):
     max_batches_per_tree: Annotated[int, Field(ge=1, le=20)] = 4
     """Maximum batches of one tree per round."""
     tx_cache_ttl_seconds: Count = 180
-    """Time for which sent work is not sent again."""
+    """Time for which sent work is not sent again; with less than 90, work that may still land can be paid twice."""
     ops_cache_ttl_seconds: Count = 180
     """Time for which a completed operation is not prepared again."""
     confirmation_max_attempts: Count = 60
