@@ -2,7 +2,7 @@
 
 The journal names candidates; each is read again right before its transaction, which decides what is sent. Programs
 refuse a transaction if one of its accounts is not due. So the accounts of a refused batch that are still due are sent
-again one by one, and an account that is refused alone waits. A refusal for the forester's share or the phase affects
+again one by one, and an account that is refused alone waits, longer each time. A refusal for the forester's share or the phase affects
 all accounts alike and ends the round of its closer. If all accounts of a closer are refused, or none can be located,
 that closer pauses and tries only a few accounts at once until one is closed; the others continue.
 """
@@ -10,7 +10,7 @@ that closer pauses and tries only a few accounts at once until one is closed; th
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from solders.pubkey import Pubkey
@@ -19,6 +19,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
 from forester.compressible.candidates import UNKNOWN_SLOTS, confirmed, is_for_forester, split, totals
 from forester.compressible.closers import MAX_ACCOUNTS_PER_TRANSACTION, AccountCloser, Located, answered
+from forester.compressible.refused_accounts import RefusedAccounts
 from forester.errors import (
     AccountMissing,
     EndpointError,
@@ -50,7 +51,7 @@ _PREPARING_S = 10.0
 """Maximum seconds of each request that prepares a round: a service that does not answer holds up the other kinds."""
 
 _POSTPONED_SLOTS = 1500
-"""Ten minutes for an account that the program refused, or that could not be located."""
+"""Ten minutes for an account that could not be located."""
 
 _MAXIMUM_UNITS = 1_000_000
 
@@ -82,6 +83,7 @@ class ClosingRounds:
         """The trees of the round: a discovery during the round may leave none."""
         self._pauses = {closer: RetryPause(lambda failures: _SLOWED.wait_s(failures, 1.0), clock) for closer in closers}
         """Pauses of closers; one with failures is slowed until it closes an account."""
+        self._refused = RefusedAccounts()
 
     async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
         """Close one round of accounts; failures are part of the result. Raises only bugs.
@@ -117,7 +119,13 @@ class ClosingRounds:
     async def _ready(self, closer: AccountCloser, slot: int) -> list[Pubkey]:
         """Return accounts that a closer may close, those that earn most first."""
         maximum = _SAMPLED if self._pauses[closer].failures else _CANDIDATES
-        return [Pubkey(address) for address in await self._store.ready(closer.source.kinds, slot, maximum)]
+        while True:
+            read = _SAMPLED if self._refused else maximum
+            found = [Pubkey(address) for address in await self._store.ready(closer.source.kinds, slot, read)]
+            early = [address for address in found if self._refused.next_attempt(address) > slot]
+            if not early:
+                return found[:maximum]
+            await self._postpone({address: self._refused.next_attempt(address) for address in early})
 
     def _chosen(self, closer: AccountCloser, addresses: Sequence[Pubkey]) -> Sequence[Pubkey]:
         """Return the accounts to try: all, or a few at random if the closer is slowed."""
@@ -167,10 +175,11 @@ class ClosingRounds:
                 raise
             # A program without a configuration, or a lost indexer, holds up its accounts alone.
             _log.warning("compression_not_prepared", of=closer.source.name, error=error.detail)
-            await self._postpone(addresses, eligibility.slot())
+            await self._postpone(dict.fromkeys(addresses, eligibility.slot() + _POSTPONED_SLOTS))
             self._pauses[closer].failed()
             return []
-        await self._postpone([account.address for account in failed], eligibility.slot())
+        again = eligibility.slot() + _POSTPONED_SLOTS
+        await self._postpone({account.address: again for account in failed})
         if failed and not any(groups):
             self._pauses[closer].failed()
         return [batch for group in groups for batch in self._batches(closer, group, eligibility.epoch)]
@@ -210,7 +219,7 @@ class ClosingRounds:
         if outcome.fate is Fate.CONFIRMED:
             return await self._count_closed(closer, batch, eligibility.slot())
         if outcome.fate is Fate.DEADLINE_PASSED and outcome.signed:
-            await self._postpone(addresses, eligibility.slot(), UNKNOWN_SLOTS)
+            await self._postpone(dict.fromkeys(addresses, eligibility.slot() + UNKNOWN_SLOTS))
         if isinstance(outcome.error, InsufficientFunds):
             raise outcome.error
         if outcome.fate is not Fate.REFUSED:
@@ -225,7 +234,7 @@ class ClosingRounds:
             return sum([await self._close(closer, [item], eligibility, refusals) for item in left])
         refusals.append(error)
         _log.warning("compression_refused", account=str(addresses[0]), error=error.detail)
-        await self._postpone(addresses, eligibility.slot())
+        await self._postpone({addresses[0]: self._refused.refuse(addresses[0], eligibility.slot())})
         return 0
 
     async def _send(self, closer: AccountCloser, batch: Sequence[Located], epoch: int, within_s: float) -> Outcome:
@@ -251,7 +260,7 @@ class ClosingRounds:
             left = {account.address for account in found if account is not None and account.owner == program}
         for address in left:
             _log.warning("compression_skipped", account=str(address), detail="the program does not find it due")
-        await self._postpone(left, slot)
+        await self._postpone({address: self._refused.refuse(address, slot) for address in left})
         closed = [item.account for item in batch if item.account.address not in left]
         for account in closed:
             label = LABELS.get(account.kind, "pda")
@@ -259,13 +268,12 @@ class ClosingRounds:
             self._metrics.accounts_compressed.labels(label).inc()
             self._metrics.compression_lamports.inc(earned)
             self._metrics.rent_recovered.labels(label).inc(max(0, account.rent.lamports - earned))
+            self._refused.forget(account.address)
         await self._store.remove(bytes(account.address) for account in closed)
         return len(closed)
 
-    async def _postpone(
-        self, addresses: Sequence[Pubkey] | set[Pubkey], slot: int, slots: int = _POSTPONED_SLOTS
-    ) -> None:
-        await self._store.postpone([bytes(address) for address in addresses], slot + slots)
+    async def _postpone(self, slots: Mapping[Pubkey, int]) -> None:
+        await self._store.postpone({bytes(address): slot for address, slot in slots.items()})
 
 
 def _is_for_forester(closer: AccountCloser, error: TransactionRefused) -> bool:

@@ -125,10 +125,10 @@ class CompressibleStore(JournalStore):
             (),
         )
 
-    async def postpone(self, addresses: Iterable[bytes], slot: int) -> None:
-        """Let accounts wait until a slot, or until a change of them is seen."""
+    async def postpone(self, slots: Mapping[bytes, int]) -> None:
+        """Let accounts wait until a slot each, or until they are read again."""
         statement = "UPDATE compressible_accounts SET ready_slot = ? WHERE address = ?"
-        await self._journal.change(statement, *((slot, address) for address in addresses))
+        await self._journal.change(statement, *((slot, address) for address, slot in slots.items()))
 
     async def claimed(self, addresses: Iterable[bytes], epoch: int) -> None:
         """Record that the rent of accounts has been claimed up to a rent epoch, exclusive."""

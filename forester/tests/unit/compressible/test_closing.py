@@ -217,6 +217,19 @@ async def test_round__program_skips_an_account_without_an_error__counts_the_clos
     assert (await world.work(3600)).elements == 1
 
 
+async def test_round__account_is_refused_again_and_scanned_between__waits_longer_each_time(world: World) -> None:
+    await world.add(range(1, 4))
+    world.refuses = lambda number: number == 2
+    attempts, began = [], world.slot
+    for _ in range(2000):
+        await world.add(range(2, 3))  # as an hourly scan stores it
+        await world.work(3600)
+        if world.sent:
+            attempts.append(world.slot - began)
+        world.slot += 750
+    assert attempts == [0, 1500, 4500, 10_500, 22_500, 46_500, 94_500, 190_500, *range(382_500, 1_500_000, 192_000)]
+
+
 async def test_round__one_account_of_many_is_bad__does_not_fail(world: World) -> None:
     await world.add(range(1, 301))
     world.refuses = lambda number: number == 5
