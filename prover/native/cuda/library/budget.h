@@ -30,7 +30,7 @@ typedef struct library_device {
     pthread_mutex_t lock; /* protects all following members and the lists of the device's keys */
     pthread_cond_t changed;
     uint64_t used, used_by_keys;
-    uint32_t running;           /* calls that hold memory and will release it */
+    uint32_t running;           /* calls that hold memory or free it, and will release it */
     uint32_t calls[GPU_POINTS]; /* of each kind so far */
     int lost;
     char reason[DEVICE_ABI_MESSAGE];
@@ -96,20 +96,49 @@ static void library_memory_free(library_memory *memory) {
     free(memory);
 }
 
-/* Frees idle memory of a key until `bytes` are free or none is left. The caller holds the lock. */
-static void library_evict_of(library_device *device, library_key *key, uint64_t bytes) {
+/* Idle memory that no batch can take any more, and its bytes, which count as used until they are freed. */
+typedef struct library_taken {
+    library_memory *list;
+    uint64_t bytes;
+} library_taken;
+
+/* Takes idle memory of a key until freeing what was taken would leave `bytes` free, or none is left. The caller holds the lock. */
+static void library_take_idle(library_key *key, library_taken *taken, uint64_t bytes) {
+    const library_device *device = key->device;
     for (uint32_t room = LIBRARY_ROOMS; room-- > 0;) {
-        while (key->idle[room] && device->used + bytes > device->budget) {
+        while (key->idle[room] && device->used - taken->bytes + bytes > device->budget) {
             library_memory *memory = key->idle[room];
             key->idle[room] = memory->next;
-            device->used -= key->batch_bytes[room];
-            library_memory_free(memory);
+            memory->next = taken->list;
+            taken->list = memory;
+            taken->bytes += key->batch_bytes[room];
         }
     }
 }
 
-static void library_evict(library_device *device, uint64_t bytes) {
-    for (library_key *key = device->keys; key; key = key->next) library_evict_of(device, key, bytes);
+/* The caller does not hold the lock: a driver may take long, or never return. */
+static void library_free_taken(library_taken *taken) {
+    while (taken->list) {
+        library_memory *memory = taken->list;
+        taken->list = memory->next;
+        library_memory_free(memory);
+    }
+}
+
+/* Frees idle memory of all keys until `bytes` are free or none is left. The caller holds the lock. Returns 1 when memory was freed:
+ * then the lock was released meanwhile, and everything that it protects may have changed. */
+static int library_evict(library_device *device, uint64_t bytes) {
+    library_taken taken = {NULL, 0};
+    for (library_key *key = device->keys; key; key = key->next) library_take_idle(key, &taken, bytes);
+    if (!taken.list) return 0;
+    device->running++; /* others wait for this memory instead of being refused */
+    pthread_mutex_unlock(&device->lock);
+    library_free_taken(&taken);
+    pthread_mutex_lock(&device->lock);
+    device->used -= taken.bytes;
+    device->running--;
+    pthread_cond_broadcast(&device->changed);
+    return 1;
 }
 
 /* The caller holds the lock, which is released while waiting. */
@@ -130,7 +159,7 @@ static device_abi_status library_reserve(library_device *device, uint64_t bytes,
         if (device->lost) return library_lost(device, message);
         if (device_is_cancelled(cancel)) return DEVICE_ABI_CANCELLED;
         if (idle && *idle) break;
-        library_evict(device, bytes);
+        if (library_evict(device, bytes)) continue;
         if (device->used + bytes <= device->budget) {
             device->used += bytes;
             break;

@@ -17,7 +17,8 @@ static uint64_t library_measure_chains(const device_abi_chains *chains) {
 static int library_chains_reserve(library_key *key, uint64_t bytes) {
     library_device *device = key->device;
     pthread_mutex_lock(&device->lock);
-    library_evict(device, bytes + key->batch_bytes[0]);
+    while (library_evict(device, bytes + key->batch_bytes[0])) {
+    }
     const int fits = device->used + bytes + key->batch_bytes[0] <= device->budget;
     if (fits) {
         device->used += bytes;

@@ -218,6 +218,7 @@ static device_abi_status library_key_load(void *handle, void **loaded, uint32_t 
 static void library_key_destroy(void *handle) {
     library_key *key = (library_key *)handle;
     library_device *device = key->device;
+    library_taken idle = {NULL, 0};
     device_queue queue;
     memset(&queue, 0, sizeof queue);
     gpu_use(device->index, &queue);
@@ -225,11 +226,10 @@ static void library_key_destroy(void *handle) {
     library_key **link = &device->keys;
     while (*link != key) link = &(*link)->next;
     *link = key->next;
-    library_evict_of(device, key, device->budget + 1); /* frees all */
-    device->used -= key->bytes;
-    device->used_by_keys -= key->bytes;
-    pthread_cond_broadcast(&device->changed);
+    library_take_idle(key, &idle, device->budget + 1); /* takes all */
+    device->running++;                                 /* others wait for this memory instead of being refused */
     pthread_mutex_unlock(&device->lock);
+    library_free_taken(&idle);
     while (key->staging) {
         library_staging *staging = key->staging;
         key->staging = staging->next;
@@ -237,6 +237,10 @@ static void library_key_destroy(void *handle) {
     }
     device_release_all(&key->key.owner);
     device_release_all(&key->witness.owner);
+    pthread_mutex_lock(&device->lock);
+    device->used_by_keys -= key->bytes;
+    pthread_mutex_unlock(&device->lock);
+    library_release(device, key->bytes + idle.bytes);
     free(key);
 }
 

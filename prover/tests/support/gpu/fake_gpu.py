@@ -88,7 +88,7 @@ class FakeCopy:
             return error
 
     def close(self) -> None:
-        """Leave the device, or fail. Holds the device's lock, like the library."""
+        """Leave the device, or fail. Holds the device's lock, as a library may."""
         with self._device.lock:
             self._device.frees += 1
             assert self._device.may_free.wait(60)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host_gpu/faults.h"
 #include "host_gpu/schedule.h"
 
 static inline int device_queue_is_current(device_queue *queue) {
@@ -65,7 +66,10 @@ static inline void *device_allocate(device_queue *queue, size_t bytes) {
     return memory;
 }
 
-static inline void device_release(void *memory) { free(memory); }
+static inline void device_release(void *memory) {
+    faults_wait_at_gate();
+    free(memory);
+}
 
 static inline void device_zero(device_queue *queue, void *memory, size_t bytes) {
     schedule_step step;

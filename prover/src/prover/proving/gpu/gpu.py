@@ -303,7 +303,7 @@ class Gpu:
     def _measured(self, device: Device, key: LoadedKey, budget: int) -> GpuSlot:
         """Return a slot with the sizes of a key; raises DeviceBudgetExceeded if it can never fit.
 
-        The caller does not hold the lock: the library may take its own, which is held while a key is freed.
+        The caller does not hold the lock, because the library takes its own.
         """
         try:
             new = GpuSlot(key, device.key_bytes(key), device.proof_bytes(key))
