@@ -292,20 +292,24 @@ G16_API g16_status g16_device_open(g16_device **device, const char *library, uin
 G16_API void g16_device_close(g16_device *device);
 G16_API g16_status g16_device_describe(const g16_device *device, g16_device_info *info, g16_error *error);
 
-/* What a key needs on a device now. batch_limit: the maximum number of proofs in one call of g16_device_prove(): 1 for domains above
+/* What a key with its tables would need on a device now. batch_limit: the maximum number of proofs in one call of g16_device_prove(): 1 for domains above
  * 2^17, where one proof fills a GPU, else the largest power of two up to 64 whose proofs need at most an eighth of the budget, or 1. */
 typedef struct g16_device_sizes {
-    uint64_t key_bytes;   /* device memory of the key */
+    uint64_t key_bytes;   /* device memory of the key, without the chains of its witness */
     uint64_t proof_bytes; /* additional memory of each proof of it that is made alone */
     uint32_t batch_limit;
 } g16_device_sizes;
 
 G16_API void g16_device_key_sizes(const g16_device *device, const g16_key *key, g16_device_sizes *sizes);
 
-/* Copies the bases of a key, folded or not, to the GPU. The key must outlive the device key. */
-G16_API g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, const g16_key *key,
+/* Copies the bases of a key, folded or not, to the GPU. The key must outlive the device key. table_limit: maximum device memory of
+ * the key with its tables; a key for which that is too little gets none; 0: no limit but the budget. */
+G16_API g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, const g16_key *key, uint64_t table_limit,
                                        const g16_cancel *cancel, g16_error *error);
 G16_API void g16_device_key_destroy(g16_device_key *key);
+
+/* Returns the device memory of a loaded key, with its tables and the chains of its witness. */
+G16_API uint64_t g16_device_key_bytes(const g16_device_key *key);
 
 /* Returns the batch limit of a loaded key. Other keys that are loaded at the same time can make it differ from that of
  * g16_device_key_sizes(). */

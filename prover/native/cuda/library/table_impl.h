@@ -90,14 +90,17 @@ static uint64_t library_measure_batch(const proof_key *key, uint32_t room) {
     return queue.bytes;
 }
 
-/* Chooses the fewest bucket sets whose tables stay within the key's share of the memory that other keys and one proof leave, or no
- * table, as without `tables`. Returns the key's bytes, or LIBRARY_NO_PLAN for a key with too many points. The caller holds the lock. */
-static uint64_t library_plan_key(const library_device *device, proof_key *key, const device_abi_key *data, int tables) {
+#define LIBRARY_NO_LIMIT UINT64_MAX
+#define LIBRARY_NO_TABLES 0
+
+/* Chooses the fewest bucket sets with which the key stays within table_limit bytes and its share of the memory that other keys and
+ * one proof leave, or no table. Returns the key's bytes, or LIBRARY_NO_PLAN for a key with too many points. The caller holds the lock. */
+static uint64_t library_plan_key(const library_device *device, proof_key *key, const device_abi_key *data, uint64_t table_limit) {
     const device_tuning *tuning = &device->tuning;
-    for (uint32_t sets = 1; sets <= 8 && tables && !device_is_tuned(tuning, TUNING_SETS); sets *= 2) {
+    for (uint32_t sets = 1; sets <= 8 && table_limit != LIBRARY_NO_TABLES && !device_is_tuned(tuning, TUNING_SETS); sets *= 2) {
         if (!proof_key_plan(key, data, sets, tuning)) continue;
         const uint64_t bytes = library_measure_key(key), others = device->used_by_keys + library_measure_batch(key, 1);
-        if (others < device->budget && bytes <= (device->budget - others) / GPU_TABLE_SHARE) return bytes;
+        if (bytes <= table_limit && others < device->budget && bytes <= (device->budget - others) / GPU_TABLE_SHARE) return bytes;
     }
     return proof_key_plan(key, data, device_tuned(tuning, TUNING_SETS, 0), tuning) ? library_measure_key(key) : LIBRARY_NO_PLAN;
 }
@@ -125,7 +128,7 @@ static void library_sizes(void *handle, const device_abi_key *data, g16_device_s
     library_device *device = (library_device *)handle;
     proof_key key;
     pthread_mutex_lock(&device->lock);
-    const uint64_t bytes = library_plan_key(device, &key, data, 1);
+    const uint64_t bytes = library_plan_key(device, &key, data, LIBRARY_NO_LIMIT);
     pthread_mutex_unlock(&device->lock);
     const int planned = bytes != LIBRARY_NO_PLAN;
     sizes->key_bytes = bytes;
@@ -151,10 +154,10 @@ static device_abi_status library_key_fill(library_key *key, const device_abi_key
 
 /* Plans a key and reserves its memory, and that of one proof, without which a key is useless. The caller holds the lock, so keys
  * loaded at once share what is left. */
-static device_abi_status library_key_reserve(library_key *key, const device_abi_key *data, int tables, const int32_t *cancel,
-                                             char *message) {
+static device_abi_status library_key_reserve(library_key *key, const device_abi_key *data, uint64_t table_limit,
+                                             const int32_t *cancel, char *message) {
     library_device *device = key->device;
-    key->bytes = library_plan_key(device, &key->key, data, tables);
+    key->bytes = library_plan_key(device, &key->key, data, table_limit);
     if (key->bytes == LIBRARY_NO_PLAN) {
         gpu_set_message(message, "the key has too many points for this GPU code, or for what " DEVICE_TUNING_VARIABLE " makes of it");
         return DEVICE_ABI_OUT_OF_MEMORY;
@@ -173,11 +176,11 @@ static void library_key_unreserve(library_key *key) {
     pthread_mutex_unlock(&key->device->lock);
 }
 
-static device_abi_status library_key_make(library_key *key, const device_abi_key *data, int tables, const int32_t *cancel,
-                                          char *message) {
+static device_abi_status library_key_make(library_key *key, const device_abi_key *data, uint64_t table_limit,
+                                          const int32_t *cancel, char *message) {
     library_device *device = key->device;
     pthread_mutex_lock(&device->lock);
-    device_abi_status status = library_key_reserve(key, data, tables, cancel, message);
+    device_abi_status status = library_key_reserve(key, data, table_limit, cancel, message);
     const uint32_t number = library_number(device, GPU_KEY_LOAD);
     pthread_mutex_unlock(&device->lock);
     if (status != DEVICE_ABI_OK) return status;
@@ -189,7 +192,7 @@ static device_abi_status library_key_make(library_key *key, const device_abi_key
 
 /* Without tables if proofs, or other processes, leave no memory for them. */
 static device_abi_status library_key_load(void *handle, void **loaded, uint32_t *batch_limit, const device_abi_key *data,
-                                          const int32_t *cancel, char *message) {
+                                          uint64_t table_limit, const int32_t *cancel, char *message) {
     library_device *device = (library_device *)handle;
     device_queue queue;
     memset(&queue, 0, sizeof queue);
@@ -198,9 +201,9 @@ static device_abi_status library_key_load(void *handle, void **loaded, uint32_t 
     library_key *key = (library_key *)calloc(1, sizeof *key);
     if (!key) return DEVICE_ABI_HOST_OUT_OF_MEMORY;
     key->device = device;
-    device_abi_status status = library_key_make(key, data, 1, cancel, message);
+    device_abi_status status = library_key_make(key, data, table_limit ? table_limit : LIBRARY_NO_LIMIT, cancel, message);
     if (status == DEVICE_ABI_OUT_OF_MEMORY && key->key.a_plan.shifts > 1) {
-        status = library_key_make(key, data, 0, cancel, message);
+        status = library_key_make(key, data, LIBRARY_NO_TABLES, cancel, message);
     }
     if (status != DEVICE_ABI_OK) {
         free(key);
@@ -214,6 +217,8 @@ static device_abi_status library_key_load(void *handle, void **loaded, uint32_t 
     *batch_limit = library_batch_limit(device, &key->key, key->bytes);
     return DEVICE_ABI_OK;
 }
+
+static uint64_t library_key_bytes(void *handle) { return ((library_key *)handle)->bytes; }
 
 static void library_key_destroy(void *handle) {
     library_key *key = (library_key *)handle;
@@ -414,7 +419,7 @@ static device_abi_status library_prove_inputs(void *key, device_abi_sums *sums, 
 
 static const device_abi_library LIBRARY = {
     DEVICE_ABI_VERSION, sizeof(device_abi_library), library_count,        library_open,
-    library_close,      library_describe,           library_sizes,        library_key_load,
-    library_key_destroy, library_staging_take,      library_staging_give_back, library_prove,
-    library_chains_load, library_prove_inputs,
+    library_close,        library_describe,     library_sizes,             library_key_load,
+    library_key_bytes,    library_key_destroy,  library_staging_take,      library_staging_give_back,
+    library_prove,        library_chains_load,  library_prove_inputs,
 };

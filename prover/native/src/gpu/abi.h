@@ -15,7 +15,7 @@
 #include "groth16.h"
 
 /* Increases with every change of this file that affects the other side. */
-#define DEVICE_ABI_VERSION 8
+#define DEVICE_ABI_VERSION 9
 #define DEVICE_ABI_SYMBOL "groth16_device_library"
 #define DEVICE_ABI_MESSAGE 200
 
@@ -170,10 +170,12 @@ typedef struct device_abi_library {
     void (*close)(void *device); /* after its keys are destroyed */
     device_abi_status (*describe)(void *device, g16_device_info *info, char *message);
     void (*sizes)(void *device, const device_abi_key *key, g16_device_sizes *sizes);
-    /* batch_limit: the limit of the loaded key; sizes() may return another one while other keys are loaded. cancel: NULL, or a flag
-     * that cancels the call when it is not 0. */
-    device_abi_status (*key_load)(void *device, void **key, uint32_t *batch_limit, const device_abi_key *data, const int32_t *cancel,
-                                  char *message);
+    /* batch_limit: the limit of the loaded key; sizes() may return another one while other keys are loaded. table_limit: maximum
+     * bytes of a key with tables; 0: no limit but the budget. cancel: NULL, or a flag that cancels the call when it is not 0. */
+    device_abi_status (*key_load)(void *device, void **key, uint32_t *batch_limit, const device_abi_key *data, uint64_t table_limit,
+                                  const int32_t *cancel, char *message);
+    /* Returns the device memory of the key, its chains included. */
+    uint64_t (*key_bytes)(void *key);
     void (*key_destroy)(void *key);
     /* Returns page-locked host memory, from which the GPU copies a witness without the CPU, or NULL. Must be given back. Any
      * other memory works as well, but more slowly. */

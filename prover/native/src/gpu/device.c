@@ -134,7 +134,7 @@ static g16_status device_load_chains(g16_device_key *key, const g16_cancel *canc
     return G16_OK;
 }
 
-g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, const g16_key *key,
+g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, const g16_key *key, uint64_t table_limit,
                                const g16_cancel *cancel, g16_error *error) {
     char message[DEVICE_ABI_MESSAGE] = "";
     device_abi_key data;
@@ -147,7 +147,7 @@ g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, 
     made->key = key;
     key->backend->device_key(key, &data);
     const device_abi_status status =
-        device->library->key_load(device->handle, &made->handle, &made->batch_limit, &data, cancel, message);
+        device->library->key_load(device->handle, &made->handle, &made->batch_limit, &data, table_limit, cancel, message);
     if (status != DEVICE_ABI_OK) {
         free(made);
         return device_result(status, message, error);
@@ -168,6 +168,8 @@ void g16_device_key_destroy(g16_device_key *key) {
     cs_chains_free(key->chains);
     free(key);
 }
+
+uint64_t g16_device_key_bytes(const g16_device_key *key) { return key->device->library->key_bytes(key->handle); }
 
 uint32_t g16_device_key_batch_limit(const g16_device_key *key) { return key->batch_limit; }
 

@@ -86,7 +86,7 @@ static g16_device *open_device(const setting *s, uint64_t budget) { return open_
 static g16_device_key *load_key(const setting *s, g16_device *device) {
     g16_device_key *key;
     g16_error error;
-    must("key on the device", g16_device_key_load(device, &key, s->key, NULL, &error), &error);
+    must("key on the device", g16_device_key_load(device, &key, s->key, 0, NULL, &error), &error);
     return key;
 }
 

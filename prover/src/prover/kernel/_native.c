@@ -586,20 +586,20 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 
 static void *_cffi_types[] = {
 /*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 250), // g16_engine const *
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 254), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_status)
 /*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 256), // g16_point_format()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 260), // g16_point_format()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(char const *, uint32_t *, g16_error *)
-/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 237), // char const *
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 241), // char const *
 /* 13 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t *
-/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 251), // g16_error *
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 255), // g16_error *
 /* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device * *, char const *, uint32_t, uint64_t, g16_error *)
 /* 17 */ _CFFI_OP(_CFFI_OP_POINTER, 24), // g16_device * *
@@ -608,251 +608,255 @@ static void *_cffi_types[] = {
 /* 20 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24), // uint64_t
 /* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 22 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device *, g16_device_key * *, g16_key const *, int32_t const *, g16_error *)
-/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 245), // g16_device *
-/* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 43), // g16_device_key * *
-/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 254), // g16_key const *
-/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 261), // int32_t const *
-/* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device const *, g16_device_info *, g16_error *)
-/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 245), // g16_device const *
-/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 246), // g16_device_info *
-/* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
-/* 36 */ _CFFI_OP(_CFFI_OP_POINTER, 42), // g16_engine * *
-/* 37 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 38 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // g16_backend_choice
-/* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 40 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_status *, uint64_t *, uint8_t const *, uint8_t const * const *, size_t, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 250), // g16_engine *
-/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 247), // g16_device_key *
-/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 264), // uint8_t *
-/* 45 */ _CFFI_OP(_CFFI_OP_POINTER, 4), // g16_status *
-/* 46 */ _CFFI_OP(_CFFI_OP_POINTER, 20), // uint64_t *
-/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 264), // uint8_t const *
-/* 48 */ _CFFI_OP(_CFFI_OP_POINTER, 47), // uint8_t const * const *
-/* 49 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/* 50 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 51 */ _CFFI_OP(_CFFI_OP_POINTER, 267), // void *
-/* 52 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 54 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 55 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 56 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
-/* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 58 */ _CFFI_OP(_CFFI_OP_POINTER, 225), // g16_key * *
-/* 59 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 60 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 61 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
-/* 62 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 63 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 64 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 65 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 66 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 67 */ _CFFI_OP(_CFFI_OP_NOOP, 58),
-/* 68 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 69 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 70 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 71 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 72 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 73 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 74 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 75 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 76 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 77 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device *, g16_device_key * *, g16_key const *, uint64_t, int32_t const *, g16_error *)
+/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 249), // g16_device *
+/* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 44), // g16_device_key * *
+/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 258), // g16_key const *
+/* 27 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 28 */ _CFFI_OP(_CFFI_OP_POINTER, 265), // int32_t const *
+/* 29 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 31 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device const *, g16_device_info *, g16_error *)
+/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 249), // g16_device const *
+/* 33 */ _CFFI_OP(_CFFI_OP_POINTER, 250), // g16_device_info *
+/* 34 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 36 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
+/* 37 */ _CFFI_OP(_CFFI_OP_POINTER, 43), // g16_engine * *
+/* 38 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 39 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // g16_backend_choice
+/* 40 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 42 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_status *, uint64_t *, uint8_t const *, uint8_t const * const *, size_t, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 254), // g16_engine *
+/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 251), // g16_device_key *
+/* 45 */ _CFFI_OP(_CFFI_OP_POINTER, 268), // uint8_t *
+/* 46 */ _CFFI_OP(_CFFI_OP_POINTER, 4), // g16_status *
+/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 20), // uint64_t *
+/* 48 */ _CFFI_OP(_CFFI_OP_POINTER, 268), // uint8_t const *
+/* 49 */ _CFFI_OP(_CFFI_OP_POINTER, 48), // uint8_t const * const *
+/* 50 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
+/* 51 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 52 */ _CFFI_OP(_CFFI_OP_POINTER, 271), // void *
+/* 53 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 54 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 55 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 56 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 57 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
+/* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 59 */ _CFFI_OP(_CFFI_OP_POINTER, 229), // g16_key * *
+/* 60 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 61 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 62 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
+/* 63 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 65 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 66 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 67 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 68 */ _CFFI_OP(_CFFI_OP_NOOP, 59),
+/* 69 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 70 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 71 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 72 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 73 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 74 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 75 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 76 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 77 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
 /* 78 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 79 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 80 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 81 */ _CFFI_OP(_CFFI_OP_NOOP, 51),
-/* 82 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 83 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 85 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 86 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 87 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 88 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 90 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 91 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 92 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 94 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 95 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 96 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 97 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
-/* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 100 */ _CFFI_OP(_CFFI_OP_POINTER, 232), // g16_setup * *
-/* 101 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 102 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 103 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
-/* 104 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 105 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 106 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 107 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 108 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 109 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 110 */ _CFFI_OP(_CFFI_OP_POINTER, 258), // g16_setup const *
-/* 111 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 112 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 113 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 115 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 116 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 117 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 118 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
-/* 119 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 120 */ _CFFI_OP(_CFFI_OP_POINTER, 235), // g16_vk * *
-/* 121 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 122 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 124 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 125 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
-/* 126 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 127 */ _CFFI_OP(_CFFI_OP_POINTER, 260), // g16_vk const *
-/* 128 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 129 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 130 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 131 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 132 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 133 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, g16_fold_checkpoint const *, uint32_t *, int32_t const *, g16_error *)
-/* 134 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 135 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 136 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 137 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 138 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 139 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 140 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 141 */ _CFFI_OP(_CFFI_OP_POINTER, 252), // g16_fold_checkpoint const *
-/* 142 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 143 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 144 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 145 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 146 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
-/* 147 */ _CFFI_OP(_CFFI_OP_POINTER, 257), // g16_prepared_info *
-/* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 149 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 150 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 151 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 152 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
-/* 153 */ _CFFI_OP(_CFFI_OP_NOOP, 127),
-/* 154 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 155 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 156 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_encoding
-/* 157 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 158 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 159 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 160 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 161 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 162 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 163 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 164 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 165 */ _CFFI_OP(_CFFI_OP_FUNCTION, 127), // g16_vk const *()(g16_key const *)
-/* 166 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 167 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 168 */ _CFFI_OP(_CFFI_OP_FUNCTION, 261), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
-/* 169 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 170 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 171 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 172 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 173 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 174 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_device_key const *, size_t)
-/* 175 */ _CFFI_OP(_CFFI_OP_POINTER, 247), // g16_device_key const *
-/* 176 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 177 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 178 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_key const *)
-/* 179 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 180 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 181 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 182 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *)
-/* 183 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 184 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 185 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *, uint64_t, int)
-/* 186 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 187 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 188 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 189 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 190 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_setup const *)
-/* 191 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
-/* 192 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 193 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_vk const *, g16_encoding)
-/* 194 */ _CFFI_OP(_CFFI_OP_NOOP, 127),
-/* 195 */ _CFFI_OP(_CFFI_OP_NOOP, 156),
-/* 196 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 197 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_device_key const *)
-/* 198 */ _CFFI_OP(_CFFI_OP_NOOP, 175),
-/* 199 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 200 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
-/* 201 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 202 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 203 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
-/* 204 */ _CFFI_OP(_CFFI_OP_NOOP, 127),
-/* 205 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 206 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_device *)
-/* 207 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 208 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 209 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_device const *, g16_key const *, g16_device_sizes *)
-/* 210 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
-/* 211 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 212 */ _CFFI_OP(_CFFI_OP_POINTER, 248), // g16_device_sizes *
-/* 213 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 214 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_device_key *)
-/* 215 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
-/* 216 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 217 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_device_key const *, g16_device_witness *)
-/* 218 */ _CFFI_OP(_CFFI_OP_NOOP, 175),
-/* 219 */ _CFFI_OP(_CFFI_OP_POINTER, 249), // g16_device_witness *
+/* 79 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 80 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 81 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 52),
+/* 83 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 85 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 86 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 87 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 88 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 90 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
+/* 91 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
+/* 92 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
+/* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
+/* 94 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 95 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 96 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 97 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 99 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
+/* 100 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 101 */ _CFFI_OP(_CFFI_OP_POINTER, 236), // g16_setup * *
+/* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 103 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 104 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
+/* 105 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 106 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 107 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 108 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 109 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 110 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 111 */ _CFFI_OP(_CFFI_OP_POINTER, 262), // g16_setup const *
+/* 112 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
+/* 113 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 115 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 116 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 117 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 118 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 119 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
+/* 120 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 121 */ _CFFI_OP(_CFFI_OP_POINTER, 239), // g16_vk * *
+/* 122 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 123 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 124 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 125 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 126 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
+/* 127 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 128 */ _CFFI_OP(_CFFI_OP_POINTER, 264), // g16_vk const *
+/* 129 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 130 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 131 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 132 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 133 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 134 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, g16_fold_checkpoint const *, uint32_t *, int32_t const *, g16_error *)
+/* 135 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 136 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 137 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
+/* 138 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 139 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 140 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 141 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 142 */ _CFFI_OP(_CFFI_OP_POINTER, 256), // g16_fold_checkpoint const *
+/* 143 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 144 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 145 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 146 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 147 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
+/* 148 */ _CFFI_OP(_CFFI_OP_POINTER, 261), // g16_prepared_info *
+/* 149 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 150 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 151 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 152 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 153 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
+/* 154 */ _CFFI_OP(_CFFI_OP_NOOP, 128),
+/* 155 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
+/* 156 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 157 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_encoding
+/* 158 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 159 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 160 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 161 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 162 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 163 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 164 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 165 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 166 */ _CFFI_OP(_CFFI_OP_FUNCTION, 128), // g16_vk const *()(g16_key const *)
+/* 167 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 168 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 169 */ _CFFI_OP(_CFFI_OP_FUNCTION, 265), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
+/* 170 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 171 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 172 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 173 */ _CFFI_OP(_CFFI_OP_NOOP, 48),
+/* 174 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 175 */ _CFFI_OP(_CFFI_OP_FUNCTION, 50), // size_t()(g16_device_key const *, size_t)
+/* 176 */ _CFFI_OP(_CFFI_OP_POINTER, 251), // g16_device_key const *
+/* 177 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 178 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 179 */ _CFFI_OP(_CFFI_OP_FUNCTION, 50), // size_t()(g16_engine const *, g16_key const *)
+/* 180 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 181 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 182 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 183 */ _CFFI_OP(_CFFI_OP_FUNCTION, 50), // size_t()(g16_key const *)
+/* 184 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 185 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 186 */ _CFFI_OP(_CFFI_OP_FUNCTION, 50), // size_t()(g16_key const *, uint64_t, int)
+/* 187 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 188 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 189 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 190 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 191 */ _CFFI_OP(_CFFI_OP_FUNCTION, 50), // size_t()(g16_setup const *)
+/* 192 */ _CFFI_OP(_CFFI_OP_NOOP, 111),
+/* 193 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 194 */ _CFFI_OP(_CFFI_OP_FUNCTION, 50), // size_t()(g16_vk const *, g16_encoding)
+/* 195 */ _CFFI_OP(_CFFI_OP_NOOP, 128),
+/* 196 */ _CFFI_OP(_CFFI_OP_NOOP, 157),
+/* 197 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 198 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_device_key const *)
+/* 199 */ _CFFI_OP(_CFFI_OP_NOOP, 176),
+/* 200 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 201 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
+/* 202 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 203 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 204 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
+/* 205 */ _CFFI_OP(_CFFI_OP_NOOP, 128),
+/* 206 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 207 */ _CFFI_OP(_CFFI_OP_FUNCTION, 20), // uint64_t()(g16_device_key const *)
+/* 208 */ _CFFI_OP(_CFFI_OP_NOOP, 176),
+/* 209 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 210 */ _CFFI_OP(_CFFI_OP_FUNCTION, 271), // void()(g16_device *)
+/* 211 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
+/* 212 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 213 */ _CFFI_OP(_CFFI_OP_FUNCTION, 271), // void()(g16_device const *, g16_key const *, g16_device_sizes *)
+/* 214 */ _CFFI_OP(_CFFI_OP_NOOP, 32),
+/* 215 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 216 */ _CFFI_OP(_CFFI_OP_POINTER, 252), // g16_device_sizes *
+/* 217 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 218 */ _CFFI_OP(_CFFI_OP_FUNCTION, 271), // void()(g16_device_key *)
+/* 219 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
 /* 220 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 221 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_engine *)
-/* 222 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 223 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 224 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_key *)
-/* 225 */ _CFFI_OP(_CFFI_OP_POINTER, 254), // g16_key *
-/* 226 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 227 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_key const *, g16_key_info *)
-/* 228 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 229 */ _CFFI_OP(_CFFI_OP_POINTER, 255), // g16_key_info *
+/* 221 */ _CFFI_OP(_CFFI_OP_FUNCTION, 271), // void()(g16_device_key const *, g16_device_witness *)
+/* 222 */ _CFFI_OP(_CFFI_OP_NOOP, 176),
+/* 223 */ _CFFI_OP(_CFFI_OP_POINTER, 253), // g16_device_witness *
+/* 224 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 225 */ _CFFI_OP(_CFFI_OP_FUNCTION, 271), // void()(g16_engine *)
+/* 226 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 227 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 228 */ _CFFI_OP(_CFFI_OP_FUNCTION, 271), // void()(g16_key *)
+/* 229 */ _CFFI_OP(_CFFI_OP_POINTER, 258), // g16_key *
 /* 230 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 231 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_setup *)
-/* 232 */ _CFFI_OP(_CFFI_OP_POINTER, 258), // g16_setup *
-/* 233 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 234 */ _CFFI_OP(_CFFI_OP_FUNCTION, 267), // void()(g16_vk *)
-/* 235 */ _CFFI_OP(_CFFI_OP_POINTER, 260), // g16_vk *
-/* 236 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 237 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 238 */ _CFFI_OP(_CFFI_OP_ARRAY, 237), // char[160]
-/* 239 */ (_cffi_opcode_t)(160),
-/* 240 */ _CFFI_OP(_CFFI_OP_ARRAY, 237), // char[256]
-/* 241 */ (_cffi_opcode_t)(256),
-/* 242 */ _CFFI_OP(_CFFI_OP_ARRAY, 237), // char[_cffi_array_len(((g16_device_info *)0)->name)]
-/* 243 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
-/* 244 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_circuit_kind
-/* 245 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device
-/* 246 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
-/* 247 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_key
-/* 248 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device_sizes
-/* 249 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_device_witness
-/* 250 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_engine
-/* 251 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_error
-/* 252 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_fold_checkpoint
-/* 253 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_format_version
-/* 254 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key
-/* 255 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_key_info
-/* 256 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_point_format
-/* 257 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_prepared_info
-/* 258 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_setup
-/* 259 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_stage
-/* 260 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 12), // g16_vk
-/* 261 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 262 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
-/* 263 */ (_cffi_opcode_t)(4),
-/* 264 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 265 */ _CFFI_OP(_CFFI_OP_ARRAY, 264), // uint8_t[32]
-/* 266 */ (_cffi_opcode_t)(32),
-/* 267 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 231 */ _CFFI_OP(_CFFI_OP_FUNCTION, 271), // void()(g16_key const *, g16_key_info *)
+/* 232 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 233 */ _CFFI_OP(_CFFI_OP_POINTER, 259), // g16_key_info *
+/* 234 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 235 */ _CFFI_OP(_CFFI_OP_FUNCTION, 271), // void()(g16_setup *)
+/* 236 */ _CFFI_OP(_CFFI_OP_POINTER, 262), // g16_setup *
+/* 237 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 238 */ _CFFI_OP(_CFFI_OP_FUNCTION, 271), // void()(g16_vk *)
+/* 239 */ _CFFI_OP(_CFFI_OP_POINTER, 264), // g16_vk *
+/* 240 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 241 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 242 */ _CFFI_OP(_CFFI_OP_ARRAY, 241), // char[160]
+/* 243 */ (_cffi_opcode_t)(160),
+/* 244 */ _CFFI_OP(_CFFI_OP_ARRAY, 241), // char[256]
+/* 245 */ (_cffi_opcode_t)(256),
+/* 246 */ _CFFI_OP(_CFFI_OP_ARRAY, 241), // char[_cffi_array_len(((g16_device_info *)0)->name)]
+/* 247 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
+/* 248 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_circuit_kind
+/* 249 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device
+/* 250 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
+/* 251 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_key
+/* 252 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device_sizes
+/* 253 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_device_witness
+/* 254 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_engine
+/* 255 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_error
+/* 256 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_fold_checkpoint
+/* 257 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_format_version
+/* 258 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key
+/* 259 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_key_info
+/* 260 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_point_format
+/* 261 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_prepared_info
+/* 262 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_setup
+/* 263 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_stage
+/* 264 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 12), // g16_vk
+/* 265 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 266 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
+/* 267 */ (_cffi_opcode_t)(4),
+/* 268 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 269 */ _CFFI_OP(_CFFI_OP_ARRAY, 268), // uint8_t[32]
+/* 270 */ (_cffi_opcode_t)(32),
+/* 271 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -1302,19 +1306,19 @@ _cffi_f_g16_device_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(31), arg0, (char **)&x0);
+      _cffi_type(32), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_device const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(31), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(32), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(32), arg1, (char **)&x1);
+      _cffi_type(33), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(32), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(33), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1358,10 +1362,10 @@ _cffi_f_g16_device_key_batch_limit(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(175), arg0, (char **)&x0);
+      _cffi_type(176), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(175), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(176), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1381,6 +1385,44 @@ _cffi_f_g16_device_key_batch_limit(PyObject *self, PyObject *arg0)
 #  define _cffi_f_g16_device_key_batch_limit _cffi_d_g16_device_key_batch_limit
 #endif
 
+static uint64_t _cffi_d_g16_device_key_bytes(g16_device_key const * x0)
+{
+  return g16_device_key_bytes(x0);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_key_bytes(PyObject *self, PyObject *arg0)
+{
+  g16_device_key const * x0;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  uint64_t result;
+  PyObject *pyresult;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(176), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(176), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_key_bytes(x0); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, uint64_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_key_bytes _cffi_d_g16_device_key_bytes
+#endif
+
 static void _cffi_d_g16_device_key_destroy(g16_device_key * x0)
 {
   g16_device_key_destroy(x0);
@@ -1394,10 +1436,10 @@ _cffi_f_g16_device_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(43), arg0, (char **)&x0);
+      _cffi_type(44), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_device_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1417,9 +1459,9 @@ _cffi_f_g16_device_key_destroy(PyObject *self, PyObject *arg0)
 #  define _cffi_f_g16_device_key_destroy _cffi_d_g16_device_key_destroy
 #endif
 
-static g16_status _cffi_d_g16_device_key_load(g16_device * x0, g16_device_key * * x1, g16_key const * x2, int32_t const * x3, g16_error * x4)
+static g16_status _cffi_d_g16_device_key_load(g16_device * x0, g16_device_key * * x1, g16_key const * x2, uint64_t x3, int32_t const * x4, g16_error * x5)
 {
-  return g16_device_key_load(x0, x1, x2, x3, x4);
+  return g16_device_key_load(x0, x1, x2, x3, x4, x5);
 }
 #ifndef PYPY_VERSION
 static PyObject *
@@ -1428,8 +1470,9 @@ _cffi_f_g16_device_key_load(PyObject *self, PyObject *args)
   g16_device * x0;
   g16_device_key * * x1;
   g16_key const * x2;
-  int32_t const * x3;
-  g16_error * x4;
+  uint64_t x3;
+  int32_t const * x4;
+  g16_error * x5;
   Py_ssize_t datasize;
   struct _cffi_freeme_s *large_args_free = NULL;
   g16_status result;
@@ -1439,8 +1482,9 @@ _cffi_f_g16_device_key_load(PyObject *self, PyObject *args)
   PyObject *arg2;
   PyObject *arg3;
   PyObject *arg4;
+  PyObject *arg5;
 
-  if (!PyArg_UnpackTuple(args, "g16_device_key_load", 5, 5, &arg0, &arg1, &arg2, &arg3, &arg4))
+  if (!PyArg_UnpackTuple(args, "g16_device_key_load", 6, 6, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5))
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -1470,27 +1514,31 @@ _cffi_f_g16_device_key_load(PyObject *self, PyObject *args)
       return NULL;
   }
 
+  x3 = _cffi_to_c_int(arg3, uint64_t);
+  if (x3 == (uint64_t)-1 && PyErr_Occurred())
+    return NULL;
+
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg3, (char **)&x3);
+      _cffi_type(28), arg4, (char **)&x4);
   if (datasize != 0) {
-    x3 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg3, (char **)&x3,
+    x4 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(28), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(14), arg4, (char **)&x4);
+      _cffi_type(14), arg5, (char **)&x5);
   if (datasize != 0) {
-    x4 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(14), arg4, (char **)&x4,
+    x5 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(14), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   Py_BEGIN_ALLOW_THREADS
   _cffi_restore_errno();
-  { result = g16_device_key_load(x0, x1, x2, x3, x4); }
+  { result = g16_device_key_load(x0, x1, x2, x3, x4, x5); }
   _cffi_save_errno();
   Py_END_ALLOW_THREADS
 
@@ -1524,10 +1572,10 @@ _cffi_f_g16_device_key_sizes(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(31), arg0, (char **)&x0);
+      _cffi_type(32), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_device const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(31), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(32), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1542,10 +1590,10 @@ _cffi_f_g16_device_key_sizes(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(212), arg2, (char **)&x2);
+      _cffi_type(216), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (g16_device_sizes *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(212), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(216), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1584,19 +1632,19 @@ _cffi_f_g16_device_key_witness(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(175), arg0, (char **)&x0);
+      _cffi_type(176), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(175), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(176), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(219), arg1, (char **)&x1);
+      _cffi_type(223), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_witness *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(219), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(223), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1735,64 +1783,64 @@ _cffi_f_g16_device_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
+      _cffi_type(43), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(43), arg1, (char **)&x1);
+      _cffi_type(44), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(43), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg2, (char **)&x2);
+      _cffi_type(45), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg3, (char **)&x3);
+      _cffi_type(46), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (g16_status *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(46), arg4, (char **)&x4);
+      _cffi_type(47), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(46), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg5, (char **)&x5);
+      _cffi_type(48), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(48), arg6, (char **)&x6);
+      _cffi_type(49), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const * const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(48), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(49), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1806,10 +1854,10 @@ _cffi_f_g16_device_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(51), arg9, (char **)&x9);
+      _cffi_type(52), arg9, (char **)&x9);
   if (datasize != 0) {
     x9 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(51), arg9, (char **)&x9,
+    if (_cffi_convert_array_argument(_cffi_type(52), arg9, (char **)&x9,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1819,10 +1867,10 @@ _cffi_f_g16_device_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg11, (char **)&x11);
+      _cffi_type(28), arg11, (char **)&x11);
   if (datasize != 0) {
     x11 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg11, (char **)&x11,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg11, (char **)&x11,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1872,10 +1920,10 @@ _cffi_f_g16_device_prove_scratch_bytes(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(175), arg0, (char **)&x0);
+      _cffi_type(176), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(175), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(176), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1962,10 +2010,10 @@ _cffi_f_g16_engine_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(36), arg0, (char **)&x0);
+      _cffi_type(37), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(36), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(37), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1974,7 +2022,7 @@ _cffi_f_g16_engine_create(PyObject *self, PyObject *args)
   if (x1 == (uint32_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x2, _cffi_type(38), arg2) < 0)
+  if (_cffi_to_c((char *)&x2, _cffi_type(39), arg2) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -2014,10 +2062,10 @@ _cffi_f_g16_engine_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
+      _cffi_type(43), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2067,7 +2115,7 @@ _cffi_f_g16_engine_point_format(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(256));
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(260));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -2185,10 +2233,10 @@ _cffi_f_g16_fold_checkpoint_permille(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg1, (char **)&x1);
+      _cffi_type(48), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2198,10 +2246,10 @@ _cffi_f_g16_fold_checkpoint_permille(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg3, (char **)&x3);
+      _cffi_type(48), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2249,10 +2297,10 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(229), arg1, (char **)&x1);
+      _cffi_type(233), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(229), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(233), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2285,10 +2333,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(225), arg0, (char **)&x0);
+      _cffi_type(229), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(225), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(229), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2337,28 +2385,28 @@ _cffi_f_g16_key_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
+      _cffi_type(43), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(58), arg1, (char **)&x1);
+      _cffi_type(59), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(58), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(59), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg2, (char **)&x2);
+      _cffi_type(48), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2368,10 +2416,10 @@ _cffi_f_g16_key_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg4, (char **)&x4);
+      _cffi_type(28), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2430,7 +2478,7 @@ _cffi_f_g16_key_verifying_key(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(127));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(128));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -2517,19 +2565,19 @@ _cffi_f_g16_prepared_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(147), arg0, (char **)&x0);
+      _cffi_type(148), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_prepared_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(147), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(148), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg1, (char **)&x1);
+      _cffi_type(48), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2593,28 +2641,28 @@ _cffi_f_g16_prepared_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
+      _cffi_type(43), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(58), arg1, (char **)&x1);
+      _cffi_type(59), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(58), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(59), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg2, (char **)&x2);
+      _cffi_type(48), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2628,10 +2676,10 @@ _cffi_f_g16_prepared_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg5, (char **)&x5);
+      _cffi_type(28), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2685,10 +2733,10 @@ _cffi_f_g16_prepared_verify(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg0, (char **)&x0);
+      _cffi_type(48), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2698,10 +2746,10 @@ _cffi_f_g16_prepared_verify(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg2, (char **)&x2);
+      _cffi_type(28), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2787,10 +2835,10 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg2, (char **)&x2);
+      _cffi_type(45), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2808,19 +2856,19 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg6, (char **)&x6);
+      _cffi_type(48), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(141), arg7, (char **)&x7);
+      _cffi_type(142), arg7, (char **)&x7);
   if (datasize != 0) {
     x7 = ((size_t)datasize) <= 640 ? (g16_fold_checkpoint const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(141), arg7, (char **)&x7,
+    if (_cffi_convert_array_argument(_cffi_type(142), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2835,10 +2883,10 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg9, (char **)&x9);
+      _cffi_type(28), arg9, (char **)&x9);
   if (datasize != 0) {
     x9 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg9, (char **)&x9,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg9, (char **)&x9,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2906,10 +2954,10 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
+      _cffi_type(43), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2924,37 +2972,37 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg2, (char **)&x2);
+      _cffi_type(45), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(46), arg3, (char **)&x3);
+      _cffi_type(47), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(46), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(47), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg4, (char **)&x4);
+      _cffi_type(48), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg5, (char **)&x5);
+      _cffi_type(48), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2964,10 +3012,10 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(51), arg7, (char **)&x7);
+      _cffi_type(52), arg7, (char **)&x7);
   if (datasize != 0) {
     x7 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(51), arg7, (char **)&x7,
+    if (_cffi_convert_array_argument(_cffi_type(52), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2977,10 +3025,10 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg9, (char **)&x9);
+      _cffi_type(28), arg9, (char **)&x9);
   if (datasize != 0) {
     x9 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg9, (char **)&x9,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg9, (char **)&x9,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3095,28 +3143,28 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
+      _cffi_type(43), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(100), arg1, (char **)&x1);
+      _cffi_type(101), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(100), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(101), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg2, (char **)&x2);
+      _cffi_type(48), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3126,10 +3174,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(103), arg4, (char **)&x4);
+      _cffi_type(104), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(103), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(104), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3139,10 +3187,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg6, (char **)&x6);
+      _cffi_type(28), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3184,10 +3232,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(232), arg0, (char **)&x0);
+      _cffi_type(236), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(232), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(236), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3222,10 +3270,10 @@ _cffi_f_g16_setup_key_bytes(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(110), arg0, (char **)&x0);
+      _cffi_type(111), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(110), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(111), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3278,28 +3326,28 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
+      _cffi_type(43), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(110), arg1, (char **)&x1);
+      _cffi_type(111), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(110), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(111), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg2, (char **)&x2);
+      _cffi_type(45), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3309,10 +3357,10 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg4, (char **)&x4);
+      _cffi_type(48), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3327,10 +3375,10 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg6, (char **)&x6);
+      _cffi_type(28), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3374,10 +3422,10 @@ _cffi_f_g16_setup_verifying_key_offset(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(110), arg0, (char **)&x0);
+      _cffi_type(111), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(110), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(111), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3434,10 +3482,10 @@ _cffi_f_g16_solve(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
+      _cffi_type(43), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3452,46 +3500,46 @@ _cffi_f_g16_solve(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg2, (char **)&x2);
+      _cffi_type(45), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg3, (char **)&x3);
+      _cffi_type(45), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(45), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg4, (char **)&x4);
+      _cffi_type(45), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(45), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg5, (char **)&x5);
+      _cffi_type(45), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(45), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg6, (char **)&x6);
+      _cffi_type(48), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3501,10 +3549,10 @@ _cffi_f_g16_solve(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg8, (char **)&x8);
+      _cffi_type(28), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3591,37 +3639,37 @@ _cffi_f_g16_verify(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
+      _cffi_type(43), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(127), arg1, (char **)&x1);
+      _cffi_type(128), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(127), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(128), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg2, (char **)&x2);
+      _cffi_type(48), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg3, (char **)&x3);
+      _cffi_type(48), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3701,15 +3749,15 @@ _cffi_f_g16_vk_bytes(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(127), arg0, (char **)&x0);
+      _cffi_type(128), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(127), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(128), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x1, _cffi_type(156), arg1) < 0)
+  if (_cffi_to_c((char *)&x1, _cffi_type(157), arg1) < 0)
     return NULL;
 
   Py_BEGIN_ALLOW_THREADS
@@ -3740,10 +3788,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(235), arg0, (char **)&x0);
+      _cffi_type(239), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(235), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(239), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3790,28 +3838,28 @@ _cffi_f_g16_vk_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
+      _cffi_type(43), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(120), arg1, (char **)&x1);
+      _cffi_type(121), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(120), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(121), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg2, (char **)&x2);
+      _cffi_type(48), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(48), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3859,10 +3907,10 @@ _cffi_f_g16_vk_public_inputs(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(127), arg0, (char **)&x0);
+      _cffi_type(128), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(127), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(128), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3909,19 +3957,19 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(127), arg0, (char **)&x0);
+      _cffi_type(128), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(127), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(128), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg1, (char **)&x1);
+      _cffi_type(45), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(45), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3930,7 +3978,7 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
   if (x2 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(156), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(157), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -4113,55 +4161,56 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_THREADS_UNAVAILABLE", (void *)_cffi_const_G16_THREADS_UNAVAILABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSATISFIED_CONSTRAINT", (void *)_cffi_const_G16_UNSATISFIED_CONSTRAINT, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSUPPORTED_KEY", (void *)_cffi_const_G16_UNSUPPORTED_KEY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
-  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 206), (void *)_cffi_d_g16_device_close },
+  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 210), (void *)_cffi_d_g16_device_close },
   { "g16_device_count", (void *)_cffi_f_g16_device_count, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 11), (void *)_cffi_d_g16_device_count },
-  { "g16_device_describe", (void *)_cffi_f_g16_device_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 30), (void *)_cffi_d_g16_device_describe },
-  { "g16_device_key_batch_limit", (void *)_cffi_f_g16_device_key_batch_limit, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 197), (void *)_cffi_d_g16_device_key_batch_limit },
-  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 214), (void *)_cffi_d_g16_device_key_destroy },
+  { "g16_device_describe", (void *)_cffi_f_g16_device_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 31), (void *)_cffi_d_g16_device_describe },
+  { "g16_device_key_batch_limit", (void *)_cffi_f_g16_device_key_batch_limit, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 198), (void *)_cffi_d_g16_device_key_batch_limit },
+  { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 207), (void *)_cffi_d_g16_device_key_bytes },
+  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 218), (void *)_cffi_d_g16_device_key_destroy },
   { "g16_device_key_load", (void *)_cffi_f_g16_device_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 23), (void *)_cffi_d_g16_device_key_load },
-  { "g16_device_key_sizes", (void *)_cffi_f_g16_device_key_sizes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 209), (void *)_cffi_d_g16_device_key_sizes },
-  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 217), (void *)_cffi_d_g16_device_key_witness },
+  { "g16_device_key_sizes", (void *)_cffi_f_g16_device_key_sizes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 213), (void *)_cffi_d_g16_device_key_sizes },
+  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 221), (void *)_cffi_d_g16_device_key_witness },
   { "g16_device_open", (void *)_cffi_f_g16_device_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 16), (void *)_cffi_d_g16_device_open },
-  { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 41), (void *)_cffi_d_g16_device_prove },
-  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 174), (void *)_cffi_d_g16_device_prove_scratch_bytes },
+  { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 42), (void *)_cffi_d_g16_device_prove },
+  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 175), (void *)_cffi_d_g16_device_prove_scratch_bytes },
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
-  { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 35), (void *)_cffi_d_g16_engine_create },
-  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 221), (void *)_cffi_d_g16_engine_destroy },
+  { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 36), (void *)_cffi_d_g16_engine_create },
+  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 225), (void *)_cffi_d_g16_engine_destroy },
   { "g16_engine_point_format", (void *)_cffi_f_g16_engine_point_format, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_format },
-  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 200), (void *)_cffi_d_g16_engine_threads },
-  { "g16_fold_checkpoint_bytes", (void *)_cffi_f_g16_fold_checkpoint_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 182), (void *)_cffi_d_g16_fold_checkpoint_bytes },
-  { "g16_fold_checkpoint_permille", (void *)_cffi_f_g16_fold_checkpoint_permille, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 168), (void *)_cffi_d_g16_fold_checkpoint_permille },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 227), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 224), (void *)_cffi_d_g16_key_destroy },
-  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 65), (void *)_cffi_d_g16_key_load },
-  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 165), (void *)_cffi_d_g16_key_verifying_key },
-  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 185), (void *)_cffi_d_g16_prepared_bytes },
-  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 146), (void *)_cffi_d_g16_prepared_describe },
-  { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 56), (void *)_cffi_d_g16_prepared_load },
-  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 159), (void *)_cffi_d_g16_prepared_verify },
-  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 133), (void *)_cffi_d_g16_prepared_write },
-  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 73), (void *)_cffi_d_g16_prove },
-  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 178), (void *)_cffi_d_g16_prove_scratch_bytes },
-  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 98), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 231), (void *)_cffi_d_g16_setup_destroy },
-  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 190), (void *)_cffi_d_g16_setup_key_bytes },
-  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 108), (void *)_cffi_d_g16_setup_run },
-  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 190), (void *)_cffi_d_g16_setup_verifying_key_offset },
-  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 86), (void *)_cffi_d_g16_solve },
+  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 201), (void *)_cffi_d_g16_engine_threads },
+  { "g16_fold_checkpoint_bytes", (void *)_cffi_f_g16_fold_checkpoint_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 183), (void *)_cffi_d_g16_fold_checkpoint_bytes },
+  { "g16_fold_checkpoint_permille", (void *)_cffi_f_g16_fold_checkpoint_permille, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 169), (void *)_cffi_d_g16_fold_checkpoint_permille },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 231), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 228), (void *)_cffi_d_g16_key_destroy },
+  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 66), (void *)_cffi_d_g16_key_load },
+  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 166), (void *)_cffi_d_g16_key_verifying_key },
+  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 186), (void *)_cffi_d_g16_prepared_bytes },
+  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 147), (void *)_cffi_d_g16_prepared_describe },
+  { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 57), (void *)_cffi_d_g16_prepared_load },
+  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 160), (void *)_cffi_d_g16_prepared_verify },
+  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 134), (void *)_cffi_d_g16_prepared_write },
+  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 74), (void *)_cffi_d_g16_prove },
+  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 179), (void *)_cffi_d_g16_prove_scratch_bytes },
+  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 99), (void *)_cffi_d_g16_setup_create },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 235), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 191), (void *)_cffi_d_g16_setup_key_bytes },
+  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 109), (void *)_cffi_d_g16_setup_run },
+  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 191), (void *)_cffi_d_g16_setup_verifying_key_offset },
+  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 87), (void *)_cffi_d_g16_solve },
   { "g16_status_name", (void *)_cffi_f_g16_status_name, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 3), (void *)_cffi_d_g16_status_name },
-  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 125), (void *)_cffi_d_g16_verify },
+  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 126), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
-  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 193), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 234), (void *)_cffi_d_g16_vk_destroy },
-  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 118), (void *)_cffi_d_g16_vk_load },
-  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 203), (void *)_cffi_d_g16_vk_public_inputs },
-  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 152), (void *)_cffi_d_g16_vk_write },
+  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 194), (void *)_cffi_d_g16_vk_bytes },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 238), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 119), (void *)_cffi_d_g16_vk_load },
+  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 204), (void *)_cffi_d_g16_vk_public_inputs },
+  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 153), (void *)_cffi_d_g16_vk_write },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(g16_device_info, name),
             sizeof(((g16_device_info *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 242) },
+            _CFFI_OP(_CFFI_OP_NOOP, 246) },
   { "index", offsetof(g16_device_info, index),
              sizeof(((g16_device_info *)0)->index),
              _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4230,10 +4279,10 @@ static const struct _cffi_field_s _cffi_fields[] = {
                  _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "reason", offsetof(g16_device_witness, reason),
               sizeof(((g16_device_witness *)0)->reason),
-              _CFFI_OP(_CFFI_OP_NOOP, 238) },
+              _CFFI_OP(_CFFI_OP_NOOP, 242) },
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 240) },
+               _CFFI_OP(_CFFI_OP_NOOP, 244) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
               _CFFI_OP(_CFFI_OP_NOOP, 20) },
@@ -4242,10 +4291,10 @@ static const struct _cffi_field_s _cffi_fields[] = {
                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "data", offsetof(g16_fold_checkpoint, data),
             sizeof(((g16_fold_checkpoint *)0)->data),
-            _CFFI_OP(_CFFI_OP_NOOP, 44) },
+            _CFFI_OP(_CFFI_OP_NOOP, 45) },
   { "size", offsetof(g16_fold_checkpoint, size),
             sizeof(((g16_fold_checkpoint *)0)->size),
-            _CFFI_OP(_CFFI_OP_NOOP, 49) },
+            _CFFI_OP(_CFFI_OP_NOOP, 50) },
   { "interval_ms", offsetof(g16_fold_checkpoint, interval_ms),
                    sizeof(((g16_fold_checkpoint *)0)->interval_ms),
                    _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4260,7 +4309,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
                       _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 262) },
+              _CFFI_OP(_CFFI_OP_NOOP, 266) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
                     _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4347,52 +4396,52 @@ static const struct _cffi_field_s _cffi_fields[] = {
                     _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "source_sha256", offsetof(g16_prepared_info, source_sha256),
                      sizeof(((g16_prepared_info *)0)->source_sha256),
-                     _CFFI_OP(_CFFI_OP_NOOP, 265) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 269) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "$g16_device_info", 246, 0,
+  { "$g16_device_info", 250, 0,
     sizeof(g16_device_info), offsetof(struct _cffi_align_typedef_g16_device_info, y), 0, 11 },
-  { "$g16_device_sizes", 248, 0,
+  { "$g16_device_sizes", 252, 0,
     sizeof(g16_device_sizes), offsetof(struct _cffi_align_typedef_g16_device_sizes, y), 11, 3 },
-  { "g16_device", 245, _CFFI_F_OPAQUE,
+  { "g16_device", 249, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_key", 247, _CFFI_F_OPAQUE,
+  { "g16_device_key", 251, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_witness", 249, _CFFI_F_CHECK_FIELDS,
+  { "g16_device_witness", 253, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_device_witness), offsetof(struct _cffi_align__g16_device_witness, y), 14, 10 },
-  { "g16_engine", 250, _CFFI_F_OPAQUE,
+  { "g16_engine", 254, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 251, _CFFI_F_CHECK_FIELDS,
+  { "g16_error", 255, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 24, 3 },
-  { "g16_fold_checkpoint", 252, _CFFI_F_CHECK_FIELDS,
+  { "g16_fold_checkpoint", 256, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_fold_checkpoint), offsetof(struct _cffi_align__g16_fold_checkpoint, y), 27, 3 },
-  { "g16_key", 254, _CFFI_F_OPAQUE,
+  { "g16_key", 258, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 255, _CFFI_F_CHECK_FIELDS,
+  { "g16_key_info", 259, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 30, 27 },
-  { "g16_prepared_info", 257, _CFFI_F_CHECK_FIELDS,
+  { "g16_prepared_info", 261, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 57, 6 },
-  { "g16_setup", 258, _CFFI_F_OPAQUE,
+  { "g16_setup", 262, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 260, _CFFI_F_OPAQUE,
+  { "g16_vk", 264, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
 static const struct _cffi_enum_s _cffi_enums[] = {
-  { "$g16_backend_choice", 38, _cffi_prim_int(sizeof(g16_backend_choice), ((g16_backend_choice)-1) <= 0),
+  { "$g16_backend_choice", 39, _cffi_prim_int(sizeof(g16_backend_choice), ((g16_backend_choice)-1) <= 0),
     "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512,G16_BACKEND_AVX2,"
     "G16_BACKEND_AARCH64" },
-  { "$g16_circuit_kind", 244, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 248, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
-  { "$g16_encoding", 156, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
+  { "$g16_encoding", 157, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_format_version", 253, _cffi_prim_int(sizeof(g16_format_version), ((g16_format_version)-1) <= 0),
+  { "$g16_format_version", 257, _cffi_prim_int(sizeof(g16_format_version), ((g16_format_version)-1) <= 0),
     "G16_FORMAT_0_8,G16_FORMAT_0_14" },
-  { "$g16_point_format", 256, _cffi_prim_int(sizeof(g16_point_format), ((g16_point_format)-1) <= 0),
+  { "$g16_point_format", 260, _cffi_prim_int(sizeof(g16_point_format), ((g16_point_format)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
-  { "$g16_stage", 259, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_stage", 263, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
@@ -4402,27 +4451,27 @@ static const struct _cffi_enum_s _cffi_enums[] = {
 };
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
-  { "g16_backend_choice", 38 },
-  { "g16_cancel", 261 },
-  { "g16_circuit_kind", 244 },
-  { "g16_device", 245 },
-  { "g16_device_info", 246 },
-  { "g16_device_key", 247 },
-  { "g16_device_sizes", 248 },
-  { "g16_device_witness", 249 },
-  { "g16_encoding", 156 },
-  { "g16_engine", 250 },
-  { "g16_error", 251 },
-  { "g16_fold_checkpoint", 252 },
-  { "g16_format_version", 253 },
-  { "g16_key", 254 },
-  { "g16_key_info", 255 },
-  { "g16_point_format", 256 },
-  { "g16_prepared_info", 257 },
-  { "g16_setup", 258 },
-  { "g16_stage", 259 },
+  { "g16_backend_choice", 39 },
+  { "g16_cancel", 265 },
+  { "g16_circuit_kind", 248 },
+  { "g16_device", 249 },
+  { "g16_device_info", 250 },
+  { "g16_device_key", 251 },
+  { "g16_device_sizes", 252 },
+  { "g16_device_witness", 253 },
+  { "g16_encoding", 157 },
+  { "g16_engine", 254 },
+  { "g16_error", 255 },
+  { "g16_fold_checkpoint", 256 },
+  { "g16_format_version", 257 },
+  { "g16_key", 258 },
+  { "g16_key_info", 259 },
+  { "g16_point_format", 260 },
+  { "g16_prepared_info", 261 },
+  { "g16_setup", 262 },
+  { "g16_stage", 263 },
   { "g16_status", 4 },
-  { "g16_vk", 260 },
+  { "g16_vk", 264 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -4432,12 +4481,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  88,  /* num_globals */
+  89,  /* num_globals */
   13,  /* num_struct_unions */
   7,  /* num_enums */
   21,  /* num_typenames */
   NULL,  /* no includes */
-  268,  /* num_types */
+  272,  /* num_types */
   0,  /* flags */
 };
 

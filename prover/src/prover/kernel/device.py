@@ -104,7 +104,7 @@ class Device(Owner):
         )
 
     def key_bytes(self, key: LoadedKey) -> int:
-        """Return the device memory of a key without proofs, in bytes."""
+        """Return the device memory that a key would take now, in bytes, without proofs and witness chains."""
         return int(self._sizes(key).key_bytes)
 
     def proof_bytes(self, key: LoadedKey) -> int:
@@ -117,8 +117,10 @@ class Device(Owner):
             lib.g16_device_key_sizes(device, pointer, sizes)
         return sizes
 
-    def load_key(self, key: LoadedKey, cancel: CancelFlag | None = None) -> "DeviceKey":
+    def load_key(self, key: LoadedKey, cancel: CancelFlag | None = None, table_limit: int = 0) -> "DeviceKey":
         """Copy a key to the device; device and key are released after the copy.
+
+        A copy with tables takes at most ``table_limit`` bytes; 0 for no limit but the budget.
 
         Raises DeviceOutOfMemory, DeviceLost, UnsupportedKey, Cancelled, or KernelMisused when the device is closed.
         """
@@ -126,7 +128,7 @@ class Device(Owner):
         with ExitStack() as stack:
             device = stack.enter_context(self._handle.use())
             pointer = stack.enter_context(key.handle.use())
-            call(lib.g16_device_key_load, device, out, pointer, cell_of(cancel))
+            call(lib.g16_device_key_load, device, out, pointer, table_limit, cell_of(cancel))
             return DeviceKey(key, out[0], stack.pop_all())
 
     def close(self) -> None:
@@ -146,6 +148,8 @@ class DeviceKey(Owner):
 
         self._key = key
         self._handle = Handle("key on the device", pointer, destroy)
+        self.bytes = int(lib.g16_device_key_bytes(pointer))
+        """Device memory of the copy, without proofs."""
         self.batch_limit = int(lib.g16_device_key_batch_limit(pointer))
         """Maximum proofs of one call; 1 for keys of which one proof fills the device."""
 

@@ -25,8 +25,10 @@ void g16_device_close(void *device);
 int g16_device_describe(void *device, g16_device_info *info, g16_error *error);
 typedef struct { uint64_t key_bytes, proof_bytes; uint32_t batch_limit; } g16_device_sizes;
 void g16_device_key_sizes(void *device, void *key, g16_device_sizes *sizes);
-int g16_device_key_load(void *device, void **device_key, void *key, const int32_t *cancel, g16_error *error);
+int g16_device_key_load(void *device, void **device_key, void *key, uint64_t table_limit, const int32_t *cancel,
+                        g16_error *error);
 void g16_device_key_destroy(void *key);
+uint64_t g16_device_key_bytes(void *key);
 uint32_t g16_device_key_batch_limit(void *key);
 typedef struct {
     uint32_t on_device, chains, shapes, device_rows, processor_rows, check_rows;
@@ -121,18 +123,19 @@ class Device:
         self.calls.g16_device_key_sizes(self.handle, key._handle, sizes)
         return sizes
 
-    def load(self, key: Key, cancelled: bool = False) -> DeviceKey:
-        """Return a key on the device."""
-        return DeviceKey(self, key, cancelled)
+    def load(self, key: Key, cancelled: bool = False, table_limit: int = 0) -> DeviceKey:
+        """Return a key on the device; with tables it has at most ``table_limit`` bytes, 0 for no limit."""
+        return DeviceKey(self, key, cancelled, table_limit)
 
 
 class DeviceKey:
     """A key on a device; a context manager."""
 
-    def __init__(self, device: Device, key: Key, cancelled: bool = False) -> None:
+    def __init__(self, device: Device, key: Key, cancelled: bool = False, table_limit: int = 0) -> None:
         self.device, self.kernel, self.calls = device, device.kernel, device.calls
         handle, cancel = self.kernel._ffi.new("void **"), self.kernel._ffi.new("int32_t *", int(cancelled))
-        accept(self.kernel._call(self.calls.g16_device_key_load, device.handle, handle, key._handle, cancel))
+        given = (device.handle, handle, key._handle, table_limit, cancel)
+        accept(self.kernel._call(self.calls.g16_device_key_load, *given))
         self.handle = handle[0]
 
     def __enter__(self) -> DeviceKey:
@@ -140,6 +143,10 @@ class DeviceKey:
 
     def __exit__(self, *_: object) -> None:
         self.calls.g16_device_key_destroy(self.handle)
+
+    def key_bytes(self) -> int:
+        """Return device memory of the key."""
+        return int(self.calls.g16_device_key_bytes(self.handle))
 
     def batch_limit(self) -> int:
         """Return proofs of a batch at most."""

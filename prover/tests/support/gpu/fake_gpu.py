@@ -66,6 +66,8 @@ class FakeCopy:
     def __init__(self, device: FakeDevice, key: LoadedKey) -> None:
         self.key = key
         self.closed = False
+        self.bytes = 0
+        """Set by the device."""
         self.batch_limit = device.batch_limit
         self._device = device
         self.witness_solver = "this device is none"
@@ -107,6 +109,8 @@ class FakeDevice:
         self.sizes = key_bytes, proof_bytes
         self.bytes_of: dict[LoadedKey, int] = {}
         """Sizes of keys that have others."""
+        self.chains_bytes = 0
+        """Bytes that a copy takes in addition to its size."""
         self.copies: list[FakeCopy] = []
         self.closed = False
         self.load_faults: list[BaseException] = []
@@ -139,13 +143,15 @@ class FakeDevice:
         """Return bytes of any proof."""
         return self.sizes[1]
 
-    def load_key(self, key: LoadedKey, cancel: CancelFlag | None = None) -> FakeCopy:
-        """Copy a key, or fail."""
+    def load_key(self, key: LoadedKey, cancel: CancelFlag | None = None, table_limit: int = 0) -> FakeCopy:
+        """Copy a key, or fail. Its tables fill the limit."""
         assert self.may_load.wait(60)
         if self.load_faults:
             raise self.load_faults.pop(0)
-        self.copies.append(FakeCopy(self, key))
-        return self.copies[-1]
+        copy = FakeCopy(self, key)
+        copy.bytes = min(self.key_bytes(key), table_limit or self.budget) + self.chains_bytes
+        self.copies.append(copy)
+        return copy
 
     def call(self, copy: FakeCopy, inputs: Sequence[bytes], cancel: CancelFlag) -> list[KernelProof | ProverError]:
         """Make proofs, but for what was asked for."""

@@ -155,6 +155,41 @@ def test_key__that_needs_the_memory_of_several_always_in_use__gets_it_and_they_a
         gpu.close()
 
 
+def test_key__with_room_for_tables_when_it_is_copied__leaves_room_for_one_admitted_before(
+    keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, grown = FakeDevice(budget=210), threading.Event()
+    gpu = FakeGpus(device).make()
+    measured: list[LoadedKey] = []
+
+    def key_bytes(key: LoadedKey) -> int:
+        measured.append(key)
+        if measured.count(keys[0]) < 2 or key is not keys[0]:
+            return 60
+        assert grown.wait(60)
+        return 190
+
+    monkeypatch.setattr(device, "key_bytes", key_bytes)
+    with ThreadPoolExecutor(2) as pool, ExitStack() as leases:
+        first = pool.submit(leases.enter_context, gpu.lease(keys[0], CancelFlag(), wait=True))
+        until(lambda: measured.count(keys[0]) == 2)
+        leases.enter_context(gpu.lease(keys[1], CancelFlag(), wait=False))
+        grown.set()
+        first.result(60)
+        assert [copy.bytes for copy in device.copies] == [60, 140]
+        assert gpu.describe().key_bytes == 200
+
+
+def test_key__whose_copy_takes_more_than_announced__is_counted_in_full(keys: list[LoadedKey]) -> None:
+    device = FakeDevice(budget=220)
+    gpu = FakeGpus(device).make()
+    device.chains_bytes = 20
+    use(gpu, keys[0])
+    assert gpu.describe().key_bytes == 120
+    use(gpu, keys[1])
+    assert device.held() == [keys[1]]
+
+
 def test_key__freed_slowly__delays_only_the_key_that_needs_its_memory_and_is_reported_as_stuck(
     keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:

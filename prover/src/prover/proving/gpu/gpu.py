@@ -361,8 +361,11 @@ class Gpu:
             with self.calls.copy():
                 size = device.key_bytes(slot.key)  # tables take a part of what is free now
                 with self._changed:
-                    slot.bytes = size
-                return device.load_key(slot.key, self._stopping)
+                    slot.bytes = self._keys.growth(slot, size, self.info.budget_bytes)
+                copy = device.load_key(slot.key, self._stopping, slot.bytes)
+                with self._changed:
+                    slot.bytes = copy.bytes
+                return copy
         except KernelMisused as error:
             self._raise_misused(device, error)
 

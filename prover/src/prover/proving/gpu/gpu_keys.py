@@ -35,7 +35,7 @@ class GpuKeys:
 
     Memory is kept for the first slot that has waited too long. Another slot passes it only if it fits into the memory
     that is free now, and next to the first one once the slots that leave have left, and idle ones are evicted. Only the
-    first one evicts. Sizes are those at the time of the request: tables may make a copy larger.
+    first one evicts. Sizes are those at the time of the request: tables may make a copy larger, up to ``growth``.
     """
 
     def __init__(self) -> None:
@@ -92,6 +92,12 @@ class GpuKeys:
             victims.append(idle.pop(0))
             stay.remove(victims[-1])
         return victims
+
+    def growth(self, slot: GpuSlot, size: int, budget: int) -> int:
+        """Return the bytes of ``size`` that the copy of a slot may take: what others leave, but at least the slot's."""
+        first = [] if self.first_waiting is None else [self.first_waiting]
+        others = [other for other in (*self._all(), *first) if other is not slot]
+        return max(slot.bytes, min(size, slot.bytes - _excess([slot, *others], budget)))
 
     def use(self, slot: GpuSlot) -> None:
         """Count a user."""

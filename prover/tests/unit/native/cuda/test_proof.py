@@ -172,6 +172,20 @@ def test_tables__for_which_memory_is_missing__are_not_made(
             assert proofs_on_device(on_device, INPUTS) == proofs_on_cpu(key, INPUTS)
 
 
+@pytest.mark.usefixtures("own_plans")
+def test_tables__beyond_the_limit_of_a_key__are_smaller_or_not_made(kernel: Kernel, library: Path, key: Key) -> None:
+    expected = proofs_on_cpu(key, INPUTS)
+    plain, _ = sizes(kernel, library, key)
+    with Device(kernel, library, budget=2**33) as device:
+        largest = device.key_bytes(key)
+        cases = ((0, largest, largest), (largest - 1, plain + 1, largest - 1), (1, plain, plain))
+        for limit, smallest, allowed in cases:
+            with device.load(key, table_limit=limit) as on_device:
+                assert smallest <= on_device.key_bytes() <= allowed
+                assert device.describe().used_bytes == on_device.key_bytes()
+                assert proofs_on_device(on_device, INPUTS) == expected
+
+
 @pytest.mark.parametrize("order", ["lazy", "eager"])
 def test_prove__queues_in_extreme_orders__equals_the_cpu(
     kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch, order: str

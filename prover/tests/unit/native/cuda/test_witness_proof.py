@@ -150,6 +150,15 @@ def test_prove__cancelled__ends(kernel: Kernel, library: Path) -> None:
 
 
 @pytest.mark.usefixtures("on_device")
+def test_key_bytes__witness_on_the_device__count_the_chains(kernel: Kernel, library: Path) -> None:
+    key = tiny(kernel, "0_14")
+    with Device(kernel, library) as device, device.load(key) as on_device:
+        assert on_device.witness().on_device
+        assert device.key_bytes(key) < on_device.key_bytes() == device.describe().used_bytes
+    key.destroy()
+
+
+@pytest.mark.usefixtures("on_device")
 def test_load__budget_without_room_for_the_chains__leaves_them_to_the_cpu(kernel: Kernel, library: Path) -> None:
     key = tiny(kernel, "0_14")
     with Device(kernel, library, budget=2**20) as device:
