@@ -2,9 +2,9 @@
 
 The journal names candidates; each is read again right before its transaction, which decides what is sent. Programs
 refuse a transaction if one of its accounts is not due. So the accounts of a refused batch that are still due are sent
-again one by one, and an account that is refused alone waits, longer each time. A refusal for the forester's share or the phase affects
-all accounts alike and ends the round of its closer. If all accounts of a closer are refused, or none can be located,
-that closer pauses and tries only a few accounts at once until one is closed; the others continue.
+again one by one, and an account that is refused alone waits, longer each time. A refusal for the forester's share or
+the phase affects all accounts alike and ends the round of its closer. If all accounts of a closer are refused, or none
+can be located, that closer pauses and tries only a few accounts at once until one is closed; the others continue.
 """
 
 import asyncio
