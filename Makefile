@@ -126,7 +126,7 @@ test-integration: native-tests reference-fixtures redis-server browser ## Test a
 	@shared/scripts/run-tests integration
 
 test-acceptance: export EMULATE_AVX512=1
-test-acceptance: native-tests reference-batch-keys redis-server browser ## Test whole services, and run in full the tests that `test` samples
+test-acceptance: native-tests native-compilers reference-batch-keys redis-server browser ## Test whole services, and run in full the tests that `test` samples
 	@shared/scripts/run-tests acceptance
 
 test-emulated: export EMULATE_AVX512=1
