@@ -292,8 +292,9 @@ G16_API g16_status g16_device_open(g16_device **device, const char *library, uin
 G16_API void g16_device_close(g16_device *device);
 G16_API g16_status g16_device_describe(const g16_device *device, g16_device_info *info, g16_error *error);
 
-/* What a key with its tables would need on a device now. batch_limit: the maximum number of proofs in one call of g16_device_prove(): 1 for domains above
- * 2^17, where one proof fills a GPU, else the largest power of two up to 64 whose proofs need at most an eighth of the budget, or 1. */
+/* What a key with its tables would need on a device now. batch_limit: the maximum number of proofs in one call of
+ * g16_device_prove(): 1 for domains above 2^17, where one proof fills a GPU, else the largest power of two up to 64 whose proofs need
+ * at most an eighth of the budget, or 1. */
 typedef struct g16_device_sizes {
     uint64_t key_bytes;   /* device memory of the key, without the chains of its witness */
     uint64_t proof_bytes; /* additional memory of each proof of it that is made alone */
