@@ -1,4 +1,4 @@
-"""Check that compressible accounts can be compressed: the config that the programs read must be active.
+"""Check that compressible accounts can be compressed: the config that the programs read must not be inactive.
 
 Source: forester/docs/reference/accounts.md, "Compressible config".
 """
@@ -10,18 +10,20 @@ from forester.checks.result import CheckFailed
 from forester.errors import MalformedAccount
 
 _DISCRIMINATOR = bytes.fromhex("b404e71adc9037a8")
-_STATE_OFFSET, _ACTIVE = 10, 1
+_STATE_OFFSET = 10
+_USABLE = {1: "active", 2: "deprecated"}
+"""States in which the programs compress accounts; a deprecated config only makes no new ones."""
 
 
 async def check_compressible(client: RpcClient) -> str:
-    """Return that the config is active; CheckFailed if it is not, because every compression would be refused."""
+    """Return the state of the config; CheckFailed for one in which every compression would be refused."""
     account = await client.existing_account(CONFIG, "the compressible config", length=_STATE_OFFSET + 1)
     if account.owner != REGISTRY or account.data[:8] != _DISCRIMINATOR or len(account.data) <= _STATE_OFFSET:
         raise MalformedAccount(f"{CONFIG} is not the compressible config of the registry")
     state = account.data[_STATE_OFFSET]
-    if state != _ACTIVE:
+    if state not in _USABLE:
         raise CheckFailed(
-            f"the compressible config {CONFIG} has the state {state} where {_ACTIVE} is active; "
+            f"the compressible config {CONFIG} has the state {state}, neither active (1) nor deprecated (2); "
             "leave out --enable-compressible and --light-pda-program"
         )
-    return "the compressible config is active"
+    return f"the compressible config is {_USABLE[state]}"
