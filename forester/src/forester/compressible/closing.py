@@ -2,9 +2,10 @@
 
 The journal names candidates; each is read again right before its transaction, which decides what is sent. Programs
 refuse a transaction if one of its accounts is not due. So the accounts of a refused batch that are still due are sent
-again one by one, and an account that is refused alone waits, longer each time. A refusal for the forester's share or
-the phase affects all accounts alike and ends the round of its closer. If all accounts of a closer are refused, or none
-can be located, that closer pauses and tries only a few accounts at once until one is closed; the others continue.
+again one by one, and an account that is refused alone waits, longer each time; some programs skip a batch instead. A
+refusal for the forester's share or the phase affects all accounts alike and ends the round of its closer. If all
+accounts of a closer are refused, or none can be located, that closer pauses and tries only a few accounts at once until
+one is closed; the others continue.
 """
 
 import asyncio
@@ -217,7 +218,15 @@ class ClosingRounds:
         addresses = [item.account.address for item in batch]
         outcome = await self._send(closer, batch, eligibility.epoch, within_s)
         if outcome.fate is Fate.CONFIRMED:
-            return await self._count_closed(closer, batch, eligibility.slot())
+            skipped = await self._count_closed(closer, batch)
+            closed = len(batch) - len(skipped)
+            if len(batch) > 1 and skipped:
+                return closed + await self._close_one_by_one(closer, skipped, eligibility, refusals)
+            for item in skipped:
+                address = item.account.address
+                _log.warning("compression_skipped", account=str(address), detail="the program does not find it due")
+                await self._postpone({address: self._refused.refuse(address, eligibility.slot())})
+            return closed
         if outcome.fate is Fate.DEADLINE_PASSED and outcome.signed:
             await self._postpone(dict.fromkeys(addresses, eligibility.slot() + UNKNOWN_SLOTS))
         if isinstance(outcome.error, InsufficientFunds):
@@ -229,13 +238,24 @@ class ClosingRounds:
             refusals.append(error)
             raise error
         if len(batch) > 1:
-            due = {account.address for account in await self._due(closer, addresses, eligibility.slot())}
-            left = [item for item in batch if item.account.address in due]
-            return sum([await self._close(closer, [item], eligibility, refusals) for item in left])
+            return await self._close_one_by_one(closer, batch, eligibility, refusals)
         refusals.append(error)
         _log.warning("compression_refused", account=str(addresses[0]), error=error.detail)
         await self._postpone({addresses[0]: self._refused.refuse(addresses[0], eligibility.slot())})
         return 0
+
+    async def _close_one_by_one(
+        self,
+        closer: AccountCloser,
+        batch: Sequence[Located],
+        eligibility: EligibilityWindow,
+        refusals: list[TransactionRefused],
+    ) -> int:
+        """Close the accounts of a batch that are still due, each in a transaction of its own."""
+        addresses = [item.account.address for item in batch]
+        due = {account.address for account in await self._due(closer, addresses, eligibility.slot())}
+        left = [item for item in batch if item.account.address in due]
+        return sum([await self._close(closer, [item], eligibility, refusals) for item in left])
 
     async def _send(self, closer: AccountCloser, batch: Sequence[Located], epoch: int, within_s: float) -> Outcome:
         tree = random.choice(self._output)  # noqa: S311 - spreads load over queues
@@ -250,27 +270,22 @@ class ClosingRounds:
             program_lamports=fees * len(work),
         )
 
-    async def _count_closed(self, closer: AccountCloser, batch: Sequence[Located], slot: int) -> int:
-        """Count the closed accounts of a transaction that succeeded, and remove their rows."""
-        addresses = [item.account.address for item in batch]
+    async def _count_closed(self, closer: AccountCloser, batch: Sequence[Located]) -> Sequence[Located]:
+        """Count the closed accounts of a transaction that succeeded, and remove their rows; return the others."""
         left: set[Pubkey] = set()
         if closer.skips_silently:
-            found = await self._rpc.accounts(addresses, start=0, length=0)
+            found = await self._rpc.accounts([item.account.address for item in batch], start=0, length=0)
             program = closer.source.program
             left = {account.address for account in found if account is not None and account.owner == program}
-        for address in left:
-            _log.warning("compression_skipped", account=str(address), detail="the program does not find it due")
-        await self._postpone({address: self._refused.refuse(address, slot) for address in left})
-        closed = [item.account for item in batch if item.account.address not in left]
-        for account in closed:
+        for account in (item.account for item in batch if item.account.address not in left):
             label = LABELS.get(account.kind, "pda")
             earned = account.rent.compression_cost if closer.source.pays_forester else 0
             self._metrics.accounts_compressed.labels(label).inc()
             self._metrics.compression_lamports.inc(earned)
             self._metrics.rent_recovered.labels(label).inc(max(0, account.rent.lamports - earned))
             self._refused.forget(account.address)
-        await self._store.remove(bytes(account.address) for account in closed)
-        return len(closed)
+        await self._store.remove(bytes(item.account.address) for item in batch if item.account.address not in left)
+        return [item for item in batch if item.account.address in left]
 
     async def _postpone(self, slots: Mapping[Pubkey, int]) -> None:
         await self._store.postpone({bytes(address): slot for address, slot in slots.items()})
