@@ -38,6 +38,9 @@ _TOO_MANY_REQUESTS = (429, -32429)
 _REQUEST_TIMEOUT = 408
 """Of a gateway: as after a 504, a transaction may have arrived."""
 
+_SERVER_ERRORS = range(500, 600)
+"""HTTP statuses, which some gateways give as codes with the status 200."""
+
 _NODE_BEHIND = (-32004, -32005, -32014, -32016)
 """Codes of a node that lacks a block or a slot, is unhealthy or behind; another one, or the same later, can answer."""
 
@@ -45,7 +48,8 @@ _INTERNAL_ERROR = -32603
 _OF_NODE = (401, 402, 403, 404, -32401, -32402, -32403, _INTERNAL_ERROR)
 """JSON-RPC codes of a node that demands a key or payment, has no such page, or failed internally."""
 
-_OF_NODE_TEXTS = ("node is behind", "node is unhealthy", "internal server error")
+_FAILURE_TEXT = "internal server error"
+_OF_NODE_TEXTS = ("node is behind", "node is unhealthy", _FAILURE_TEXT)
 _OF_REQUEST = (-32601, -32602, -32002, -32003)
 """Codes that are the request's fault with any HTTP status: some servers give 404 for -32601."""
 
@@ -137,10 +141,11 @@ class RpcEndpoint:
         text = f"{self.name} refused {method}: {mask_start(error.message, 500)} ({error.code})"
         if error.code in _TOO_MANY_REQUESTS:
             return RateLimited(f"{self.name}: 429 Too Many Requests for {method}")
-        if error.code in _NODE_BEHIND:
+        if error.code in _NODE_BEHIND or error.code == _REQUEST_TIMEOUT or error.code in _SERVER_ERRORS:
             return EndpointUnreachable(text)
         kind = NodeRefused if _is_of_node(error, status) else RequestRefused
-        return kind(text, code=error.code, data=_data_of(error))
+        failed = kind is NodeRefused and error.message.lower().startswith(_FAILURE_TEXT)
+        return kind(text, code=_INTERNAL_ERROR if failed else error.code, data=_data_of(error))
 
 
 def _data_of(error: _Error) -> Any:

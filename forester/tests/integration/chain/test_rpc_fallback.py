@@ -171,8 +171,9 @@ async def test_send__refused_after_a_node_may_have_taken_it__is_no_refusal_that_
             await pool.call("getSlot", [], int, timeout_s=0.2)
 
 
-async def test_send__refused_by_one_node_after_the_other_failed_internally__is_no_refusal() -> None:
-    first, second = ScriptedNode(usual=failure(-32603, "Internal error")), ScriptedNode(usual=failure(-32602, "no"))
+@pytest.mark.parametrize("failed", [failure(-32603, "Internal error"), failure(-32000, "Internal Server Error")])
+async def test_send__refused_by_one_node_after_the_other_failed_internally__is_no_refusal(failed: Answer) -> None:
+    first, second = ScriptedNode(usual=failed), ScriptedNode(usual=failure(-32602, "no"))
     async with serving(first, second), RpcPool([first.url, second.url], retry=NO_RETRY) as pool:
         with pytest.raises(RequestRefused) as raised:
             await RpcClient(pool).send_transaction(b"signed")

@@ -68,6 +68,8 @@ async def test_call__passing_failure__is_tried_again(answer: Answer) -> None:
     [
         (status(500, "oops"), EndpointUnreachable),
         (status(408), EndpointUnreachable),
+        (failure(408, "timed out"), EndpointUnreachable),
+        (failure(504, "Gateway Timeout"), EndpointUnreachable),
         (status(429), RateLimited),
         (failure(429, "slow down"), RateLimited),
         (failure(-32602, "Invalid params"), RequestRefused),
