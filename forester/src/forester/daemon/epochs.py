@@ -9,6 +9,7 @@ No failure ends an epoch: failures are retried until it is over.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from solders.pubkey import Pubkey
 
@@ -101,7 +102,8 @@ class EpochRunner:
         self._config = config
         self._stopping = stopping
         self._awake = asyncio.Event()
-        self._ended = False
+        self.ended = False
+        """Whether ``end`` was called."""
         self._refused: TransactionRefused | None = None
         self._alert = ""
 
@@ -111,7 +113,7 @@ class EpochRunner:
 
     def end(self) -> None:
         """End after the action under way, and take back an alert: there is no such epoch yet."""
-        self._ended = True
+        self.ended = True
         self._awake.set()
         if self._alert:
             self._parts.report_alert(self.epoch, None)
@@ -136,7 +138,7 @@ class EpochRunner:
 
     async def _run_once(self) -> None:
         progress, failures = Progress(), 0
-        while not (self._stopping.is_set() or self._ended):
+        while not (self._stopping.is_set() or self.ended):
             self._awake.clear()
             try:
                 seen = await self._read()
@@ -145,7 +147,7 @@ class EpochRunner:
                 _log.warning("epoch_unreadable", error=error.detail, failures=failures)
                 await first_of(self._stopping.wait(), timeout_s=jittered(RESTARTS, failures))
                 continue
-            if self._ended:
+            if self.ended:
                 return
             failures = 0
             phases = self._phases(seen)
@@ -305,7 +307,14 @@ class EpochKeeper:
             return
         runner = EpochRunner(self._parts, epoch, config, self._supervisor.stopping)
         self._runners[epoch] = runner
-        self._supervisor.start("epoch", runner.run, name=name, drains=True)
+        self._supervisor.start("epoch", partial(self._run, runner), name=name, drains=True)
+
+    async def _run(self, runner: EpochRunner) -> None:
+        try:
+            await runner.run()
+        finally:
+            if runner.ended:
+                self._awake.set()  # the right configuration may have come back meanwhile
 
     def _forget_before(self, first: int) -> None:
         for old in sorted(self._runners)[:-_OVER_REMEMBERED]:
