@@ -42,13 +42,13 @@ NONE_CHOSEN_S = 60.0
 Trees = Mapping[Pubkey, TreeMetadata]
 
 
-async def has_work(rpc: RpcClient, tree: TreeMetadata) -> bool:
-    """Return whether the queues of a tree hold elements that can be processed now; of a malformed tree none can."""
+async def has_work(rpc: RpcClient, tree: TreeMetadata, *, if_malformed: bool = False) -> bool:
+    """Return whether the queues of a tree hold elements that can be processed now, ``if_malformed`` if unreadable."""
     try:
         return await _has_work(rpc, tree)
     except MalformedAccount as error:
         _log.warning("tree_malformed", tree=str(tree.address), error=error.detail)
-        return False
+        return if_malformed
 
 
 async def _has_work(rpc: RpcClient, tree: TreeMetadata) -> bool:
@@ -124,7 +124,10 @@ class Discovery:
         self._group = await read_group(self._rpc, self._wanted) or self._group
         found, known = await list_trees(self._rpc, self._wanted, self._group)
         retired = [tree for tree in found.values() if tree.metadata.is_rolled_over]
-        working = await asyncio.gather(*(has_work(self._rpc, tree) for tree in retired))
+        # A wrong answer must not end the work on a tree.
+        working = await asyncio.gather(
+            *(has_work(self._rpc, tree, if_malformed=tree.address in self.trees) for tree in retired)
+        )
         drained = {tree.address for tree, more in zip(retired, working, strict=True) if not more}
         trees = {address: tree for address, tree in found.items() if address not in drained}
         trees |= self._absent(found)

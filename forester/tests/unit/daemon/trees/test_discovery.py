@@ -109,6 +109,16 @@ async def test_discovery__retired_tree_is_malformed__is_not_worked_on_and_hides_
     assert set(discovery.trees) == {ADDRESSES.address}
 
 
+async def test_discovery__retired_tree_is_answered_malformed_once__is_still_worked_on() -> None:
+    retired = replace(STATE, rolledover_slot=700, ready=1)
+    node = Node(trees=(retired, ADDRESSES))
+    discovery = Discovery(node, TreeFilter(), interval_s=60, board=HealthBoard(), changed=lambda _: None)
+    await discovery.refresh()
+    node.trees = (replace(retired, ready=99), ADDRESSES)
+    await discovery.refresh()
+    assert STATE.address in discovery.trees
+
+
 async def test_discovery__one_kind_unreadable__keeps_what_it_had() -> None:
     reported: list[Trees] = []
     node = Node()
