@@ -11,6 +11,7 @@ import msgspec
 
 from forester.limits.untrusted_json import decode_untrusted
 from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProofFailed, ProverRefused
+from forester.redaction import mask_start
 from shared.requests.proof_wire import ProofJson
 
 _T = TypeVar("_T")
@@ -158,4 +159,6 @@ def _unusable(error: ValueError, what: str, json_path: str) -> AnswerUnusable:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+    """Return the masked start of a prover's text."""
+    start = mask_start(text, _SHOWN_CHARACTERS + 1)
+    return start if len(start) <= _SHOWN_CHARACTERS else start[:_SHOWN_CHARACTERS] + "…"
