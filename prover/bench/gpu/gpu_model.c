@@ -26,7 +26,7 @@ static double model_sum(const model_parts *parts) {
 /* Returns the parts for a key, which is planned for the device. transforms: 6, or 4 of a folded key. */
 static model_parts model_key(const library_device *device, proof_key *key, const device_abi_key *data, int transforms) {
     proof_memory memory;
-    if (library_plan_key(device, key, data, 1) == LIBRARY_NO_PLAN || !proof_memory_plan(&memory, key, 1)) {
+    if (library_plan_key(device, key, data, LIBRARY_NO_LIMIT) == LIBRARY_NO_PLAN || !proof_memory_plan(&memory, key, 1)) {
         fprintf(stderr, "gpu_model: no plan fits\n");
         exit(1);
     }
@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
     printf("{\"name\": \"gpu_model\", \"memory_gib\": %s, \"key_gib\": %.2f, \"proof_gib\": %.2f, \"window_bits\": %u, \"sets\": %u, "
            "\"rows\": %u, \"kz_ms\": %.2f, \"a_ms\": %.2f, \"b2_ms\": %.2f, \"reductions_ms\": %.2f, \"quotient_ms\": %.2f, "
            "\"sorts_ms\": %.2f, \"witness_ms\": %.2f, \"ms\": %.1f, \"folded_ms\": %.1f}\n",
-           argv[1], (double)library_plan_key(&device, &key, &data, 1) / (1 << 30), (double)library_measure_batch(&key, 1) / (1 << 30),
+           argv[1], (double)library_plan_key(&device, &key, &data, LIBRARY_NO_LIMIT) / (1 << 30), (double)library_measure_batch(&key, 1) / (1 << 30),
            key.window_bits, key.kz_plan.sets, key.kz_plan.shifts, plain.kz, plain.a, plain.b, plain.reductions, plain.quotient,
            plain.sorts, witness, model_sum(&plain) + witness, model_sum(&folded) + witness);
     return 0;

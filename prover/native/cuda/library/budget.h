@@ -144,7 +144,7 @@ static int library_evict(library_device *device, uint64_t bytes) {
 /* The caller holds the lock, which is released while waiting. */
 static void library_wait(library_device *device) {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += LIBRARY_WAIT_NS;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;

@@ -30,7 +30,11 @@ static device_abi_status library_open(void **opened, uint32_t index, uint64_t bu
     device->budget = budget ? budget : info.free_bytes / 10 * 9;
     device->tuning = tuning;
     pthread_mutex_init(&device->lock, NULL);
-    pthread_cond_init(&device->changed, NULL);
+    pthread_condattr_t monotonic; /* waits for a time must not end with the wall clock, which may be set back */
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&device->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     gpu_use(index, &queue);
     gpu_inject_failure(&queue, GPU_OPEN, 1);
     if (queue.status != DEVICE_OK) {

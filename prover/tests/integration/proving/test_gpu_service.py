@@ -126,11 +126,11 @@ async def test_requests__waiting_for_the_copy_of_a_key__leave_threads_for_keys_t
     little = store.get(LITTLE, CancelFlag())
     may_copy, load_key, copying = threading.Event(), Device.load_key, threading.Event()
 
-    def slow_copy(device: Device, key: LoadedKey, cancel: CancelFlag | None = None) -> DeviceKey:
+    def slow_copy(device: Device, key: LoadedKey, *options: Any) -> DeviceKey:
         if key is little:
             copying.set()
             assert may_copy.wait(60)
-        return load_key(device, key, cancel)
+        return load_key(device, key, *options)
 
     monkeypatch.setattr(Device, "load_key", slow_copy)
     proving = {"max_concurrency": 1, "waiting_limit": 3, "merkle_deadline_s": 120}
