@@ -102,6 +102,10 @@ class RentClaims:
         found = await confirmed(
             *(self._rpc, self._store, known), slot=slot, wanted=lambda account: account.rent.claimable(slot)
         )
+        # An account that is due owes no rent to claim: its row must not hide those of others in the next search.
+        owing = {item.address for item in found}
+        nothing = [bytes(address) for _, address in known if address not in owing]
+        await self._store.claimed(nothing, slot // RENT_EPOCH_SLOTS)
         return sorted(((item, item.rent.claimable(slot)) for item in found), key=lambda item: -item[1])
 
     def _batches(self, owing: Sequence[_Owing], epoch: int) -> list[Sequence[_Owing]]:

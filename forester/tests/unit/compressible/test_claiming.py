@@ -87,6 +87,27 @@ async def test_claim__that_the_registry_refuses__is_repeated_if_it_refused_the_f
         assert [bytes(address) for address, _ in left] == ([bytes(ADDRESS)] if owes else [])
 
 
+async def test_search__accounts_that_are_due_and_wait__do_not_hide_others(tmp_path: Path) -> None:
+    world: Any = World(Outcome(Fate.CONFIRMED))
+    due = [TrackedAccount(bytes([9]) * 28 + number.to_bytes(4, "big"), TOKEN, 0, 0, 1, 0, 300) for number in range(500)]
+
+    async def accounts(addresses: list[Pubkey]) -> list[Account]:
+        lamports = {ADDRESS: 9_000_000}
+        return [
+            Account(address, COMPRESSED_TOKEN, lamports.get(address, 2_011_800), account_data())
+            for address in addresses
+        ]
+
+    world.accounts = accounts
+    async with await Journal.open(tmp_path / "journal.sqlite") as journal:
+        claims, store = await claims_of(world, journal)
+        await store.put(due)
+        for _ in range(3):
+            await store.postpone({account.address: SLOT + 1500 for account in due})
+            await claims.work(window(SLOT))
+        assert world.sent == 1
+
+
 @pytest.mark.parametrize("error", [None, InsufficientFunds()])
 async def test_claim__of_unknown_outcome__is_repeated_once_it_cannot_land(
     tmp_path: Path, error: InsufficientFunds | None
