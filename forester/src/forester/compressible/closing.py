@@ -18,9 +18,9 @@ from solders.pubkey import Pubkey
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
+from forester.compressible.account_pauses import AccountPauses
 from forester.compressible.candidates import UNKNOWN_SLOTS, confirmed, is_for_forester, split, totals
 from forester.compressible.closers import MAX_ACCOUNTS_PER_TRANSACTION, AccountCloser, Located, answered
-from forester.compressible.refused_accounts import RefusedAccounts
 from forester.errors import (
     AccountMissing,
     EndpointError,
@@ -84,7 +84,7 @@ class ClosingRounds:
         """The trees of the round: a discovery during the round may leave none."""
         self._pauses = {closer: RetryPause(lambda failures: _SLOWED.wait_s(failures, 1.0), clock) for closer in closers}
         """Pauses of closers; one with failures is slowed until it closes an account."""
-        self._refused = RefusedAccounts()
+        self._waiting = AccountPauses()
 
     async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
         """Close one round of accounts; failures are part of the result. Raises only bugs.
@@ -121,12 +121,12 @@ class ClosingRounds:
         """Return accounts that a closer may close, those that earn most first."""
         maximum = _SAMPLED if self._pauses[closer].failures else _CANDIDATES
         while True:
-            read = _SAMPLED if self._refused else maximum
+            read = _SAMPLED if self._waiting else maximum
             found = [Pubkey(address) for address in await self._store.ready(closer.source.kinds, slot, read)]
-            early = [address for address in found if self._refused.next_attempt(address) > slot]
+            early = [address for address in found if self._waiting.next_attempt(address) > slot]
             if not early:
                 return found[:maximum]
-            await self._postpone({address: self._refused.next_attempt(address) for address in early})
+            await self._postpone({address: self._waiting.next_attempt(address) for address in early})
 
     def _chosen(self, closer: AccountCloser, addresses: Sequence[Pubkey]) -> Sequence[Pubkey]:
         """Return the accounts to try: all, or a few at random if the closer is slowed."""
@@ -225,10 +225,13 @@ class ClosingRounds:
             for item in skipped:
                 address = item.account.address
                 _log.warning("compression_skipped", account=str(address), detail="the program does not find it due")
-                await self._postpone({address: self._refused.refuse(address, eligibility.slot())})
+                await self._postpone({address: self._waiting.refuse(address, eligibility.slot())})
             return closed
         if outcome.fate is Fate.DEADLINE_PASSED and outcome.signed:
-            await self._postpone(dict.fromkeys(addresses, eligibility.slot() + UNKNOWN_SLOTS))
+            until = eligibility.slot() + UNKNOWN_SLOTS
+            for address in addresses:
+                self._waiting.hold(address, until)
+            await self._postpone(dict.fromkeys(addresses, until))
         if isinstance(outcome.error, InsufficientFunds):
             raise outcome.error
         if outcome.fate is not Fate.REFUSED:
@@ -241,7 +244,7 @@ class ClosingRounds:
             return await self._close_one_by_one(closer, batch, eligibility, refusals)
         refusals.append(error)
         _log.warning("compression_refused", account=str(addresses[0]), error=error.detail)
-        await self._postpone({addresses[0]: self._refused.refuse(addresses[0], eligibility.slot())})
+        await self._postpone({addresses[0]: self._waiting.refuse(addresses[0], eligibility.slot())})
         return 0
 
     async def _close_one_by_one(
@@ -283,7 +286,7 @@ class ClosingRounds:
             self._metrics.accounts_compressed.labels(label).inc()
             self._metrics.compression_lamports.inc(earned)
             self._metrics.rent_recovered.labels(label).inc(max(0, account.rent.lamports - earned))
-            self._refused.forget(account.address)
+            self._waiting.forget(account.address)
         await self._store.remove(bytes(item.account.address) for item in batch if item.account.address not in left)
         return [item for item in batch if item.account.address in left]
 

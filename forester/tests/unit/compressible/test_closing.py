@@ -328,6 +328,7 @@ async def test_round__transaction_may_still_land__its_accounts_wait_until_it_can
     assert (await world.work()).failure is error
     world.unknown = None
     for later_slots, sent in ((0, []), (199, []), (1, [BATCH])):
+        await world.add(range(1, 11))  # as a scan stores them
         world.slot += later_slots
         await world.work()
         assert world.sent == sent
