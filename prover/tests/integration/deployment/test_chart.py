@@ -289,8 +289,6 @@ def answer_at(port: int, path: str) -> int:
         ({"component.settings": {"PROVER_API_KEY": "key"}}, "PROVER_API_KEY"),
         ({"component.settings": {"PROVER_HTTP__DRAIN_DEADLINE_S": "600"}}, "PROVER_HTTP__DRAIN_DEADLINE_S"),
         ({"keys.claim.accessModes": ["ReadOnlyMany"]}, "accessModes"),
-        # The pods of a release, and the Job of its keys, could never have the claim at once.
-        ({"keys.claim.accessModes": ["ReadWriteOncePod"]}, "accessModes"),
         ({"api.gpu": {"device": "cpu", "count": 1}}, r"gpu of api: .*gpu\.count to 0"),
         ({"component.gpu": {"device": "cuda:1", "count": 0}}, "gpu of api: device cuda:1 needs a GPU"),
         (
