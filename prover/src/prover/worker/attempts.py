@@ -11,6 +11,7 @@ from prover.errors import (
     Cancelled,
     CircuitDisabled,
     DevicePaused,
+    KeyUnavailable,
     ProofTimedOut,
     ProverError,
     QueueUnavailable,
@@ -33,6 +34,9 @@ from shared.process.logs import bind, get_logger
 _log = get_logger(__name__)
 
 _LONGEST_PAUSE_S = 30
+_KEY_MISSING_PAUSE_S = 1.0
+"""A free worker takes a job that came back within its poll interval."""
+
 _CANCELLED = "cancelled"
 _LEASE_LOST = "the lease was lost"
 
@@ -80,34 +84,35 @@ class Attempts:
                 batch_index=claim.batch_index,
                 waited_s=round(claim.waited_s, 3),
             )
-            is_impaired = await self._attempt(job)
-        if is_impaired:
-            # The next job would fail in the same way, and another instance may be able to prove this one. Without a
-            # pause an instance that lacks a key would use up the attempts of all waiting jobs in a moment.
-            await _sleep_unless(self._leaving, min(2**claim.attempt, _LONGEST_PAUSE_S))
+            pause_s = await self._attempt(job)
+        if pause_s:
+            await _sleep_unless(self._leaving, min(pause_s, _LONGEST_PAUSE_S))
 
-    async def _attempt(self, job: RunningJob) -> bool:
-        """Return whether this instance should pause before it starts another job."""
+    async def _attempt(self, job: RunningJob) -> float:
+        """Return the seconds for which this instance should pause before it starts another job."""
+        # The next job would fail in the same way, and another instance may be able to prove this one.
+        impaired_s = 2.0**job.claim.attempt
         try:
             proof = await self._prove(job)
         except Cancelled:
             return await self._stopped(job)
         except RequestRejected as error:
             await self._failed(job, error)
-            return False
+            return 0
         except ProverError as error:
             # A temporary refusal is no fault of the job. Running out of memory may be.
             no_place = type(error) is TryAgainLater or isinstance(error, DevicePaused)
             blameless = no_place or isinstance(error, ShuttingDown)
             await self._put_back(job, error, count_attempt=not blameless, waits_on=no_place)
-            return True
+            # Other circuits can be proved, but at once this job would come back until its attempts are used up.
+            return _KEY_MISSING_PAUSE_S if isinstance(error, KeyUnavailable) else impaired_s
         except Exception:  # noqa: BLE001 - the edge of a job: counted, logged with its traceback, tried again
             _log.exception("unexpected_error")
             self._metrics.panics.labels(_kind(job.claim)).inc()
             await self._put_back(job, ProverError(), count_attempt=True)
-            return True
+            return impaired_s
         await self._finished(job, proof)
-        return False
+        return 0
 
     async def _prove(self, job: RunningJob) -> Proof:
         loop = asyncio.get_running_loop()
