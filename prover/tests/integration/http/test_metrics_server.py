@@ -29,6 +29,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
+from prover.queue.store import JobStore
 from prover.settings import HttpSettings
 from shared.process.metrics import new_registry
 
@@ -273,6 +274,15 @@ async def test_readiness__with_keys_of_excluded_circuits_alone__is_refused(
     including = CircuitSelection(frozenset({circuit(CONVERTED), circuit("batch_append_32_500")}))
     state = (await serve(published_keys, selection=including)).app[STATE]
     assert probes(state)["/readyz"]() == (True, "ready: 1 proving keys installed")
+
+
+async def test_readiness__api_whose_jobs_workers_prove__needs_no_key_of_its_circuits(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    excluding = CircuitSelection(frozenset({circuit("batch_append_32_500")}))
+    client = await serve(published_keys, job_store, selection=excluding, queue={"workers": False})
+    ready, _ = await asyncio.to_thread(probes(client.app[STATE])["/readyz"])
+    assert ready
 
 
 async def test_readiness__names_everything_that_is_missing(

@@ -78,8 +78,10 @@ def unmet_conditions(state: ServerState) -> list[str]:
 
 
 def _installed_keys(state: ServerState) -> int:
-    """Return the number of installed keys of circuits that this instance proves."""
-    return sum(map(state.selection.includes, state.keys.installed()))
+    """Return the number of installed keys of circuits that this instance proves; of all if workers prove its jobs."""
+    installed = state.keys.installed()
+    workers_prove = state.queue is not None and not state.settings.queue.workers
+    return len(installed) if workers_prove else sum(map(state.selection.includes, installed))
 
 
 def _silent(silence_s: float) -> str:
