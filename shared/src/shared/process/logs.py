@@ -5,6 +5,7 @@ standard logging module come out in the same form. Fields bound with ``bind`` ap
 of the same task or thread. Tracebacks never show the values of variables, which may be secrets.
 """
 
+import io
 import logging
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
@@ -129,8 +130,7 @@ class _Form(logging.Formatter):
                 structlog.processors.JSONRenderer(),
             ]
         else:
-            plain = structlog.dev.plain_traceback
-            renderer = [_quote, structlog.dev.ConsoleRenderer(colors=self._colors, exception_formatter=plain)]
+            renderer = [_quote, structlog.dev.ConsoleRenderer(colors=self._colors, exception_formatter=_write_trace)]
         formatter: logging.Formatter = structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=self._first_processors(),
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
@@ -164,7 +164,19 @@ class _Quoted:
 
 def _quote(_: object, __: str, fields: MutableMapping[str, Any]) -> dict[str, Any]:
     """Quote texts with control characters: a client may have sent them, and a terminal would obey."""
-    return {
-        name: _Quoted(value) if name != "event" and isinstance(value, str) and not value.isprintable() else value
+    quoted = {
+        name: _Quoted(value) if isinstance(value, str) and not value.isprintable() else value
         for name, value in fields.items()
     }
+    return quoted | {"event": _escaped(str(fields.get("event", "")))}
+
+
+def _write_trace(file: TextIO, trace: Any) -> None:
+    text = io.StringIO()
+    _import_structlog().dev.plain_traceback(text, trace)
+    file.write(_escaped(text.getvalue()))
+
+
+def _escaped(text: str) -> str:
+    """Escape control characters, except tabs and ends of lines."""
+    return "".join(char if char.isprintable() or char in "\t\n" else ascii(char)[1:-1] for char in text)

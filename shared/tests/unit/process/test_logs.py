@@ -73,6 +73,20 @@ def test_log__of_control_characters_of_a_client__shows_a_terminal_none_of_them(s
     assert len(stream.getvalue().splitlines()) == 1
 
 
+def test_log__of_control_characters_in_an_error_or_an_event__shows_a_terminal_none_of_them() -> None:
+    stream = Terminal()
+    configure_logs(stream=stream)
+    try:
+        raise ValueError("bad \x1b[2J text")
+    except ValueError:
+        get_logger("a").exception("request_failed")
+    logging.getLogger("library").error("also \x1b[2J this\x07")
+    assert "\x1b[2J" not in stream.getvalue()
+    assert "\x07" not in stream.getvalue()
+    assert r"bad \x1b[2J text" in stream.getvalue()
+    assert "Traceback" in stream.getvalue()
+
+
 def test_log__below_the_level__is_dropped() -> None:
     stream = io.StringIO()
     configure_logs(stream=stream, level="error")
