@@ -37,6 +37,11 @@ def whose(who: str) -> Pubkey:
     return Pubkey(who.encode().ljust(32, b"-"))
 
 
+def running(supervisor: Supervisor) -> set[str]:
+    """Return the names of the epochs' tasks."""
+    return {name for name in supervisor.names if name.startswith("epoch ")}
+
+
 @dataclass
 class World:
     """Environment of all foresters: the chain, the time, and faults of the node."""
@@ -394,12 +399,18 @@ def rules(world: World, monkeypatch: pytest.MonkeyPatch) -> Rules:
     return Rules(world)
 
 
-async def test_keeper__wrong_copy_of_the_rules_once__works_on_after_the_next_answer(world: World, rules: Rules) -> None:
-    world.slot = 1250
-    forester = Forester(world)
-    supervisor = Supervisor()
+async def keeping(world: World, rules: Rules) -> tuple[Forester, Supervisor, EpochKeeper]:
+    """Return a forester whose keeper runs its epochs."""
+    forester, supervisor = Forester(world), Supervisor()
     keeper = EpochKeeper(replace(forester.parts, rpc=rules), supervisor)
     supervisor.start("epochs", keeper.run)
+    await quiet()
+    return forester, supervisor, keeper
+
+
+async def test_keeper__wrong_copy_of_the_rules_once__works_on_after_the_next_answer(world: World, rules: Rules) -> None:
+    world.slot = 1250
+    _, supervisor, keeper = await keeping(world, rules)
     await world.go(1500)
     short = replace(CONFIG, active_phase_length=100)
     world.lies = [EpochOnChain(1500, registration(0, 1, 1, 1, config=short), 1)]
@@ -418,11 +429,7 @@ async def test_keeper__wrong_configuration_once__ends_no_epoch_and_begins_none_f
     world: World, rules: Rules
 ) -> None:
     world.slot, world.unsendable = 1210, 10**6
-    forester = Forester(world)
-    supervisor = Supervisor()
-    keeper = EpochKeeper(replace(forester.parts, rpc=rules), supervisor)
-    supervisor.start("epochs", keeper.run)
-    await quiet()
+    _, supervisor, keeper = await keeping(world, rules)
     for length in range(50, 300, 10):
         world.config = replace(CONFIG, active_phase_length=length)
         keeper.wake()
@@ -431,7 +438,7 @@ async def test_keeper__wrong_configuration_once__ends_no_epoch_and_begins_none_f
     world.config, world.unsendable = CONFIG, 0
     keeper.wake()
     await quiet()
-    assert {name for name in supervisor.names if name.startswith("epoch ")} == {"epoch 0", "epoch 1"}
+    assert running(supervisor) == {"epoch 0", "epoch 1"}
     assert keeper.states.keys() == {0, 1}
     await world.go(1290)
     assert [action for _, action in world.sent] == [Action.REGISTER]
@@ -446,23 +453,19 @@ async def test_keeper__registered_by_the_node_for_epochs_of_many_configurations_
         return EpochOnChain(slot, replace(registration(0, 1, 1, 1), epoch=epoch), 1)
 
     world.slot = 1210
-    forester = Forester(world)
-    supervisor = Supervisor()
-    keeper = EpochKeeper(replace(forester.parts, rpc=rules), supervisor)
-    supervisor.start("epochs", keeper.run)
-    await quiet()
+    _, supervisor, keeper = await keeping(world, rules)
     monkeypatch.setattr(epochs, "read_epoch", registered)
     for length in range(100, 1, -1):
         world.config = replace(CONFIG, active_phase_length=length)
         keeper.wake()
         await quiet()
-    assert sum(name.startswith("epoch ") for name in supervisor.names) == 36
+    assert len(running(supervisor)) == 36
     monkeypatch.setattr(epochs, "read_epoch", world.seen)
     world.config = CONFIG
     for _ in range(2):
         keeper.wake()
         await quiet()
-    assert {name for name in supervisor.names if name.startswith("epoch ")} == {"epoch 0", "epoch 1"}
+    assert running(supervisor) == {"epoch 0", "epoch 1"}
     assert await supervisor.stop(60)
 
 
@@ -470,12 +473,8 @@ async def test_keeper__epochs_overlap__lives_them_side_by_side_and_takes_over_ne
     world: World, rules: Rules
 ) -> None:
     world.slot = 1250
-    forester = Forester(world)
-    parts = replace(forester.parts, rpc=rules)
-    supervisor = Supervisor()
-    keeper = EpochKeeper(parts, supervisor)
-    supervisor.start("epochs", keeper.run)
-    await quiet()
+    forester, supervisor, keeper = await keeping(world, rules)
+    parts = forester.parts
     assert keeper.states == {0: EpochState.MISSED, 1: EpochState.REGISTERED}
     await world.go(1305)
     assert forester.live.share == Share(0, 1, 1)
