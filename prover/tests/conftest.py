@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, settings
 from kernel_library import BACKENDS
 from redis_server import RedisServer, StartRedis, running_redis
 from sampling import CHECKED, left_out
+from skipping import skip_or_fail
 
 from prover.cli.commands import start as start_command
 from prover.settings import Settings
@@ -50,9 +51,7 @@ def obtain(fetch: Callable[[], Path]) -> Path:
             return fetch()
         except reference_fixtures.ReferenceUnavailable as error:
             unavailable.append(f"reference artefacts unavailable: {error}")
-    if REFERENCE_REQUIRED:
-        pytest.fail(unavailable[0], pytrace=False)
-    pytest.skip(unavailable[0])
+    return skip_or_fail(unavailable[0])
 
 
 @pytest.fixture(scope="session")
@@ -98,10 +97,8 @@ def reference_small_batch_key() -> Path:
 def redis_needed() -> None:
     """Redis can be started here."""
     reason = redis_server.missing()
-    if reason and REFERENCE_REQUIRED:
-        pytest.fail(reason, pytrace=False)
     if reason:
-        pytest.skip(reason)
+        skip_or_fail(reason)
 
 
 @pytest.fixture(scope="session")

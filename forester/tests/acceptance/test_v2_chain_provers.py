@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from localnet_pipeline import ADDRESS_TREE, STATE_TREE, Forestry, failures, fore
 from localnet_process import running_localnet
 from reference_prover import earlier_names, running_reference
 from service_process import running_service
+from skipping import skip_or_fail
 from solders.pubkey import Pubkey
 
 CIRCUITS = {
@@ -62,9 +62,7 @@ def batch_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         source = reference_batch_keys.batch_keys_dir()
     except reference_fixtures.ReferenceUnavailable as error:
-        if os.environ.get("ZKC_REQUIRE_REFERENCE") == "1":
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+        skip_or_fail(str(error))
     folder = tmp_path_factory.mktemp("keys")
     for path in (source / f"{stem}{suffix}" for stem in CIRCUITS for suffix in (".key", ".vkey")):
         (folder / path.name).symlink_to(path)

@@ -1,6 +1,5 @@
 """The V2 pipeline up to durable proofs with `prover start`, its queue and batch keys of size 10 (a minute or two)."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -10,6 +9,7 @@ import redis_server
 import reference_batch_keys
 import reference_fixtures
 from service_process import Service, running_service
+from skipping import skip_or_fail
 from v2_flow import FINAL_ROOT, TREE, head, run_pipeline
 
 from forester.journal.database import Journal
@@ -26,9 +26,7 @@ def obtain(fetch: Callable[[], _T]) -> _T:
             raise reference_fixtures.ReferenceUnavailable(missing)
         return fetch()
     except reference_fixtures.ReferenceUnavailable as error:
-        if os.environ.get("ZKC_REQUIRE_REFERENCE") == "1":
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+        skip_or_fail(str(error))
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from aiohttp.test_utils import TestServer
 from dashboard_views import activity, inputs
 from scripted_node import serving
 from service_process import running_service
+from skipping import skip_or_fail
 from start_options import NOWHERE, Network, chosen
 
 from forester.api.service_readings import ServiceReadings
@@ -246,7 +246,7 @@ async def test_proof_request__cancelled__is_no_failure_of_a_prover_that_does_not
 
 async def test_readings__real_prover_with_waiting_jobs__is_the_queue_that_the_page_shows(tmp_path: Path) -> None:
     if missing := redis_server.missing():
-        (pytest.fail if os.environ.get("ZKC_REQUIRE_REFERENCE") == "1" else pytest.skip)(missing)
+        skip_or_fail(missing)
     metrics = Metrics()
     with redis_server.running_redis(tmp_path) as redis:
         words = ("--keys-dir", str(tmp_path), "--no-workers", "--redis-url", redis.url, "--json-logging")

@@ -1,12 +1,12 @@
 """The prover client against `prover start` on a published key."""
 
-import os
 from collections.abc import Iterator
 
 import aiohttp
 import pytest
 import reference_fixtures
 from service_process import Service, running_service
+from skipping import skip_or_fail
 
 from forester.prover_client.client import ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
@@ -26,9 +26,7 @@ def prover(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     try:
         keys = reference_fixtures.proving_keys_dir()
     except reference_fixtures.ReferenceUnavailable as error:
-        if os.environ.get("ZKC_REQUIRE_REFERENCE") == "1":
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+        skip_or_fail(str(error))
     addresses = ("--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
     log = tmp_path_factory.mktemp("prover") / "log"
     with running_service(log, "--keys-dir", str(keys), *addresses, PROVER_API_KEY=KEY) as service:

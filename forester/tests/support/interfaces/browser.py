@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
+from skipping import skip_or_fail
 
 _SWITCHES = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -25,10 +24,7 @@ def chromium() -> str:
     """Return the path of Chromium; without one the test is skipped, or fails if references are required."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
-        missing = "no Chromium: make browser"
-        if os.environ.get("ZKC_REQUIRE_REFERENCE") == "1":
-            pytest.fail(missing)
-        pytest.skip(missing)
+        skip_or_fail("no Chromium: make browser")
     return found
 
 

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from cuda_compiler import provide, unavailable
+from cuda_compiler import provide
 from gpu_counts import CompilerUnavailable, Counts, counts
+from skipping import skip_or_fail
 
 MODEL = Path(__file__).resolve().parents[3] / "bench/gpu/model.h"
 
@@ -18,7 +19,7 @@ def counted() -> dict[str, Counts]:
     try:
         return counts()
     except CompilerUnavailable as error:
-        unavailable(str(error))
+        skip_or_fail(str(error))
         raise
 
 

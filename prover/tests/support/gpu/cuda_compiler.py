@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
+from skipping import skip_or_fail
 
 WORKSPACE = Path(__file__).resolve().parents[4]
 
@@ -22,16 +22,9 @@ def provide(**variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def unavailable(reason: str) -> None:
-    """Skip a test for want of a compiler; in the gate, fail it."""
-    if os.environ.get("ZKC_REQUIRE_REFERENCE"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 def cuda_compiler() -> str:
     """Return the path of nvcc, which is installed if missing."""
     answer = provide()
     if answer.returncode != 0:
-        unavailable(answer.stderr)
+        skip_or_fail(answer.stderr)
     return answer.stdout.splitlines()[0]
