@@ -26,6 +26,9 @@ _SHORTEST_SECRET = 6
 _LONGEST_START = 1 << 14
 """Characters that ``mask_start`` reads: more than any text that it returns, although masks are shorter than secrets."""
 
+_SHOWN_CHARACTERS = 500
+"""Characters of a service's text that logs and alerts repeat."""
+
 _remembered: dict[str, None] = {}
 _REMEMBERED_LIMIT = 256
 
@@ -66,11 +69,17 @@ def mask(text: str) -> str:
 
 
 def mask_start(text: str, length: int) -> str:
-    """Return the first ``length`` characters of the masked text of another machine, however long the text is.
+    """Return the first ``length`` characters of a text after masking, however long the text is.
 
     Masked before it is cut to them: a mask does not recognise half a secret.
     """
     return mask(text[:_LONGEST_START])[:length]
+
+
+def shortened(text: str) -> str:
+    """Return the masked start of a text that a service sent, with an ellipsis if it is longer than logs repeat."""
+    start = mask_start(text, _SHOWN_CHARACTERS + 1)
+    return start if len(start) <= _SHOWN_CHARACTERS else start[:_SHOWN_CHARACTERS] + "…"
 
 
 def _mask_parameters(text: str) -> str:

@@ -19,7 +19,7 @@ from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable
 from forester.indexer import validation
 from forester.indexer.answers import ANSWERS, REQUEST_ID, read_answer
 from forester.indexer.endpoints import SLOTS_APART, Endpoints
-from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused, shortened
+from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused
 from forester.indexer.types import (
     AccountProof,
     AddressProof,
@@ -35,6 +35,7 @@ from forester.indexer.types import (
     Validity,
 )
 from forester.limits.retry_after import RetryAfterGate
+from forester.redaction import shortened
 from forester.urls import shown, under
 from shared.process.logs import get_logger
 from shared.process.rate_limits import LogThrottle

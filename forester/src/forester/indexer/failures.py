@@ -9,10 +9,7 @@ EndpointError
 """
 
 from forester.errors import EndpointError, MalformedAnswer, RequestRefused
-from forester.redaction import mask_start
-
-_SHOWN_CHARACTERS = 500
-"""Characters of an indexer's text that logs and alerts repeat."""
+from forester.redaction import shortened
 
 _INTERNAL_ERROR = -32603
 _BAD_REQUESTS = (400, 413, 415, 422)
@@ -77,9 +74,3 @@ class AnswerWrong(MalformedAnswer):
         self.method = method
         self.field = field
         self.reason = reason
-
-
-def shortened(text: str) -> str:
-    """Return the masked start of an indexer's text."""
-    start = mask_start(text, _SHOWN_CHARACTERS + 1)
-    return start if len(start) <= _SHOWN_CHARACTERS else start[:_SHOWN_CHARACTERS] + "…"

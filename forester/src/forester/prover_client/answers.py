@@ -11,7 +11,7 @@ import msgspec
 
 from forester.limits.untrusted_json import decode_untrusted
 from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProofFailed, ProverRefused
-from forester.redaction import mask_start
+from forester.redaction import shortened
 from shared.requests.proof_wire import ProofJson
 
 _T = TypeVar("_T")
@@ -103,7 +103,7 @@ def read_job(job_id: str, status: int, body: bytes, retry_after_s: float | None 
     if job.status == "failed":
         message = job.message or job.error or "no reason given"
         retryable = _may_pass(f"{message} {job.error}", default=False) if job.retryable is None else job.retryable
-        raise ProofFailed(job_id, _shortened(message), retryable=retryable)
+        raise ProofFailed(job_id, shortened(message), retryable=retryable)
     return Pending(job.status)
 
 
@@ -125,8 +125,8 @@ def _refusal(status: int, body: bytes, retry_after_s: float | None) -> ProverRef
         error = decode_untrusted(_ERROR_DECODER, body)
     except ValueError:
         error = _Error(message=body.decode("utf-8", "replace").strip())
-    message = _shortened(error.message or "no reason given")
-    code = _shortened(error.code or "unknown")
+    message = shortened(error.message or "no reason given")
+    code = shortened(error.code or "unknown")
     if error.retryable is None:
         retryable = status in _RETRYABLE_STATUSES and not _unprovable(message)
     else:
@@ -156,9 +156,3 @@ def _decode(decoder: msgspec.json.Decoder[_T], body: bytes, what: str) -> _T:
 def _unusable(error: ValueError, what: str, json_path: str) -> AnswerUnusable:
     reason, found, path = str(error).partition(" - at `$")
     return AnswerUnusable(what, json_path + path.rstrip("`") if found else json_path, reason)
-
-
-def _shortened(text: str) -> str:
-    """Return the masked start of a prover's text."""
-    start = mask_start(text, _SHOWN_CHARACTERS + 1)
-    return start if len(start) <= _SHOWN_CHARACTERS else start[:_SHOWN_CHARACTERS] + "…"
