@@ -219,14 +219,13 @@ class ClosingRounds:
         outcome = await self._send(closer, batch, eligibility.epoch, within_s)
         if outcome.fate is Fate.CONFIRMED:
             skipped = await self._count_closed(closer, batch)
-            closed = len(batch) - len(skipped)
-            if len(batch) > 1 and skipped:
-                return closed + await self._close_one_by_one(closer, skipped, eligibility, refusals)
-            for item in skipped:
-                address = item.account.address
-                _log.warning("compression_skipped", account=str(address), detail="the program does not find it due")
-                await self._postpone({address: self._waiting.refuse(address, eligibility.slot())})
-            return closed
+            if len(batch) == 1 and skipped:
+                _log.warning(
+                    "compression_skipped", account=str(addresses[0]), detail="the program does not find it due"
+                )
+                await self._postpone_refused(addresses[0], eligibility.slot())
+                return 0
+            return len(batch) - len(skipped) + await self._close_one_by_one(closer, skipped, eligibility, refusals)
         if outcome.fate is Fate.DEADLINE_PASSED and outcome.signed:
             until = eligibility.slot() + UNKNOWN_SLOTS
             for address in addresses:
@@ -244,7 +243,7 @@ class ClosingRounds:
             return await self._close_one_by_one(closer, batch, eligibility, refusals)
         refusals.append(error)
         _log.warning("compression_refused", account=str(addresses[0]), error=error.detail)
-        await self._postpone({addresses[0]: self._waiting.refuse(addresses[0], eligibility.slot())})
+        await self._postpone_refused(addresses[0], eligibility.slot())
         return 0
 
     async def _close_one_by_one(
@@ -255,6 +254,8 @@ class ClosingRounds:
         refusals: list[TransactionRefused],
     ) -> int:
         """Close the accounts of a batch that are still due, each in a transaction of its own."""
+        if not batch:
+            return 0
         addresses = [item.account.address for item in batch]
         due = {account.address for account in await self._due(closer, addresses, eligibility.slot())}
         left = [item for item in batch if item.account.address in due]
@@ -289,6 +290,9 @@ class ClosingRounds:
             self._waiting.forget(account.address)
         await self._store.remove(bytes(item.account.address) for item in batch if item.account.address not in left)
         return [item for item in batch if item.account.address in left]
+
+    async def _postpone_refused(self, address: Pubkey, slot: int) -> None:
+        await self._postpone({address: self._waiting.refuse(address, slot)})
 
     async def _postpone(self, slots: Mapping[Pubkey, int]) -> None:
         await self._store.postpone({bytes(address): slot for address, slot in slots.items()})
