@@ -125,6 +125,13 @@ static void library_free_taken(library_taken *taken) {
     }
 }
 
+/* Ends a running call and releases `bytes`. The caller holds the lock. */
+static void library_end_call(library_device *device, uint64_t bytes) {
+    device->used -= bytes;
+    device->running--;
+    pthread_cond_broadcast(&device->changed);
+}
+
 /* Frees idle memory of all keys until `bytes` are free or none is left. The caller holds the lock. Returns 1 when memory was freed:
  * then the lock was released meanwhile, and everything that it protects may have changed. */
 static int library_evict(library_device *device, uint64_t bytes) {
@@ -135,9 +142,7 @@ static int library_evict(library_device *device, uint64_t bytes) {
     pthread_mutex_unlock(&device->lock);
     library_free_taken(&taken);
     pthread_mutex_lock(&device->lock);
-    device->used -= taken.bytes;
-    device->running--;
-    pthread_cond_broadcast(&device->changed);
+    library_end_call(device, taken.bytes);
     return 1;
 }
 
@@ -177,12 +182,9 @@ static device_abi_status library_reserve(library_device *device, uint64_t bytes,
     return DEVICE_ABI_OK;
 }
 
-/* Ends a running call and releases `bytes`. */
 static void library_release(library_device *device, uint64_t bytes) {
     pthread_mutex_lock(&device->lock);
-    device->used -= bytes;
-    device->running--;
-    pthread_cond_broadcast(&device->changed);
+    library_end_call(device, bytes);
     pthread_mutex_unlock(&device->lock);
 }
 

@@ -248,8 +248,8 @@ static void library_key_destroy(void *handle) {
     device_release_all(&key->witness.owner);
     pthread_mutex_lock(&device->lock);
     device->used_by_keys -= key->bytes;
+    library_end_call(device, key->bytes + idle.bytes);
     pthread_mutex_unlock(&device->lock);
-    library_release(device, key->bytes + idle.bytes);
     free(key);
 }
 
