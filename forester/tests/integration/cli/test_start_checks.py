@@ -94,7 +94,7 @@ def account(content: str, owner: object = REGISTRY) -> dict[str, Any]:
         (account("42e02e02a789786b010001"), "is not the compressible config of the registry"),
         (account(ACTIVE[:-2]), "is not the compressible config of the registry"),
     ],
-    ids=["active", "deprecated", "missing", "inactive", "unknown", "of another program", "of another kind", "cut"],
+    ids=["active", "deprecated", "missing", "inactive", "unknown", "wrong owner", "wrong discriminator", "cut"],
 )
 async def test_checks__compressible_accounts_enabled__need_the_active_config(
     monkeypatch: pytest.MonkeyPatch, found: dict[str, Any] | None, words: str | None
