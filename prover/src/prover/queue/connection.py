@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
 
 from arq.connections import ArqRedis
 from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.client import Pipeline
 from redis.asyncio.connection import AbstractConnection, DefaultParser, SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
@@ -153,13 +154,44 @@ class _BoundedParser(DefaultParser):  # type: ignore[misc,valid-type] # a class 
         return True
 
 
-async def _begin(connection: AbstractConnection) -> None:
-    """Authenticate on a new connection, without a check by a PING.
+class Opening:
+    """The beginning of each connection. None begins after the close: a task that arq left behind would open it."""
 
-    redis-py checks before the first command of this exchange, and reconnects in the check: without an answer it recurs.
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    async def begin(self, connection: AbstractConnection) -> None:
+        """Authenticate on a new connection, without a check by a PING; raises an error of redis-py after the close.
+
+        redis-py checks before the first command of this exchange, and reconnects in the check: without an answer it
+        recurs.
+        """
+        if self.is_closed:
+            raise RedisConnectionError("the connections to Redis were closed")
+        connection.next_health_check = asyncio.get_running_loop().time() + _CHECKED_AFTER_S
+        await connection.on_connect()
+
+
+class _Pipeline(Pipeline):
+    """Commands of one transaction, of which arq makes many. Its connection returns to the pool in every case.
+
+    redis-py keeps the connection forever if the last command, UNWATCH, is cancelled or meets a server that hangs.
     """
-    connection.next_health_check = asyncio.get_running_loop().time() + _CHECKED_AFTER_S
-    await connection.on_connect()
+
+    async def reset(self) -> None:
+        """End the transaction; raises errors of Redis."""
+        try:
+            await super().reset()  # type: ignore[no-untyped-call]
+        finally:
+            connection, self.connection = self.connection, None
+            if connection is not None:
+                await connection.disconnect(nowait=True)
+                await self.connection_pool.release(connection)
+
+
+class _Client(ArqRedis):
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> _Pipeline:
+        return _Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
 
 
 class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
@@ -175,9 +207,12 @@ class RedisConnection:
     or ``rediss+sentinel://``.
     """
 
-    def __init__(self, address: Address, redis: ArqRedis, keys: RedisNames, sentinels: Sequence[Redis]) -> None:
+    def __init__(
+        self, address: Address, redis: ArqRedis, keys: RedisNames, sentinels: Sequence[Redis], opening: Opening
+    ) -> None:
         self._address = address
         self._sentinels = sentinels
+        self._opening = opening
         self.redis = redis
         """Client with the serializer of wake-ups; arq workers use it as ``redis_pool``."""
         self.keys = keys
@@ -189,11 +224,12 @@ class RedisConnection:
         At most ``max_connections`` are open; a command waits ``timeout_s`` for one, and as long for its answer.
         """
         address = Address.read(url)
+        opening = Opening()
         options: dict[str, Any] = {
             "socket_timeout": timeout_s,
             "socket_connect_timeout": timeout_s,
             "health_check_interval": _CHECKED_AFTER_S,
-            "redis_connect_func": _begin,
+            "redis_connect_func": opening.begin,
             # A restarted server has closed its connections: the second attempt opens a new one.
             "retry": Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
             "retry_on_error": [RedisConnectionError],
@@ -206,7 +242,8 @@ class RedisConnection:
         pool: BlockingConnectionPool
         sentinels: list[Redis] = []
         if address.sentinels:
-            sentinel_options = {key: options[key] for key in ("socket_timeout", "socket_connect_timeout")}
+            shared_options = ("socket_timeout", "socket_connect_timeout", "redis_connect_func")
+            sentinel_options = {key: options[key] for key in shared_options}
             sentinel = Sentinel(  # type: ignore[no-untyped-call]
                 address.sentinels, sentinel_kwargs=sentinel_options
             )
@@ -214,8 +251,8 @@ class RedisConnection:
             pool = _SentinelPool(address.master, sentinel, **options)  # type: ignore[no-untyped-call]
         else:
             pool = BlockingConnectionPool(**options)
-        redis = ArqRedis(pool, job_serializer=wake_ups.encode, job_deserializer=wake_ups.decode)
-        return cls(address, redis, RedisNames(namespace), sentinels)
+        redis = _Client(pool, job_serializer=wake_ups.encode, job_deserializer=wake_ups.decode)
+        return cls(address, redis, RedisNames(namespace), sentinels, opening)
 
     @property
     def address(self) -> str:
@@ -228,7 +265,8 @@ class RedisConnection:
         return self._address.weaknesses
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; later commands fail."""
+        self._opening.is_closed = True
         await self.redis.aclose()
         await self.redis.connection_pool.disconnect()
         for sentinel in self._sentinels:

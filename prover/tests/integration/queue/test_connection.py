@@ -250,6 +250,45 @@ async def test_connections__that_are_all_taken__are_waited_for(
         assert sum(other["cmd"] == "hmget" for other in clients) == 2
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_pipeline__that_ends_while_the_server_hangs__returns_its_connection(
+    redis_start: StartRedis, is_cancelled: bool
+) -> None:
+    server = redis_start()
+    connection = RedisConnection.open(server.url, max_connections=1, timeout_s=0.5)
+
+    async def hang(hanging: contextlib.ExitStack) -> None:
+        async with connection.redis.pipeline() as pipeline:
+            await pipeline.watch("key")
+            hanging.enter_context(server.paused())
+
+    try:
+        with contextlib.ExitStack() as hanging:
+            task = asyncio.create_task(hang(hanging))
+            if is_cancelled:
+                asyncio.get_running_loop().call_later(0.2, task.cancel)
+            with pytest.raises(asyncio.CancelledError if is_cancelled else redis.TimeoutError):
+                await task
+        await connection.redis.ping()
+    finally:
+        await connection.close()
+
+
+async def test_connection__used_after_its_close__is_refused_and_leaves_nothing_open(
+    redis_database: RedisServer,
+) -> None:
+    connection = RedisConnection.open(redis_database.url)
+    # A task of arq can be left behind like this: cancelled, it still ends what it watches.
+    async with connection.redis.pipeline() as pipeline:
+        await pipeline.watch("key")
+        await connection.close()
+    with pytest.raises(redis.ConnectionError, match="were closed"):
+        await connection.redis.ping()
+    with redis_database.client() as client:
+        clients: Any = client.client_list()
+    assert len(clients) == 1
+
+
 async def test_store__of_a_user_without_channels__proves_jobs_and_ends_waits(redis_start: StartRedis) -> None:
     server: RedisServer = redis_start()
     with server.client() as client:

@@ -18,7 +18,7 @@ from fakeredis.aioredis import FakeAsyncRedisConnection
 from redis.asyncio import ConnectionPool
 
 from prover.queue import wake_ups
-from prover.queue.connection import Address, RedisConnection
+from prover.queue.connection import Address, Opening, RedisConnection
 from prover.queue.redis_names import RedisNames
 
 _MODULES = {"cmsgpack"}
@@ -38,7 +38,7 @@ class RedisTwin:
         """Return a connection as ``RedisConnection.open`` returns it."""
         pool = ConnectionPool(connection_class=FakeAsyncRedisConnection, **self._options)
         client = ArqRedis(pool, job_serializer=wake_ups.encode, job_deserializer=wake_ups.decode)
-        return RedisConnection(Address.read("redis://127.0.0.1"), client, RedisNames(), [])
+        return RedisConnection(Address.read("redis://127.0.0.1"), client, RedisNames(), [], Opening())
 
     def blocking(self) -> redis.Redis:
         """Return a blocking client."""
