@@ -18,7 +18,7 @@ def examples(count: int) -> int:
     """Return how many examples of arithmetic to compare: the checked build is to see every path, not as many values."""
     if FULL:
         return count
-    return max(2, count // 5) if CHECKED else max(3, count // 2)
+    return max(2, count // 10) if CHECKED else max(3, count // 4)
 
 
 def left_out(items: Iterable[pytest.Item], seed: object) -> set[pytest.Item]:

@@ -28,7 +28,7 @@ def digest_of(rows: tuple[tuple[int, ...], ...]) -> str:
 
 
 @pytest.mark.parametrize("name", STATISTICS)
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(10)
 def test_compile__circuit_of_the_vectors__equals_the_reference_compiler(name: str) -> None:
     compiled = compile_circuit(circuit_named(name))
     expected = {key: value for key, value in STATISTICS[name].items() if key != "shape"}

@@ -364,6 +364,7 @@ def test_key__followed_by_more_bytes__is_malformed(kernel: Kernel, format_versio
 
 
 @any_format
+@pytest.mark.sampled(3, checked=2)
 def test_key__cut_anywhere__is_malformed(kernel: Kernel, format_version: str) -> None:
     data = tiny_key(format_version)
     for size in [*range(0, 300, 7), *range(300, len(data), 61), len(data) - 1]:
@@ -394,6 +395,7 @@ def test_key__loaded_with_a_raised_cancel_flag__is_cancelled(kernel: Kernel, for
 
 
 @any_format
+@pytest.mark.sampled(3, checked=2)
 def test_verifying_key_alone__cut_or_with_more_bytes__is_malformed(kernel: Kernel, format_version: str) -> None:
     data, fields = tiny(format_version)
     alone = data[fields["vk.alpha"].start : fields["constraint system"].start]

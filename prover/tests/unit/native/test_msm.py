@@ -139,7 +139,7 @@ def test_digits__any_window__recombine_and_stay_in_range(hooks: Any, scalar: int
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 @pytest.mark.parametrize("window", [2, 3, 5, 8, 13, 15, 16, 19])
-@pytest.mark.sampled(80, checked=32)
+@pytest.mark.sampled(40, checked=12)
 def test_msm__odd_windows_and_edge_scalars__equals_py_ecc(hooks: Any, backend: str, group: Group, window: int) -> None:
     for scalars in (EDGE_SCALARS, [1] * 11, [R - 1] * 11, [0] * 11, list(reversed(EDGE_SCALARS))):
         assert msm(hooks, backend, group, EXPONENTS, scalars, window) == expected(group, EXPONENTS, scalars)
@@ -187,7 +187,7 @@ def test_msm__one_scalar_between_random_ones__equals_py_ecc(
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 @pytest.mark.parametrize(("window", "parts"), [(16, 2), (18, 16), (19, 32)])
-@pytest.mark.sampled(12, checked=4)
+@pytest.mark.sampled(8, checked=2)
 def test_msm__wide_windows_in_parts__equals_py_ecc(
     hooks: Any, backend: str, group: Group, window: int, parts: int
 ) -> None:
@@ -215,7 +215,7 @@ def test_msm__bases_that_are_images_of_each_other__equals_py_ecc(hooks: Any, bac
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 @pytest.mark.parametrize("cut", CUTS, ids=str)
-@pytest.mark.sampled(14, checked=6)
+@pytest.mark.sampled(10, checked=4)
 def test_msm__cut_windows_and_edge_scalars__equals_py_ecc(
     hooks: Any, backend: str, group: Group, cut: tuple[int, int]
 ) -> None:
@@ -227,7 +227,7 @@ def test_msm__cut_windows_and_edge_scalars__equals_py_ecc(
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 @pytest.mark.parametrize("cut", CUTS, ids=str)
-@pytest.mark.sampled(14, checked=6)
+@pytest.mark.sampled(10, checked=4)
 def test_msm__cut_windows_of_random_and_equal_scalars__equals_py_ecc(
     hooks: Any, backend: str, group: Group, cut: tuple[int, int]
 ) -> None:
@@ -270,7 +270,7 @@ def table_sum(
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.sampled(28, checked=14)
+@pytest.mark.sampled(16, checked=6)
 def test_table__any_shape_and_edge_scalars__equals_py_ecc(
     hooks: Any, backend: str, group: Group, shape: tuple[int, int, int]
 ) -> None:

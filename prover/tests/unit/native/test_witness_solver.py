@@ -15,6 +15,7 @@ from golden_vectors import BATCH, PUBLISHED, SCALAR_MODULUS, RequestVector, load
 from hypothesis import given, settings
 from kernel_library import BACKENDS
 from random_systems import solvable_systems
+from sampling import examples
 from small_systems import ONE, ZERO, System, Unsatisfied
 
 BATCH_FILES = {
@@ -160,7 +161,7 @@ def test_solve__unknown_in_a_factor__divides_or_finds_the_contradiction(
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(case=solvable_systems())
 def test_solve__random_systems__agree_with_python_integers(hooks: Hooks, case: tuple[System, list[int]]) -> None:
     system, inputs = case

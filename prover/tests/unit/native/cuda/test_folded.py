@@ -91,6 +91,7 @@ def test_prove__folded_key_with_padding__equals_the_cpu_alone_and_in_batches(
             assert (batch.status, batch.proofs) == ("ok", expected[:size])
 
 
+@pytest.mark.unchecked
 def test_key__folded__takes_the_memory_of_the_points_instead_of_the_domain(
     library: Path, plain: Key, folded: Key
 ) -> None:
