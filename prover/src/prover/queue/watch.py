@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from prover.queue.tasks import end_tasks
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
@@ -44,9 +45,7 @@ class Watch:
     async def close(self) -> None:
         """Stop listening."""
         if self._listener is not None:
-            self._listener.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._listener
+            await end_tasks([self._listener])
 
     async def _listen(self) -> None:
         """Forward messages until no caller waits."""

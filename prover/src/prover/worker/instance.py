@@ -15,13 +15,14 @@ from prover.proving.service import ProvingService
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
 from prover.queue.store import JobStore
+from prover.queue.tasks import end_tasks
 from prover.settings import QueueSettings
 from prover.worker.attempts import Attempts
 from prover.worker.job_slots import JobSlots
 from prover.worker.monitor import QueueMonitor, count_removed_wake_ups
 from prover.worker.queue_workers import QueueWorkers
 from prover.worker.running import RunningJobs, StopCause
-from prover.worker.supervisor import end_tasks, keep_running
+from prover.worker.supervisor import keep_running
 from prover.worker.timers import Timers
 from shared.process.logs import get_logger
 

@@ -1,8 +1,6 @@
-"""Endless tasks: restarted when they fail, and reliably ended."""
+"""Endless tasks, restarted when they fail."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from redis.exceptions import RedisError
 
@@ -37,19 +35,3 @@ async def keep_running(
         on_failure()
 
     await run_restarting(endless, Backoff(RETRY_S, RETRY_S), failed, steady_s=_HEALTHY_AFTER_S)
-
-
-async def end_tasks(tasks: Iterable[asyncio.Task[Any]], again_s: float = 2.0) -> None:
-    """Cancel tasks and wait for their ends; the cancellation is repeated every ``again_s`` seconds, as it may get lost.
-
-    Before Python 3.12 ``asyncio.wait_for``, which the client of Redis uses, swallows one that meets a result.
-    """
-    tasks = list(tasks)
-    pending = {task for task in tasks if not task.done()}
-    while pending:
-        for task in pending:
-            task.cancel()
-        _, pending = await asyncio.wait(pending, timeout=again_s)
-    for task in tasks:
-        if not task.cancelled():
-            task.exception()  # retrieved, so that asyncio does not log it

@@ -11,9 +11,9 @@ from prover.queue import wake_ups
 from prover.queue.connection import RedisConnection
 from prover.queue.jobs import SweepKind
 from prover.queue.store import JobStore
+from prover.queue.tasks import end_tasks
 from prover.settings import QueueSettings
 from prover.worker.arq_worker import arq_worker
-from prover.worker.supervisor import end_tasks
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)

@@ -289,6 +289,24 @@ async def test_connection__used_after_its_close__is_refused_and_leaves_nothing_o
     assert len(clients) == 1
 
 
+async def test_close__of_a_server_with_tls_that_hangs__ends_while_a_client_waits(
+    redis_start: StartRedis, redis_certificates: Certificates
+) -> None:
+    server = redis_start(certificates=redis_certificates)
+    connection = RedisConnection.open(f"{server.url}?ssl_ca_certs={redis_certificates.authority}", timeout_s=2)
+    store = JobStore(connection)
+    submitted = await store.submit(Submission("update", "batch_update_32_10", b"{}"))
+    waiting = asyncio.create_task(store.wait(submitted.job_id, 60))
+    await asyncio.sleep(0.3)  # it subscribes
+    with server.paused():
+        async with asyncio.timeout(30):
+            await store.close()
+            await connection.close()
+        waiting.cancel()
+        with contextlib.suppress(asyncio.CancelledError, QueueUnavailable):
+            await waiting
+
+
 async def test_store__of_a_user_without_channels__proves_jobs_and_ends_waits(redis_start: StartRedis) -> None:
     server: RedisServer = redis_start()
     with server.client() as client:
