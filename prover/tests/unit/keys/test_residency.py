@@ -39,6 +39,11 @@ def test_evict_idle__for_a_newcomer__takes_the_longest_unused_and_no_more() -> N
     assert residency.loaded() == [slots[0], slots[2]]
 
 
+def test_evict_idle__newcomer_that_is_unused_longest__takes_the_others_and_spares_it() -> None:
+    residency, (new, other) = with_keys(100, 60, 60)
+    assert residency.evict_idle(new) == [other]
+
+
 def test_evict_idle__memory_of_evicted_keys__counts_until_they_have_ended_and_is_not_evicted_twice() -> None:
     residency, slots = with_keys(100, 30, 30, 30)
     new = newcomer(residency, 40)

@@ -84,6 +84,11 @@ def test_record__as_it_is_written__is_read_with_what_its_id_means() -> None:
     assert (found.state, found.statement, found.error) == (JobState.FAILED, STATEMENT, "no reason")
 
 
+def test_record__of_a_job_that_ended_while_it_was_cancelled__is_no_longer_being_cancelled() -> None:
+    assert status_of(RECORD | {"cancel": b"1", "state": b"processing"}).cancelling
+    assert not status_of(RECORD | {"cancel": b"1"}).cancelling
+
+
 @given(
     st.dictionaries(st.sampled_from(records.STATUS_FIELDS), words, max_size=6), st.sets(st.sampled_from(sorted(RECORD)))
 )
