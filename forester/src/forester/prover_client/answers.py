@@ -15,7 +15,6 @@ from forester.redaction import shortened
 from shared.requests.proof_wire import ProofJson
 
 _T = TypeVar("_T")
-_SHOWN_CHARACTERS = 500
 _LONGEST_JOB_ID = 200
 _RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _UNPROVABLE = ("constraint", "is not satisfied")
