@@ -38,9 +38,12 @@ def keep(history: Path, record: Mapping[str, object]) -> None:
 
 
 def _processor() -> str:
+    """The CPU's name with family and model: virtual machines give several generations one name."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    numbers = [f"{name} {facts[name]}" for name in ("cpu family", "model") if name in facts]
+    return ", ".join([facts.get("model name", "unknown"), *numbers])
 
 
 def _commit() -> str:
