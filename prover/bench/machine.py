@@ -38,7 +38,7 @@ def keep(history: Path, record: Mapping[str, object]) -> None:
 
 
 def _processor() -> str:
-    """The CPU's name with family and model: virtual machines give several generations one name."""
+    """Return the CPU's name with family and model: virtual machines give several generations one name."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
