@@ -74,55 +74,48 @@ static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp8
 
 #else
 
-/* t += a b for one part; a is given as factors. */
-static inline __attribute__((always_inline)) void fp82_add_product(lanes_part t[10], const lanes52_factor a[5], const lanes_part b[5]) {
-    LANES52_UNROLL
-    for (int i = 0; i < 5; i++) {
-        const lanes52_factor factor = lanes52_factor_of(b[i]);
-        LANES52_UNROLL
-        for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], a[k], factor);
-    }
-}
-
 /* r = a b: Karatsuba's three products and two reductions. For a < 9.2p and b < 6.1p the components are below 2.7p and 2.4p. */
 static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp82 *b) {
-    LANES_IN_REGION;
-    LANES52_EACH_PART(h) {
-        lanes52_factor factors[5];
-        lanes_part low[10], high[10], mid[10], limbs[5];
-        LANES52_UNROLL
-        for (int k = 0; k < 10; k++) {
-            low[k] = lanes_part_set(fp82_start_c0(k));
-            high[k] = lanes_part_set(0);
-            /* `low` is subtracted with its initial value. */
-            mid[k] = lanes_part_set(fp82_start_c1(k) + fp82_start_c0(k));
-        }
-        LANES52_TAKE(limbs, a->c0.v, h);
-        fp82_part_factors(factors, limbs);
-        LANES52_TAKE(limbs, b->c0.v, h);
-        fp82_add_product(low, factors, limbs);
-        LANES52_TAKE(limbs, a->c1.v, h);
-        fp82_part_factors(factors, limbs);
-        LANES52_TAKE(limbs, b->c1.v, h);
-        fp82_add_product(high, factors, limbs);
-        LANES52_UNROLL
-        for (int k = 0; k < 10; k++) {
-            mid[k] = lanes_part_sub(mid[k], lanes_part_add(low[k], high[k]));
-            low[k] = lanes_part_sub(low[k], high[k]);
-        }
-        fp82_sum_part(limbs, a, h);
-        fp82_part_factors(factors, limbs);
-        fp82_sum_part(limbs, b, h);
-        fp82_add_product(mid, factors, limbs);
-        lanes_part both[2][10];
-        LANES52_UNROLL
-        for (int k = 0; k < 10; k++) both[0][k] = low[k], both[1][k] = mid[k];
-        lanes52_reduce(both, 2, &FP8_MODULUS);
-        lanes52_finish(both[0] + 5);
-        lanes52_finish(both[1] + 5);
-        LANES52_PUT(r->c0.v, both[0] + 5, h);
-        LANES52_PUT(r->c1.v, both[1] + 5, h);
+    lanes52_factor left[2][5], right[2][5];
+    lanes_part low[10], high[10], mid[10], sum[5];
+    fp82_part_factors(left[0], a->c0.v);
+    fp82_part_factors(left[1], a->c1.v);
+    fp82_part_factors(right[0], b->c0.v);
+    fp82_part_factors(right[1], b->c1.v);
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) {
+        low[k] = lanes_part_set(fp82_start_c0(k));
+        high[k] = lanes_part_set(0);
     }
+    LANES52_UNROLL
+    for (int i = 0; i < 5; i++) {
+        LANES52_UNROLL
+        for (int k = 0; k < 5; k++) {
+            lanes52_accumulate(&low[i + k], &low[i + k + 1], left[0][k], right[0][i]);
+            lanes52_accumulate(&high[i + k], &high[i + k + 1], left[1][k], right[1][i]);
+        }
+    }
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) {
+        /* `low` is subtracted with its initial value. */
+        mid[k] = lanes_part_sub(lanes_part_set(fp82_start_c1(k) + fp82_start_c0(k)), lanes_part_add(low[k], high[k]));
+        low[k] = lanes_part_sub(low[k], high[k]);
+    }
+    fp82_sum_part(sum, a, 0);
+    fp82_part_factors(left[0], sum);
+    fp82_sum_part(sum, b, 0);
+    fp82_part_factors(right[0], sum);
+    LANES52_UNROLL
+    for (int i = 0; i < 5; i++) {
+        LANES52_UNROLL
+        for (int k = 0; k < 5; k++) lanes52_accumulate(&mid[i + k], &mid[i + k + 1], left[0][k], right[0][i]);
+    }
+    lanes_part both[2][10];
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) both[0][k] = low[k], both[1][k] = mid[k];
+    lanes52_reduce(both, 2, &FP8_MODULUS);
+    lanes52_finish_parts(r->c0.v, &both[0]);
+    lanes52_finish_parts(r->c1.v, &both[1]);
 }
 
 #endif

@@ -70,16 +70,14 @@ static void ntt_lanes_inverse_radix4(fr *a, size_t quarter, size_t width, size_t
     for (size_t i = 0; i < width; i += FP8_LANES) {
         fr8_load(&x2, a + i + 2 * quarter);
         fr8_load(&x3, a + i + 3 * quarter);
-        fr8_mul(&x2, &x2, &w);
-        fr8_mul(&x3, &x3, &w);                 /* < 1.5 */
+        fr8_mul_two(&x2, &x2, &w, &x3, &x3, &w); /* < 1.5 */
         fr8_load(&x0, a + i);
         fr8_load(&x1, a + i + quarter);
         fr8_sub_raw(&s13, &x1, &x3, FR8_2R);   /* < 4.2 */
         fr8_add_raw(&d13, &x1, &x3);           /* < 3.7 */
         fr8_carry(&s13);
         fr8_carry(&d13);
-        fr8_mul(&s13, &s13, &w0);
-        fr8_mul(&d13, &d13, &w1);              /* < 1.9 */
+        fr8_mul_two(&s13, &s13, &w0, &d13, &d13, &w1); /* < 1.9 */
         fr8_sub_raw(&x1, &x0, &x2, FR8_2R);    /* < 4.2 */
         fr8_add_raw(&x3, &x0, &x2);            /* < 3.7 */
         fr8_sub_raw(&x0, &x1, &s13, FR8_2R);   /* < 6.2 */
@@ -117,12 +115,20 @@ static void ntt_lanes_inverse_radix2(fr *a, size_t block, const fr *table) {
     fr8_store(a + FP8_LANES, &v);
 }
 
-/* (u, v) -> (u - w v, u + w v), given -1/w; u is loose, v normalised and below 6.2. Results are raw and below 6.2. */
-LANES_INLINE void ntt_lanes_inverse_pair(fr8 *u, fr8 *v, const fr8 *w) {
-    fr8 t;
-    fr8_mul(&t, v, w); /* < 2.2 */
-    fr8_add_raw(v, u, &t);
-    fr8_sub_raw(u, u, &t, FR8_4R);
+/* (u, v) -> (u - t, u + t); values are loose before and after. */
+LANES_INLINE void ntt_lanes_inverse_sums(fr8 *u, fr8 *v, const fr8 *t) {
+    fr8_add_raw(v, u, t);
+    fr8_sub_raw(u, u, t, FR8_4R);
+    fr8_reduce_loose(u);
+    fr8_reduce_loose(v);
+}
+
+/* (u, v) -> (u - w v, u + w v) for two pairs, given -1/w; values are loose before and after. */
+LANES_INLINE void ntt_lanes_inverse_two(fr8 *u0, fr8 *v0, const fr8 *w0, fr8 *u1, fr8 *v1, const fr8 *w1) {
+    fr8 t0, t1;
+    fr8_mul_two(&t0, v0, w0, &t1, v1, w1); /* < 1.5 */
+    ntt_lanes_inverse_sums(u0, v0, &t0);
+    ntt_lanes_inverse_sums(u1, v1, &t1);
 }
 
 /* The last three stages of blocks block .. block + 7, of 8 elements each; `block` is a positive multiple of 8. */
@@ -130,26 +136,12 @@ static void ntt_lanes_inverse_end(fr *a, size_t block, const fr *table) {
     fr8 x[8], w[4];
     for (int i = 0; i < 8; i += 2) fr8_load_pairs(&x[i], &x[i + 1], a + i, 8);
     fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_index(block) - 1], -1);
-    for (int i = 0; i < 4; i++) {
-        ntt_lanes_inverse_pair(&x[i], &x[i + 4], &w[0]);
-        fr8_reduce_loose(&x[i]);
-        fr8_reduce_loose(&x[i + 4]);
-    }
+    for (int i = 0; i < 4; i += 2) ntt_lanes_inverse_two(&x[i], &x[i + 4], &w[0], &x[i + 1], &x[i + 5], &w[0]);
     fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_index(2 * block) - 1], -2);
-    for (int half = 0; half < 2; half++) {
-        for (int i = 4 * half; i < 4 * half + 2; i++) {
-            ntt_lanes_inverse_pair(&x[i], &x[i + 2], &w[half]);
-            fr8_reduce_loose(&x[i]);
-            fr8_reduce_loose(&x[i + 2]);
-        }
-    }
+    for (int i = 0; i < 8; i += 4) ntt_lanes_inverse_two(&x[i], &x[i + 2], &w[i / 4], &x[i + 1], &x[i + 3], &w[i / 4]);
     fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_index(4 * block) - 1], -4);
     fr8_load_factor_pairs(&w[3], &w[2], &table[ntt_negated_inverse_index(4 * block) - 3], -4);
-    for (int i = 0; i < 4; i++) {
-        ntt_lanes_inverse_pair(&x[2 * i], &x[2 * i + 1], &w[i]);
-        fr8_reduce_loose(&x[2 * i]);
-        fr8_reduce_loose(&x[2 * i + 1]);
-    }
+    for (int i = 0; i < 8; i += 4) ntt_lanes_inverse_two(&x[i], &x[i + 1], &w[i / 2], &x[i + 2], &x[i + 3], &w[i / 2 + 1]);
     for (int i = 0; i < 8; i += 2) fr8_store_pairs(a + i, 8, &x[i], &x[i + 1]);
 }
 
@@ -186,14 +178,27 @@ static void ntt_lanes_inverse_stages(fr *a, uint32_t log2, size_t block, const f
 
 /* ---- forward, with the stages in reverse order ------------------------------------ */
 
+/* difference = u - v, normalised and below 6.2; u = u + v, loose. */
+LANES_INLINE void ntt_lanes_forward_sums(fr8 *difference, fr8 *u, const fr8 *v) {
+    fr8_sub_raw(difference, u, v, FR8_4R);
+    fr8_add_raw(u, u, v);
+    fr8_carry(difference);
+    fr8_reduce_loose(u);
+}
+
 /* (u, v) -> (u + v, w (u - v)); values are loose before and after. */
 LANES_INLINE void ntt_lanes_forward_pair(fr8 *u, fr8 *v, const fr8 *w) {
     fr8 difference;
-    fr8_sub_raw(&difference, u, v, FR8_4R);
-    fr8_add_raw(u, u, v);
-    fr8_carry(&difference);       /* < 6.2 */
-    fr8_reduce_loose(u);
-    fr8_mul(v, &difference, w);   /* < 2.2 */
+    ntt_lanes_forward_sums(&difference, u, v);
+    fr8_mul(v, &difference, w); /* < 2.2 */
+}
+
+/* The same for two pairs. */
+LANES_INLINE void ntt_lanes_forward_two(fr8 *u0, fr8 *v0, const fr8 *w0, fr8 *u1, fr8 *v1, const fr8 *w1) {
+    fr8 difference0, difference1;
+    ntt_lanes_forward_sums(&difference0, u0, v0);
+    ntt_lanes_forward_sums(&difference1, u1, v1);
+    fr8_mul_two(v0, &difference0, w0, v1, &difference1, w1);
 }
 
 /* The first three stages of blocks block .. block + 7, of 8 elements each. */
@@ -202,13 +207,11 @@ static void ntt_lanes_forward_start(fr *a, size_t block, const fr *table) {
     for (int i = 0; i < 8; i += 2) fr8_load_pairs(&x[i], &x[i + 1], a + i, 8);
     fr8_load_factor_pairs(&w[0], &w[1], &table[4 * block], 4);
     fr8_load_factor_pairs(&w[2], &w[3], &table[4 * block + 2], 4);
-    for (int i = 0; i < 4; i++) ntt_lanes_forward_pair(&x[2 * i], &x[2 * i + 1], &w[i]);
+    for (int i = 0; i < 8; i += 4) ntt_lanes_forward_two(&x[i], &x[i + 1], &w[i / 2], &x[i + 2], &x[i + 3], &w[i / 2 + 1]);
     fr8_load_factor_pairs(&w[0], &w[1], &table[2 * block], 2);
-    for (int half = 0; half < 2; half++) {
-        for (int i = 4 * half; i < 4 * half + 2; i++) ntt_lanes_forward_pair(&x[i], &x[i + 2], &w[half]);
-    }
+    for (int i = 0; i < 8; i += 4) ntt_lanes_forward_two(&x[i], &x[i + 2], &w[i / 4], &x[i + 1], &x[i + 3], &w[i / 4]);
     fr8_load_factor_pairs(&w[0], &w[1], &table[block], 1);
-    for (int i = 0; i < 4; i++) ntt_lanes_forward_pair(&x[i], &x[i + 4], &w[0]);
+    for (int i = 0; i < 4; i += 2) ntt_lanes_forward_two(&x[i], &x[i + 4], &w[0], &x[i + 1], &x[i + 5], &w[0]);
     for (int i = 0; i < 8; i += 2) fr8_store_pairs(a + i, 8, &x[i], &x[i + 1]);
 }
 
@@ -238,12 +241,12 @@ static void ntt_lanes_forward_radix4(fr *a, size_t quarter, size_t width, size_t
         fr8_add_raw(&s23, &x2, &x3);
         fr8_sub_raw(&d23, &x2, &x3, FR8_4R);
         fr8_carry(&d23);
-        fr8_mul(&d23, &d23, &w1);                /* < 2.2 */
         if (block) {
             fr8_carry(&d01);                     /* < 6.2 */
-            fr8_mul(&d01, &d01, &w0);
+            fr8_mul_two(&d01, &d01, &w0, &d23, &d23, &w1); /* < 2.2 */
         } else {
             fr8_reduce_loose(&d01);
+            fr8_mul(&d23, &d23, &w1);
         }
         fr8_subtract_above(&s01, FR8_2R);                 /* < 2.4 */
         fr8_subtract_above(&s23, FR8_2R);
@@ -256,8 +259,7 @@ static void ntt_lanes_forward_radix4(fr *a, size_t quarter, size_t width, size_t
         fr8_reduce_loose(&x2);
         fr8_reduce_loose(&x3);
         if (block) {
-            fr8_mul(&x2, &x2, &w);
-            fr8_mul(&x3, &x3, &w);
+            fr8_mul_two(&x2, &x2, &w, &x3, &x3, &w);
         }
         fr8_store(a + i, &x0);
         fr8_store(a + i + quarter, &x1);
