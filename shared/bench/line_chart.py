@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 230, 70, 20, 34, 46
-_COLOURS = ("#1f6fb2", "#c25a17", "#2b8a4b", "#8a3fa0", "#7a6a00", "#555555")
+_COLOURS = ("#1f6fb2", "#c25a17", "#2b8a4b", "#8a3fa0", "#7a6a00", "#555555", "#d6438a", "#12a5b5", "#111111")
+_CHARACTER = 6
+"""Width that a character of a label takes at most."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,12 @@ def _panel(title: str, panel: Panel, top: int, span: tuple[float, float], colour
             if point.title:
                 dot = f'<circle cx="{x}" cy="{y}" r="4" fill="{colours[name]}">'
                 parts.append(f"{dot}<title>{escape(point.title)}</title></circle>")
-            if point.label:
-                label = f'<text x="{x}" y="{top + _HEIGHT - _BOTTOM + 18}" text-anchor="middle">'
-                parts.append(f"{label}{escape(point.label)}</text>")
+    labels = sorted({(at(point.x, 0)[0], point.label) for points in panel.values() for point in points if point.label})
+    end = 0.0
+    for x, label in labels:
+        half = _CHARACTER * len(label) / 2
+        if x - half < end:
+            continue  # it would cover the one before
+        end = x + half + _CHARACTER
+        parts.append(f'<text x="{x}" y="{top + _HEIGHT - _BOTTOM + 18}" text-anchor="middle">{escape(label)}</text>')
     return parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,14 @@ def test_chart__runs_of_two_machines__draws_a_panel_per_circuit_and_joins_one_ma
     titles = [element.text for element in drawing.iter(f"{SVG}title")]
     assert len(titles) == 4
     assert "2026-11-22: 0.100 s (3.00 times faster than the reference)" in titles
+
+
+def test_chart__of_many_runs__has_labels_that_do_not_overlap(chart: Any) -> None:
+    drawing = drawn(chart, [run("inclusion 32/1", 0.1, commit=f"{number:07}") for number in range(40)])
+    labels = [element for element in drawing.iter(f"{SVG}text") if (element.text or "").startswith("2026-11-22 ")]
+    places = [float(element.attrib["x"]) for element in labels]
+    assert len(places) > 3
+    assert min(after - before for before, after in itertools.pairwise(places)) > 6 * len("2026-11-22 0000000")
 
 
 def test_chart__of_the_recorded_history__is_well_formed(chart: Any) -> None:
