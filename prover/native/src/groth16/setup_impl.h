@@ -167,6 +167,8 @@ static void setup_write_singles(const setup_run *run, uint8_t *file) {
         g2_xyzz_to_affine(&q_affine, &q);
         g2_encode_compressed(g2[i], &q_affine);
         os_random_wipe(limbs, sizeof limbs);
+        os_random_wipe(&p, sizeof p); /* the projective coordinates depend on the scalar's bits */
+        os_random_wipe(&q, sizeof q);
     }
     memcpy(file + s->singles_at, g1, sizeof g1);
     memcpy(file + s->singles2_at, g2[0], sizeof g2[0]);
