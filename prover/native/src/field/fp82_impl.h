@@ -78,6 +78,7 @@ static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp8
 static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp82 *b) {
     lanes52_factor left[2][5], right[2][5];
     lanes_part low[10], high[10], mid[10], sum[5];
+    LANES_IN_REGION;
     fp82_part_factors(left[0], a->c0.v);
     fp82_part_factors(left[1], a->c1.v);
     fp82_part_factors(right[0], b->c0.v);
