@@ -17,6 +17,7 @@ from msgspec.structs import FieldInfo, fields
 from prover.errors import SettingsInvalid
 from prover.variables import PREFIX, Secret, unknown_names
 from shared.process.cpus_and_memory import available_cpus
+from shared.process.encoding import NOT_UTF_8, is_utf_8
 
 _KUBERNETES_VARIABLE = "KUBERNETES_SERVICE_HOST"
 """Set in every container of Kubernetes."""
@@ -385,6 +386,8 @@ def _explained(error: DecodeError, kind: Any) -> str:
 
 def _converted(value: object, kind: Any) -> object:
     """Return a value, or what a text means, as a type of a setting. Raises DecodeError."""
+    if not all(is_utf_8(text) for text in (value if isinstance(value, tuple) else (value,)) if isinstance(text, str)):
+        raise DecodeError(NOT_UTF_8)
     if isinstance(value, str) and get_origin(kind) is tuple:
         try:
             value = decode(value)

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from prover.errors import SettingsInvalid
+from shared.process.encoding import NOT_UTF_8, is_utf_8
 from shared.process.shown_path import shown_path
 
 PREFIX = "PROVER_"
@@ -51,10 +52,13 @@ class Secret:
 def with_secret_files(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment with the secrets that are in files; a variable comes before its file.
 
-    An empty file means the same as an empty variable. Raises SettingsInvalid that names the file, never its content.
+    An empty file means the same as an empty variable. Raises SettingsInvalid that names the file or the variable,
+    never its content.
     """
     found = dict(environment)
     for name in _IN_FILES:
+        if not is_utf_8(environment.get(name, "")):
+            raise SettingsInvalid(f"{name}: {NOT_UTF_8}", names=(name,))
         path = environment.get(_file_variable(name))
         if path and not environment.get(name):
             found[name] = _secret_in(Path(path), _file_variable(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,9 @@ def test_secret_files__unreadable_file__is_named_without_its_content(tmp_path: P
         with pytest.raises(SettingsInvalid, match=f"PROVER_API_KEY_FILE: .*{words}") as refused:
             with_secret_files({"PROVER_API_KEY_FILE": str(path)})
         assert "secret" not in str(refused.value).replace(str(tmp_path), "")
+
+
+@pytest.mark.parametrize("name", ["PROVER_API_KEY", "REDIS_URL"])
+def test_secret__that_is_not_utf_8__is_refused_by_its_variable_without_its_content(name: str) -> None:
+    with pytest.raises(SettingsInvalid, match=f"^{name}: is not UTF-8 text; write it again in UTF-8$"):
+        with_secret_files({name: os.fsdecode(b"\xffsecret")})

@@ -1,5 +1,6 @@
 """Settings: order of sources, limits, and variables that mean nothing."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,30 @@ def test_number__that_is_not_finite__is_refused(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsInvalid, match=f"{name}: (expected (finite number|float [<>])|Number out of range)"):
         load_settings()
+
+
+def variables(model: type[Group], prefix: str = "PROVER_") -> Iterator[str]:
+    """Yield the variable of every setting."""
+    for name, field in settings_of(model).items():
+        if isinstance(field.default, Group):
+            yield from variables(type(field.default), f"{prefix}{name.upper()}__")
+        else:
+            yield f"{prefix}{name.upper()}"
+
+
+def test_variables__that_are_not_utf_8__are_all_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = list(variables(Settings))
+    for name in names:
+        monkeypatch.setenv(name, os.fsdecode(b"\xff:3001"))
+    with pytest.raises(SettingsInvalid) as refused:
+        load_settings()
+    assert set(refused.value.names) == set(names)
+    assert "PROVER_HTTP__ADDRESS: is not UTF-8 text; write it again in UTF-8; " in refused.value.detail
+
+
+def test_option__that_is_not_utf_8__is_refused() -> None:
+    with pytest.raises(SettingsInvalid, match="PROVER_HTTP__CORS_ORIGINS: is not UTF-8 text"):
+        load_settings({"http": {"cors_origins": ("https://good.example", os.fsdecode(b"\xff"))}})
 
 
 def test_memory__beyond_all_machines__is_refused() -> None:
