@@ -24,6 +24,7 @@ from forester.log_level import LOG_LEVEL
 from forester.redaction import remember_secret, remember_url
 from forester.settings.key_files import read_key_file
 from forester.settings.model import Settings, is_in_files, is_key_pair
+from shared.process.encoding import NOT_UTF_8, is_utf_8
 from shared.process.shown_path import shown_path
 
 Value = TypeVar("Value")
@@ -170,6 +171,10 @@ def _read(path: Path, origin: str, key_pair: bool) -> str | SecretStr:
 
 
 def _validated(values: dict[str, Any], origins: Mapping[str, str]) -> Settings:
+    garbled = [origins[name] for name, value in values.items() if not _is_utf_8(value)]
+    if garbled:
+        kind = FlagInvalid if all(origin.startswith("--") for origin in garbled) else SettingsInvalid
+        raise kind("; ".join(f"{origin}: {NOT_UTF_8}" for origin in garbled))
     try:
         return Settings(**values)
     except ValidationError as error:
@@ -182,6 +187,11 @@ def _validated(values: dict[str, Any], origins: Mapping[str, str]) -> Settings:
             problems.append(f"{origin}: {text}" if origin else text)
         kind = FlagInvalid if all(origin.startswith("--") for origin in seen) else SettingsInvalid
         raise kind("; ".join(dict.fromkeys(problems))) from None
+
+
+def _is_utf_8(value: Any) -> bool:
+    texts = value if isinstance(value, tuple | list) else (value,)
+    return all(is_utf_8(text) for text in texts if isinstance(text, str))
 
 
 def _remember(settings: Settings) -> None:

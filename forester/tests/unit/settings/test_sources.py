@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from pathlib import Path
 
@@ -132,6 +133,17 @@ def test_dotenv__that_cannot_be_read__is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(sources, "dotenv_values", refuse)
     with pytest.raises(SettingsInvalid, match=r"^.env: cannot be read: Permission denied; correct .*dotenv"):
         load(tmp=tmp_path)
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_variable__that_is_not_utf_8__is_refused_by_name_without_its_content(name: str) -> None:
+    with pytest.raises(SettingsInvalid, match=f"^{variable(name)}: is not UTF-8 text; write it again in UTF-8$"):
+        load({variable(name): os.fsdecode(b"http://\xff")})
+
+
+def test_flags__that_are_not_utf_8__are_wrong_usage() -> None:
+    with pytest.raises(FlagInvalid, match=r"^--rpc-url: is not UTF-8 text; .*; --tree-id: is not UTF-8 text"):
+        load(rpc_url=os.fsdecode(b"http://\xff"), tree_ids=("1" * 32, os.fsdecode(b"\xff")))
 
 
 def test_payer__file_in_no_known_home__is_named() -> None:
