@@ -1,5 +1,6 @@
 """Commands of both services: imported when used, with examples in their help; surplus arguments are not repeated."""
 
+import io
 import os
 import signal
 import sys
@@ -65,6 +66,12 @@ class LazyGroup(_Exemplified, click.Group):
         """Write the names and summaries of the table, without importing commands."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in self.modules.items()])
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line, including help; characters that standard output cannot encode are escaped."""
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="backslashreplace")
+        return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; Ctrl-C ends the process with the exit code of the signal."""
