@@ -48,7 +48,14 @@ def parse_signing_key(text: str) -> SigningKey:
     Raises ValueError whose message has no part of the text, unless that is the path of an existing file.
     """
     text = text.strip()
-    return parse_key_text(_key_file(text) if _is_path(text) else text)
+    if _is_path(text):
+        return parse_key_text(_key_file(text))
+    if text.startswith("["):
+        return parse_key_text(text)
+    try:
+        return parse_key_text(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, and no file has this name") from None
 
 
 def parse_key_text(text: str) -> SigningKey:

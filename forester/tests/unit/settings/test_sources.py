@@ -146,6 +146,12 @@ def test_flags__that_are_not_utf_8__are_wrong_usage() -> None:
         load(rpc_url=os.fsdecode(b"http://\xff"), tree_ids=("1" * 32, os.fsdecode(b"\xff")))
 
 
+def test_payer__neither_key_nor_existing_file__is_refused_as_both_without_repeating_it() -> None:
+    fault = "expected base58 of 64 bytes or a JSON array of 64 bytes, and no file has this name"
+    with pytest.raises(SettingsInvalid, match=f"^PAYER: {fault}$"):
+        load({"PAYER": "payer.json"})
+
+
 def test_payer__file_in_no_known_home__is_named() -> None:
     with pytest.raises(
         SettingsInvalid, match=r"^PAYER: the path of the key file begins with an unknown home; pass an absolute"
