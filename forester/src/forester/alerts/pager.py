@@ -13,6 +13,7 @@ import aiohttp
 from forester.alerts.events import EVENTS_URL, Origin, resolve, trigger
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited, RequestRefused
 from forester.observability.health import HealthBoard, Problem
+from forester.urls import connection_fault
 from forester.waiting import occurs_within
 from shared.process.logs import get_logger
 from shared.process.retries import Backoff, jittered, read_retry_after
@@ -133,7 +134,7 @@ class Pager:
         except TimeoutError:
             raise EndpointTimedOut(f"the incident service did not answer within {TIMEOUT_S:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise EndpointUnreachable(f"the incident service cannot be reached: {error}") from None
+            raise EndpointUnreachable(f"the incident service cannot be reached: {connection_fault(error)}") from None
         if status in _ACCEPTED:
             return
         answer = answer.replace(self._routing_key, "***")

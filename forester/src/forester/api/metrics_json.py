@@ -19,6 +19,7 @@ from forester.limits.answer_memory import AnswerMemory
 from forester.limits.untrusted_json import decode_untrusted
 from forester.observability.metrics import Metrics
 from forester.redaction import mask
+from forester.urls import connection_fault
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
@@ -156,7 +157,7 @@ class PrometheusSource:
         except TimeoutError:
             raise EndpointTimedOut(f"{self._name} did not answer within {_TIMEOUT_S:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise EndpointUnreachable(f"{self._name} cannot be reached: {error}") from None
+            raise EndpointUnreachable(f"{self._name} cannot be reached: {connection_fault(error)}") from None
         if status != 200:
             raise RequestRefused(f"{self._name} answered {status}", code=status)
         try:

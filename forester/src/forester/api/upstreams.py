@@ -14,6 +14,7 @@ from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable
 from forester.limits.answer_memory import AnswerMemory
 from forester.limits.untrusted_json import decode_untrusted
 from forester.redaction import mask
+from forester.urls import connection_fault
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
@@ -106,7 +107,7 @@ async def _answer(session: aiohttp.ClientSession, url: str, path: str) -> dict[s
     except TimeoutError:
         raise EndpointTimedOut(f"{name} did not answer {path} within {_TIMEOUT_S:g} s") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise EndpointUnreachable(f"{name} cannot be reached: {error}") from None
+        raise EndpointUnreachable(f"{name} cannot be reached: {connection_fault(error)}") from None
     if status == 404:
         raise _Missing(f"{name} answered {path} with 404")
     if status not in (200, 503):

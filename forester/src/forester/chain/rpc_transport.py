@@ -18,6 +18,7 @@ from forester.errors import (
 from forester.limits.answer_memory import AnswerMemory
 from forester.limits.untrusted_json import decode_untrusted
 from forester.redaction import mask_start
+from forester.urls import connection_fault
 from shared.process.retries import read_retry_after
 
 ANSWER_LIMIT_BYTES = 128 * 2**20
@@ -117,7 +118,8 @@ class RpcEndpoint:
         except TimeoutError:
             raise EndpointTimedOut(f"{self.name} did not answer {method} within {timeout_s:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise EndpointUnreachable(f"{self.name} cannot be reached for {method}: {_reason(error)}") from None
+            fault = connection_fault(error)
+            raise EndpointUnreachable(f"{self.name} cannot be reached for {method}: {fault}") from None
 
     def _result(self, method: str, status: int, body: bytes, retry_after: str | None) -> msgspec.Raw:
         if status == 429:
@@ -167,7 +169,3 @@ def _is_of_node(error: _Error, status: int) -> bool:
 def _refused_by_status(status: int, text: str) -> RequestRefused:
     kind = RequestRefused if status in _BAD_REQUESTS else NodeRefused
     return kind(text, code=status)
-
-
-def _reason(error: BaseException) -> str:
-    return str(error) or type(error).__name__

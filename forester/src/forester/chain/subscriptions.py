@@ -30,6 +30,7 @@ from forester.chain.rpc_pool import Slot
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RequestRefused
 from forester.limits.untrusted_json import decode_untrusted
 from forester.redaction import mask_start
+from forester.urls import connection_fault
 from shared.process.logs import get_logger
 from shared.process.retries import Backoff
 
@@ -209,7 +210,7 @@ class _Node:
         except TimeoutError:
             raise EndpointTimedOut(f"{self._name} did not answer within {_CONNECT_S:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise EndpointUnreachable(f"{self._name} cannot be reached: {error}") from None
+            raise EndpointUnreachable(f"{self._name} cannot be reached: {connection_fault(error)}") from None
         async with socket:
             ids = await self._subscribe(socket)
             yield None

@@ -10,7 +10,7 @@ from forester.errors import EndpointUnreachable, SettingsInvalid
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.redaction import mask
 from forester.settings import Settings, revealed
-from forester.urls import under
+from forester.urls import connection_fault, under
 from shared.requests.circuit_id import CircuitKind
 
 LAG_LIMIT_SLOTS = 150
@@ -69,7 +69,8 @@ async def check_prover(urls: list[str], api_key: str | None) -> str:
                 async with session.get(under(url, "health"), allow_redirects=False) as response:
                     status = response.status
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise EndpointUnreachable(f"the prover {mask(url)} cannot be reached: {error}") from None
+                fault = connection_fault(error)
+                raise EndpointUnreachable(f"the prover {mask(url)} cannot be reached: {fault}") from None
             if status != 200:
                 raise EndpointUnreachable(f"the prover {mask(url)} answered /health with {status}")
     return f"{', '.join(mask(url) for url in urls)} healthy"
@@ -81,4 +82,4 @@ async def check_websocket(url: str) -> str:
         async with aiohttp.ClientSession(trace_configs=[refuse_redirects()]) as session, session.ws_connect(url):
             return "connected"
     except (aiohttp.ClientError, OSError) as error:
-        raise CheckFailed(f"the WebSocket of --ws-rpc-url cannot be reached: {mask(str(error))}") from None
+        raise CheckFailed(f"the WebSocket of --ws-rpc-url cannot be reached: {mask(connection_fault(error))}") from None

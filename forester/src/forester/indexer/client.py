@@ -36,7 +36,7 @@ from forester.indexer.types import (
 )
 from forester.limits.retry_after import RetryAfterGate
 from forester.redaction import shortened
-from forester.urls import shown, under
+from forester.urls import connection_fault, shown, under
 from shared.process.logs import get_logger
 from shared.process.rate_limits import LogThrottle
 from shared.process.retries import Backoff, jittered, read_retry_after
@@ -330,8 +330,7 @@ class IndexerClient:
                     read = asyncio.to_thread if len(text) > _LARGE_ANSWER else _directly
                     return await read(_checked, call, text)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            reason = str(error) or type(error).__name__
-            raise EndpointUnreachable(f"indexer {shown(base)} is unreachable: {reason}") from error
+            raise EndpointUnreachable(f"indexer {shown(base)} is unreachable: {connection_fault(error)}") from error
 
 
 def _checked(call: _Call[_T], text: bytes) -> _T:

@@ -7,6 +7,7 @@ import aiohttp
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RequestRefused
 from forester.observability.metrics import CheckMetrics, Metrics
 from forester.redaction import mask
+from forester.urls import connection_fault
 from shared.process.logs import get_logger
 from shared.process.retries import Backoff, jittered
 
@@ -35,7 +36,7 @@ async def push_exposition(session: aiohttp.ClientSession, url: str, exposition: 
     except TimeoutError:
         raise EndpointTimedOut(f"{name} did not answer within {TIMEOUT_S:g} s") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise EndpointUnreachable(f"{name} cannot be reached: {error}") from None
+        raise EndpointUnreachable(f"{name} cannot be reached: {connection_fault(error)}") from None
     if not 200 <= status < 300:
         raise RequestRefused(f"{name} answered {status}: {answer}", code=status)
 

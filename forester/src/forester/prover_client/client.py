@@ -24,6 +24,7 @@ from forester.limits.answer_memory import AnswerMemory
 from forester.prover_client.answers import Accepted, Pending, Proved, read_job, read_submission
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProverRefused
+from forester.urls import connection_fault
 from shared.process.logs import get_logger
 from shared.process.retries import Backoff, read_retry_after
 from shared.requests.circuit_id import CircuitKind
@@ -242,5 +243,4 @@ class _Call:
                 ) as body:
                     return response.status, body, wait_s
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            reason = str(error) or type(error).__name__
-            raise EndpointUnreachable(f"prover {self.shown} is unreachable: {reason}") from error
+            raise EndpointUnreachable(f"prover {self.shown} is unreachable: {connection_fault(error)}") from error

@@ -29,7 +29,8 @@ def test_health__node_unreachable__fails_without_showing_credentials(
         PAYER=PAYER_JSON,
     )
     assert code == 1
-    assert "RPC node 127.0.0.1:1" in text or "no result within 2 s" in text
+    refused = "RPC node 127.0.0.1:1 cannot be reached for getBalance: Connection refused: check the address"
+    assert refused in text or "no result within 2 s" in text
     assert "passw0rd" not in text
     assert "s3cr3t" not in text
 
