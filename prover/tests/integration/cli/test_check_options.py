@@ -51,6 +51,12 @@ def test_check__with_variables_about_keys__asks_for_those_keys(
     assert found["keys"]["status"] == "warning"
 
 
+def test_check__of_an_empty_folder__names_the_command_that_fills_it(tmp_path: Path) -> None:
+    code, found = check("--keys-dir", str(tmp_path))
+    assert (code, found["keys"]["status"]) == (1, "failure")
+    assert found["keys"]["hint"] == f"run `prover download --run-mode MODE --keys-dir {tmp_path}`"
+
+
 def test_check__of_preloaded_keys__asks_whether_all_of_them_fit_at_once(tmp_path: Path) -> None:
     words = ("--keys-dir", str(tmp_path), "--auto-download", "--preload-circuits", "append,update")
     code, found = check(*words, "--key-memory-gb", "5")

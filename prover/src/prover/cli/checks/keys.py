@@ -71,7 +71,8 @@ def check_presence(settings: KeySettings, selected: list[CircuitId], missing: li
     if not selected:
         status = Status.WARNING if settings.auto_download else Status.FAILURE
         detail = f"no proving keys in {settings.directory}"
-        return CheckResult("keys", status, detail, "run `prover download --run-mode MODE`")
+        hint = f"run `prover download --run-mode MODE --keys-dir {settings.directory}`"
+        return CheckResult("keys", status, detail, hint)
     detail = f"{len(selected) - len(missing)} of {len(selected)} are installed"
     if not missing:
         return CheckResult("keys", Status.OK, detail)

@@ -44,8 +44,8 @@ _LIST_WITHIN_S = 5.0
 """Maximum seconds for the list of published keys while a request waits: without a network it gets the reason."""
 
 _NO_KEYS_REMEDY = (
-    "every proof is answered 503 until there are keys: run `prover download`, start with --auto-download, "
-    "or put keys into that folder (--keys-dir)"
+    "every proof is answered 503 until there are keys: run `prover download --keys-dir` with that folder, start with "
+    "--auto-download, or put keys into it"
 )
 
 
