@@ -27,6 +27,7 @@ RunModeName = Literal["local-rpc", "rpc", "forester", "forester-test", "full", "
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
+_MAX_PORT = 65535
 _LONGEST_S = 10**9
 """Thirty years: milliseconds beyond 64 bits would fail at every use, not at the start."""
 Time = Annotated[float, Meta(gt=0, le=_LONGEST_S)]
@@ -110,7 +111,11 @@ class HttpSettings(Group, frozen=True):
     """Time for which the answer to a request with an Idempotency-Key is kept."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield a memory for bodies into which a body that is accepted never fits."""
+        """Yield malformed addresses, and a memory for bodies into which a body that is accepted never fits."""
+        for name, address in (("address", self.address), ("metrics_address", self.metrics_address)):
+            port = re.fullmatch(r".*:(\d{1,5})", address, re.ASCII)
+            if port is None or int(port[1]) > _MAX_PORT:
+                yield name, f"{address!r} is not an address; write host:port, for example 127.0.0.1:3001"
         if self.body_memory_bytes < self.body_limit_bytes:
             yield "body_memory_bytes", f"must be at least body_limit_bytes ({self.body_limit_bytes})"
 

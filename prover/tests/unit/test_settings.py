@@ -98,6 +98,13 @@ def test_option__that_is_not_utf_8__is_refused() -> None:
         load_settings({"http": {"cors_origins": ("https://good.example", os.fsdecode(b"\xff"))}})
 
 
+@pytest.mark.parametrize("address", ["", "3001", "host", "host:", "host:70000", "host:-1", "host:\u0661"])
+def test_address__of_no_listener__is_refused(address: str) -> None:
+    for name in ("address", "metrics_address"):
+        with pytest.raises(SettingsInvalid, match=rf"^PROVER_HTTP__{name.upper()}: .* is not an address; write host"):
+            load_settings({"http": {name: address}})
+
+
 def test_memory__beyond_all_machines__is_refused() -> None:
     with pytest.raises(SettingsInvalid, match=r"PROVER_KEYS__MEMORY_GIB: expected float <= 1073741824.0"):
         load_settings({"keys": {"memory_gib": 1e308}})

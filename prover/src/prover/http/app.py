@@ -78,7 +78,7 @@ class Listener:
     async def start(self) -> None:
         """Accept connections. Raises SettingsInvalid for an address that is in use or does not exist."""
         settings = self._state.settings.http
-        host, port = split_address(settings.address, _API_OPTION)
+        host, port = split_address(settings.address)
         await self._runner.setup()
         handlers = self._runner.server
         assert handlers is not None  # noqa: S101 - setup made it
@@ -142,13 +142,9 @@ async def serve(
         await listener.close()
 
 
-def split_address(address: str, option: str) -> tuple[str, int]:
-    """Split ``host:port``, ``[v6]:port`` or ``:port`` (everywhere); raises SettingsInvalid with the option."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise SettingsInvalid(
-            f"{option}: {address!r} is not an address; write host:port, for example 127.0.0.1:3001", names=(option,)
-        )
+def split_address(address: str) -> tuple[str, int]:
+    """Split ``host:port``, ``[v6]:port`` or ``:port`` (everywhere), as the settings accept them."""
+    host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 
 
@@ -159,7 +155,7 @@ def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> Met
     launchers that start several provers on a host set the API address only.
     """
     http = state.settings.http
-    host, port = split_address(http.metrics_address, _METRICS_OPTION)
+    host, port = split_address(http.metrics_address)
     registry.register(MemoryCollector())
     try:
         return MetricsServer(registry, host, port, probes(state))

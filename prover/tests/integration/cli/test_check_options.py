@@ -115,7 +115,7 @@ def test_check__next_to_an_entry_that_is_no_key__warns(tmp_path: Path) -> None:
 
 
 def test_check__of_a_worker_without_api__leaves_the_api_address_out() -> None:
-    _, found = check("--queue-only", "--redis-url", "redis://127.0.0.1:1", "--prover-address", "nowhere")
+    _, found = check("--queue-only", "--redis-url", "redis://127.0.0.1:1", "--prover-address", "192.0.2.1:1")
     assert "API address" not in found
     assert found["Redis"]["status"] == "failure"
     _, found = check("--server-only", "--redis-url", "redis://127.0.0.1:1")

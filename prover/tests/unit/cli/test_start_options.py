@@ -64,6 +64,7 @@ def test_start__with_a_number_that_is_not_finite__exits_2_for_the_option_and_78_
         ("--run-mode", "PROVER_KEYS__RUN_MODE", "nothing"),
         ("--circuit", "PROVER_KEYS__CIRCUITS", "squares"),
         ("--device", "PROVER_DEVICE", "quantum"),
+        ("--prover-address", "PROVER_HTTP__ADDRESS", "3001"),
     ],
 )
 def test_start__with_one_mistake__exits_2_for_the_option_and_78_for_the_variable(

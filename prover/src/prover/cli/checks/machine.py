@@ -156,8 +156,8 @@ def _described(gpu: DeviceReport) -> str:
 
 
 def check_address(name: str, address: str, option: str, *, must_be_free: bool = True) -> CheckResult:
-    """Check that an address is free; raises SettingsInvalid for a malformed one."""
-    host, port = split_address(address, option)
+    """Check that an address is free."""
+    host, port = split_address(address)
     try:
         with listen(host, port):
             pass
