@@ -23,6 +23,8 @@ from shared.process.logs import get_logger
 _log = get_logger(__name__)
 _T = TypeVar("_T")
 _BUSY_S = 10.0
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""Errors of SQLite; its message about a damaged schema may be no text."""
 
 _MIGRATIONS = (
     """
@@ -123,7 +125,8 @@ class JournalNewer(JournalError, exit_code=65):
 class Journal:
     """An open journal; the stores do their work in its ``run``. Use ``open`` and ``close``."""
 
-    def __init__(self, connection: sqlite3.Connection, lock: int, executor: ThreadPoolExecutor) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: int, executor: ThreadPoolExecutor) -> None:
+        self.path = path
         self._connection = connection
         self._lock = lock
         self._executor = executor
@@ -146,6 +149,8 @@ class Journal:
             try:
                 _keep_private(path)
                 connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+                # A damaged text must not hide the other rows of a query.
+                connection.text_factory = lambda text: text.decode("utf-8", "replace")
                 try:
                     _prepare(connection, path)
                 except BaseException:
@@ -154,7 +159,7 @@ class Journal:
             except BaseException:
                 os.close(lock)
                 raise
-        return cls(connection, lock, executor)
+        return cls(path, connection, lock, executor)
 
     async def run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Run work as one transaction and return its result; JournalError if it is not on disk.
@@ -182,8 +187,11 @@ class Journal:
                 self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise JournalError(f"the journal cannot be written or read: {error}") from error
+        except _FAILURES as error:
+            raise JournalError(
+                f"the journal {self.path} cannot be written or read: {error}; check the space and the health of its "
+                "disk, or stop the forester and move the journal away: the next start creates another"
+            ) from error
         return result
 
     async def close(self) -> None:
@@ -204,6 +212,11 @@ class JournalStore:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+
+    def log_unreadable(self, table: str, entry: object, remedy: str) -> None:
+        """Log an entry that cannot be decoded; ``entry`` identifies it and is no secret."""
+        fields = {"journal": str(self._journal.path), "table": table, "entry": str(entry), "remedy": remedy}
+        _log.error("journal_entry_unreadable", **fields)
 
 
 def require_usable(path: Path) -> None:
@@ -227,7 +240,7 @@ def _failures_explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise JournalError(f"the journal {path} cannot be opened: {error.strerror}; correct --journal") from error
-    except sqlite3.Error as error:
+    except _FAILURES as error:
         raise JournalError(f"the journal {path} cannot be used: {error}; move it away to create another") from error
 
 
@@ -268,6 +281,8 @@ def _keep_private(path: Path) -> None:
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version < 0:
+        raise JournalError(f"the journal {path} has schema {version}, so it is damaged; move it away to create another")
     if version > len(_MIGRATIONS):
         raise JournalNewer(
             f"the journal {path} has schema {version}, this forester knows {len(_MIGRATIONS)}: use the newer release"

@@ -11,11 +11,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from solders.pubkey import Pubkey
+
 from forester.journal.database import JournalStore
+from shared.requests.circuit_id import CircuitKind
 
 MAXIMUM_PER_TREE = 256
 """Beyond these the proofs that are furthest ahead are dropped."""
 
+_CIRCUITS = frozenset(kind.value for kind in CircuitKind if kind.is_batch)
+_ROOT_BYTES, _PROOF_BYTES = 32, 128
 _DELETE = "DELETE FROM proofs WHERE tree = ? AND sequence = ? AND circuit = ? AND old_root = ? AND new_root = ?"
 _COLUMNS = "tree, sequence, circuit, old_root, new_root, start_index, elements, proof"
 
@@ -36,6 +41,17 @@ class StoredProof:
     start_index: int
     elements: int
     proof: bytes
+
+    @property
+    def is_readable(self) -> bool:
+        """Return whether the columns are those of a proof: an entry of a damaged journal may contain anything."""
+        numbers = (self.sequence, self.start_index, self.elements)
+        texts = ((self.old_root, _ROOT_BYTES), (self.new_root, _ROOT_BYTES), (self.proof, _PROOF_BYTES))
+        return (
+            self.circuit in _CIRCUITS
+            and all(isinstance(number, int) and number >= 0 for number in numbers)
+            and all(isinstance(text, bytes) and len(text) == length for text, length in texts)
+        )
 
 
 class ProofStore(JournalStore):
@@ -58,9 +74,14 @@ class ProofStore(JournalStore):
         await self._journal.run(work)
 
     async def of_tree(self, tree: bytes) -> list[StoredProof]:
-        """Return the proofs of a tree by their sequence number."""
+        """Return the proofs of a tree by their sequence number, without unreadable ones, which are logged."""
         query = f"SELECT {_COLUMNS} FROM proofs WHERE tree = ? ORDER BY sequence, circuit"  # noqa: S608
-        return [StoredProof(*row) for row in await self._journal.fetch(query, (tree,))]
+        proofs = [StoredProof(*row) for row in await self._journal.fetch(query, (tree,))]
+        for proof in proofs:
+            if not proof.is_readable:
+                remedy = "none is needed: the batch is proved again; check the health of the disk"
+                self.log_unreadable("proofs", f"{Pubkey(tree)} {proof.circuit} {proof.sequence}", remedy)
+        return [proof for proof in proofs if proof.is_readable]
 
     async def forget_before(self, tree: bytes, sequence: int) -> int:
         """Drop the proofs that only fit before a sequence number, and return their number."""

@@ -4,12 +4,16 @@ A key has no power over its account once that is created; before that, its holde
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from solders.keypair import Keypair
+from solders.pubkey import Pubkey
 
-from forester.journal.database import JournalStore
+from forester.journal.database import JournalError, JournalStore
 from forester.settings import SigningKey
+
+_KEY_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,14 @@ class BegunRollover:
         return tuple(key for key in (self.new_tree, self.new_queue, self.cpi_context) if key is not None)
 
 
+class KeysUnreadable(JournalError):
+    """The keys of a rollover cannot be decoded; ``addresses`` are those of its accounts, as far as they are known."""
+
+    def __init__(self, addresses: Sequence[Pubkey]) -> None:
+        super().__init__()
+        self.addresses = tuple(addresses)
+
+
 class RolloverStore(JournalStore):
     """The rollovers in a journal, at most one for each tree."""
 
@@ -38,10 +50,16 @@ class RolloverStore(JournalStore):
         return rollover if added else await self.of_tree(rollover.tree) or rollover
 
     async def of_tree(self, tree: bytes) -> BegunRollover | None:
-        """Return the begun rollover of a tree, None if there is none."""
+        """Return the begun rollover of a tree, None if there is none; raises KeysUnreadable."""
         query = "SELECT new_tree, new_queue, cpi_context FROM rollovers WHERE tree = ?"
-        for new_tree, new_queue, cpi_context in await self._journal.fetch(query, (tree,)):
-            return BegunRollover(tree, SigningKey(Keypair.from_bytes(new_tree)), _key(new_queue), _key(cpi_context))
+        for secrets in await self._journal.fetch(query, (tree,)):
+            try:
+                new_tree, new_queue, cpi_context = (None if secret is None else _key(secret) for secret in secrets)
+            except (TypeError, ValueError):
+                raise KeysUnreadable([address for secret in secrets for address in _addresses(secret)]) from None
+            if new_tree is None:
+                raise KeysUnreadable([])
+            return BegunRollover(tree, new_tree, new_queue, cpi_context)
         return None
 
     async def trees(self) -> list[bytes]:
@@ -57,5 +75,13 @@ def _secret(key: SigningKey | None) -> bytes | None:
     return bytes(key.keypair) if key is not None else None
 
 
-def _key(secret: bytes | None) -> SigningKey | None:
-    return SigningKey(Keypair.from_bytes(secret)) if secret is not None else None
+def _key(secret: bytes) -> SigningKey:
+    return SigningKey(Keypair.from_bytes(secret))
+
+
+def _addresses(secret: object) -> set[Pubkey]:
+    """Return the addresses of both halves of a key, which differ if one of them is damaged."""
+    if not isinstance(secret, bytes) or len(secret) != _KEY_BYTES:
+        return set()
+    half = _KEY_BYTES // 2
+    return {Keypair.from_seed(secret[:half]).pubkey(), Pubkey(secret[half:])}

@@ -2,6 +2,10 @@
 
 import time
 from dataclasses import dataclass
+from functools import cached_property
+
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
 
 from forester.journal.database import JournalStore
 
@@ -23,6 +27,16 @@ class SentTransaction:
     subject: bytes
     last_valid_block_height: int
     signed: bytes = b""
+
+    @cached_property
+    def is_readable(self) -> bool:
+        """True if the outcome can be queried: an entry of a damaged journal may contain anything."""
+        try:
+            signature = Signature.from_string(self.signature)
+            matches = not self.signed or VersionedTransaction.from_bytes(self.signed).signatures[0] == signature
+        except (TypeError, ValueError, IndexError):
+            return False
+        return matches and isinstance(self.last_valid_block_height, int)
 
 
 class SignatureStore(JournalStore):

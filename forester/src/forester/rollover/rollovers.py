@@ -18,7 +18,7 @@ from forester.chain.rent import ExcessiveRent
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_metadata
 from forester.errors import ForesterError, TransactionRefused
-from forester.journal.rollovers import BegunRollover, RolloverStore
+from forester.journal.rollovers import BegunRollover, KeysUnreadable, RolloverStore
 from forester.rollover.failures import (
     RolloverImpossible,
     RolloverNotFunded,
@@ -116,7 +116,7 @@ class Rollovers:
     async def _settle(self, tree: TreeMetadata, head: TreeHead) -> None:
         """Forget the keys of a tree that has a successor."""
         self._not_before.pop(tree.address, None)
-        begun = await self._store.of_tree(bytes(tree.address))
+        begun = await self._begun(tree, is_needed=False)
         if begun is None:
             return
         successor = head.metadata.successor
@@ -140,7 +140,7 @@ class Rollovers:
         require_within(cap, sizes, rents, tree)
         await self._require_funds(tree, rents)
         key = bytes(tree.address)
-        begun = await self._store.of_tree(key) or await self._store.begin(new_keys(tree))
+        begun = await self._begun(tree) or await self._store.begin(new_keys(tree))
         wanted = new_accounts(begun, sizes, rents)
         existing = {account.address: account for account in await self._existing(begun) if account is not None}
         foreign = [item for item in wanted if (found := existing.get(item.key.pubkey)) and found.owner != item.owner]
@@ -246,6 +246,27 @@ class Rollovers:
         queue = await self._rpc.existing_account(tree.queue, "the queue of a tree")
         additional = decode_metadata(queue.data, 8).additional_bytes if tree.kind is TreeKind.STATE_V2 else None
         return Sizes(len(account.data), len(queue.data), additional=additional)
+
+    async def _begun(self, tree: TreeMetadata, *, is_needed: bool = True) -> BegunRollover | None:
+        """Return the begun rollover of a tree. Unreadable keys are forgotten unless rent was paid for their accounts.
+
+        Raises RolloverImpossible for those if they are needed: with other keys the rent would be paid twice.
+        """
+        try:
+            return await self._store.of_tree(bytes(tree.address))
+        except KeysUnreadable as error:
+            found = await self._rpc.accounts(error.addresses, length=0) if error.addresses else []
+            paid = ", ".join(str(account.address) for account in found if account is not None)
+        if paid and is_needed:
+            raise RolloverImpossible(
+                f"the full tree {tree.address} gets no successor from us: the journal has no usable keys for the "
+                f"accounts that were created for it ({paid}); another forester may replace the tree, or stop this one "
+                "and move the journal away to pay for other accounts"
+            )
+        remedy = f"none is possible: the rent of {paid} may be lost" if paid else "none is needed: new keys are drawn"
+        self._store.log_unreadable("rollovers", tree.address, f"{remedy}; check the health of the disk")
+        await self._store.forget(bytes(tree.address))
+        return None
 
     async def _existing(self, begun: BegunRollover) -> list[Account | None]:
         return await self._rpc.accounts([key.pubkey for key in begun.keys], length=0)

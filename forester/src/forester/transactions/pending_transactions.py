@@ -3,6 +3,7 @@
 Transactions of this process are kept whole, and repeated rather than signed again. Those of an earlier process are
 known from the journal: their outcome is awaited, and they are sent again unchanged while the chain has not seen them.
 Otherwise a kill between journal and node would block their tree until the blockhash expires.
+One that the journal cannot show any more, because it is damaged, is awaited until it has certainly expired.
 """
 
 import asyncio
@@ -124,7 +125,17 @@ class PendingTransactions:
                     self._own.add(Signature.from_string(item.signature))
             if self._inherited is None:
                 self._inherited = inherited
+                for item in inherited:
+                    self._log_if_unreadable(item)
         return self._inherited
+
+    def _log_if_unreadable(self, item: SentTransaction) -> None:
+        if not item.is_readable:
+            remedy = (
+                f"none is needed: the transaction expires, and its work ({item.purpose}) waits {self._kept_s:g} s for "
+                "that; check the health of the disk"
+            )
+            self._store.log_unreadable("signatures", item.signature, remedy)
 
     async def wait_for_inherited(self, purpose: str, subject: bytes) -> bool:
         """Wait until no transaction of an earlier process for a purpose and subject may land; return if any could."""
@@ -153,9 +164,11 @@ class PendingTransactions:
         except RequestRefused:
             return await self._rpc.signature_statuses(signatures)
 
-    async def _query(self, sent: list[SentTransaction]) -> int:
+    async def _query(self, stored: list[SentTransaction]) -> int:
+        """Settle transactions with a known outcome; return the number of the others."""
+        sent = [item for item in stored if item.is_readable]
         if not sent:
-            return 0
+            return len(stored)
         # The height first: without a status after that, an expired transaction has not landed before it.
         self._heights.add(await self._rpc.block_height())
         signatures = [Signature.from_string(item.signature) for item in sent]
@@ -172,7 +185,7 @@ class PendingTransactions:
         self._signed = {
             work: signed for work, signed in self._signed.items() if str(signed.built.signature) not in known
         }
-        return len(sent) - len(known)
+        return len(stored) - len(known)
 
     async def _expired(
         self, sent: list[SentTransaction], signatures: list[Signature], statuses: SignatureStatuses

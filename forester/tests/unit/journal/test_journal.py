@@ -161,7 +161,7 @@ async def test_journal__of_an_older_release__becomes_its_owners_and_the_folder_s
     folder = modes(tmp_path.parent)[tmp_path.name]
     (tmp_path / "link").symlink_to(path)
     async with await Journal.open(tmp_path / "link") as journal:
-        assert len(await ProofStore(journal).of_tree(b"t")) >= 3
+        assert len(await ProofStore(journal).of_tree(b"t" * 32)) >= 3
         assert {modes(tmp_path)[name] for name in FILES} == {"0o600"}
     assert modes(tmp_path.parent)[tmp_path.name] == folder
 
@@ -208,7 +208,7 @@ from forester.journal.proofs import ProofStore, StoredProof
 
 def proofs(sequence: int) -> list[StoredProof]:
     circuits = ("append", "update")[: 1 + sequence % 2]
-    return [StoredProof(b"t", sequence, circuit, b"o", b"n", 0, 10, b"p" * 128) for circuit in circuits]
+    return [StoredProof(b"t" * 32, sequence, circuit, b"o" * 32, b"n" * 32, 0, 10, b"p" * 128) for circuit in circuits]
 
 async def main() -> None:
     async with await Journal.open(Path(sys.argv[1])) as journal:
@@ -242,7 +242,7 @@ async def examine(path: Path) -> list[StoredProof]:
     async with await Journal.open(path) as journal:
         (verdict,) = await journal.run(lambda connection: connection.execute("PRAGMA integrity_check").fetchone())
         assert verdict == "ok"
-        return await ProofStore(journal).of_tree(b"t")
+        return await ProofStore(journal).of_tree(b"t" * 32)
 
 
 def test_journal__process_killed_at_random__keeps_all_that_was_reported_and_no_half_of_anything(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import Metadata, TreeKind, TreeMetadata
 from forester.epoch.phases import SlotRange
 from forester.errors import AccountMissing, EndpointUnreachable, ForesterError, RequestRefused, TransactionRefused
+from forester.journal import database
 from forester.journal.database import Journal
 from forester.journal.rollovers import RolloverStore
 from forester.rollover.failures import (
@@ -357,6 +358,33 @@ async def test_full_tree__that_could_not_be_replaced__is_left_alone_for_a_while(
         assert await run(world, journal, made) is None
         assert keys is not None
         assert world.successor == keys.new_tree.pubkey
+
+
+@pytest.mark.parametrize("created", [False, True])
+async def test_keys__damaged__are_replaced_unless_rent_was_paid_for_their_accounts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, created: bool
+) -> None:
+    lines: list[dict[str, str]] = []
+    monkeypatch.setattr(database._log, "error", lambda event, **fields: lines.append({"event": event, **fields}))
+    world = World()
+    async with await open_journal(tmp_path) as journal:
+        begun = await RolloverStore(journal).begin(new_keys(ADDRESS_TREE))
+        await journal.change("UPDATE rollovers SET new_queue = CAST(x'00' || substr(new_queue, 2) AS BLOB)", ())
+        assert begun.new_queue is not None
+        made = world.rollovers(journal)
+        if created:
+            world.accounts_made[begun.new_queue.pubkey] = ACCOUNT_COMPRESSION
+            failure = await run(world, journal, made)
+            assert isinstance(failure, RolloverImpossible)
+            assert f"accounts that were created for it ({begun.new_queue.pubkey})" in failure.detail
+            assert (world.sent, await RolloverStore(journal).trees(), lines) == ([], [bytes(TREE)], [])
+            world.successor = OTHER
+        assert await run(world, journal, made) is None
+        assert await RolloverStore(journal).trees() == []
+        assert world.landed == (not created)
+        (line,) = lines
+        assert (line["table"], line["entry"], line["journal"]) == ("rollovers", str(TREE), str(journal.path))
+        assert ("rent" in line["remedy"]) is created
 
 
 @pytest.mark.parametrize(
