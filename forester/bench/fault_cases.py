@@ -169,7 +169,6 @@ CASES: tuple[Case, ...] = (
     Case("indexer: wrong root", at_proxy("indexer", lie=lambda: fault_proxy.wrong_root)),
     Case("indexer: wrong nodes", at_proxy("indexer", lie=lambda: fault_proxy.wrong_nodes)),
     Case("indexer: wrong leaf", at_proxy("indexer", lie=lambda: fault_proxy.wrong_leaf)),
-    Case("indexer: wrong hash chain", at_proxy("indexer", lie=lambda: fault_proxy.wrong_hash_chain)),
     Case("indexer: stale sequence", at_proxy("indexer", lie=lambda: fault_proxy.stale_sequence)),
     Case("prover: away", at_proxy("prover", fault=fault_proxy.cut), hold_s=60.0),
     Case("prover: 503", at_proxy("prover", fault=fault_proxy.unavailable), hold_s=60.0),

@@ -209,14 +209,6 @@ def wrong_nodes(call: Call, result: Any) -> None:
             proof["proof"][0] = _other(proof["proof"][0])
 
 
-def wrong_hash_chain(call: Call, result: Any) -> None:
-    """Replace hash chains by those of other elements."""
-    for queue in _queues(result) if call.method == "getQueueElements" else ():
-        for part in (queue, queue.get("outputQueue"), queue.get("inputQueue")):
-            if part and part.get("leavesHashChains"):
-                part["leavesHashChains"] = [_other(chain) for chain in part["leavesHashChains"]]
-
-
 def stale_sequence(call: Call, result: Any) -> None:
     """Replace sequence numbers by those of an earlier tree."""
     for queue in _queues(result) if call.method == "getQueueElements" else ():

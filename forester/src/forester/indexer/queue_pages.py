@@ -53,7 +53,7 @@ async def read_state_queue(
             requested = queries[name].limit if name in queries else 0
             wanted[name] = wanted[name] - read if read and read == requested else 0
             starts[name] = queue.first_queue_index + read if queue is not None else None
-    return await asyncio.to_thread(_merged_state, pages, zkp_batch_size) if pages else None
+    return await asyncio.to_thread(_merged_state, pages) if pages else None
 
 
 async def read_address_queue(
@@ -83,7 +83,7 @@ async def read_address_queue(
             break
         wanted -= len(answer.addresses)
         start = answer.queue_indices[-1] + 1
-    return await asyncio.to_thread(_merged_addresses, pages, zkp_batch_size)
+    return await asyncio.to_thread(_merged_addresses, pages)
 
 
 def _page_size(zkp_batch_size: int, page_batches: int) -> int:
@@ -102,25 +102,22 @@ def _same_root(first: StateQueue | AddressQueue, other: StateQueue | AddressQueu
     return (first.initial_root, first.root_seq) == (other.initial_root, other.root_seq)
 
 
-def _merged_state(pages: list[StateQueue], zkp_batch_size: int) -> StateQueue:
+def _merged_state(pages: list[StateQueue]) -> StateQueue:
     outputs = [page.output_queue for page in pages if page.output_queue is not None and page.output_queue.leaf_indices]
     inputs = [page.input_queue for page in pages if page.input_queue is not None and page.input_queue.leaf_indices]
-    output_chains = _chains([(len(queue.leaf_indices), queue.leaves_hash_chains) for queue in outputs], zkp_batch_size)
-    input_chains = _chains([(len(queue.leaf_indices), queue.leaves_hash_chains) for queue in inputs], zkp_batch_size)
     return replace(
         pages[0],
         nodes=_merged_nodes([page.nodes for page in pages]),
-        output_queue=_with_columns(outputs, leaves_hash_chains=output_chains) if outputs else None,
-        input_queue=_with_columns(inputs, leaves_hash_chains=input_chains) if inputs else None,
+        output_queue=_with_columns(outputs) if outputs else None,
+        input_queue=_with_columns(inputs) if inputs else None,
     )
 
 
-def _merged_addresses(pages: list[AddressQueue], zkp_batch_size: int) -> AddressQueue:
+def _merged_addresses(pages: list[AddressQueue]) -> AddressQueue:
     return _with_columns(
         pages,
         nodes=_merged_nodes([page.nodes for page in pages]),
         subtrees=pages[0].subtrees,
-        leaves_hash_chains=_chains([(len(page.addresses), page.leaves_hash_chains) for page in pages], zkp_batch_size),
     )
 
 
@@ -131,16 +128,6 @@ def _with_columns(pages: Sequence[_Q], **others: object) -> _Q:
         name: tuple(value for page in pages for value in getattr(page, name)) for name in names if name not in others
     }
     return replace(pages[0], **columns, **others)
-
-
-def _chains(pages: Sequence[tuple[int, tuple[Hash32, ...]]], zkp_batch_size: int) -> tuple[Hash32, ...]:
-    """Return the chains of all pages up to the first with missing chains: later ones would be misaligned."""
-    chains: list[Hash32] = []
-    for elements, given in pages:
-        chains.extend(given)
-        if len(given) != elements // zkp_batch_size:
-            break
-    return tuple(chains)
 
 
 def _merged_nodes(pages: Sequence[tuple[Node, ...]]) -> tuple[Node, ...]:

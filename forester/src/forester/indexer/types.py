@@ -83,23 +83,19 @@ class OutputQueue(_Wire, frozen=True, kw_only=True):
     leaves: tuple[Hash32, ...]
     first_queue_index: Number
     next_index: Number
-    leaves_hash_chains: tuple[Hash32, ...]
 
 
 class InputQueue(_Wire, frozen=True, kw_only=True):
     """Spent accounts waiting for their nullification, parallel columns in order of their queue index.
 
-    ``nullifiers`` are the values to be written, none if the indexer does not state them; ``leaves`` the tree's values
-    now.
+    ``leaves`` are the tree's values now. The nullifiers follow from the other columns.
     """
 
     leaf_indices: tuple[Number, ...]
     account_hashes: tuple[Hash32, ...]
     leaves: tuple[Hash32, ...]
     tx_hashes: tuple[Hash32, ...]
-    nullifiers: tuple[Hash32, ...] = ()
     first_queue_index: Number
-    leaves_hash_chains: tuple[Hash32, ...]
 
 
 class StateQueue(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -126,7 +122,6 @@ class AddressQueue(_Wire, frozen=True, kw_only=True):
     low_element_values: tuple[Hash32, ...]
     low_element_next_indices: tuple[Number, ...]
     low_element_next_values: tuple[Hash32, ...]
-    leaves_hash_chains: tuple[Hash32, ...]
     initial_root: Hash32
     start_index: Number
     subtrees: tuple[Hash32, ...]

@@ -72,7 +72,7 @@ def _check_state(state: StateQueue, output: QueueQuery | None, spent: QueueQuery
 def _check_output(queue: OutputQueue, query: QueueQuery, json_path: str) -> None:
     columns = {"accountHashes": queue.account_hashes, "leaves": queue.leaves}
     _check_columns(len(queue.leaf_indices), columns, json_path)
-    _check_batches(len(queue.leaf_indices), queue.leaves_hash_chains, query, json_path)
+    _check_batches(len(queue.leaf_indices), query, json_path)
     if queue.leaf_indices:
         _check_consecutive(queue.leaf_indices, f"{json_path}.leafIndices")
         _check_start(queue.leaf_indices[0], query, f"{json_path}.leafIndices")
@@ -88,10 +88,8 @@ def _check_input(queue: InputQueue, query: QueueQuery, json_path: str) -> None:
         "leaves": queue.leaves,
         "txHashes": queue.tx_hashes,
     }
-    if queue.nullifiers:
-        columns["nullifiers"] = queue.nullifiers
     _check_columns(len(queue.leaf_indices), columns, json_path)
-    _check_batches(len(queue.leaf_indices), queue.leaves_hash_chains, query, json_path)
+    _check_batches(len(queue.leaf_indices), query, json_path)
     if queue.leaf_indices:
         _check_start(queue.first_queue_index, query, f"{json_path}.firstQueueIndex")
 
@@ -107,7 +105,7 @@ def _check_address(queue: AddressQueue, query: QueueQuery) -> None:
     }
     _check_columns(len(queue.addresses), columns, json_path)
     _check_nodes(queue.nodes, f"{json_path}.nodes")
-    _check_limits(len(queue.addresses), queue.leaves_hash_chains, query, json_path)
+    _check_limit(len(queue.addresses), query, json_path)
     if not queue.addresses:
         return
     _check_consecutive(queue.queue_indices, f"{json_path}.queueIndices")
@@ -205,17 +203,15 @@ def _check_columns(length: int, columns: Mapping[str, tuple[object, ...]], json_
             raise AnswerWrong(_METHOD, f"{json_path}.{name}", f"{len(column)} items for {length} elements")
 
 
-def _check_batches(length: int, chains: Sequence[Hash32], query: QueueQuery, json_path: str) -> None:
+def _check_batches(length: int, query: QueueQuery, json_path: str) -> None:
     if length % query.zkp_batch_size:
         raise AnswerWrong(_METHOD, json_path, f"{length} elements are not whole batches of {query.zkp_batch_size}")
-    _check_limits(length, chains, query, json_path)
+    _check_limit(length, query, json_path)
 
 
-def _check_limits(length: int, chains: Sequence[Hash32], query: QueueQuery, json_path: str) -> None:
+def _check_limit(length: int, query: QueueQuery, json_path: str) -> None:
     if length > query.limit:
         raise AnswerWrong(_METHOD, json_path, f"{length} elements where at most {query.limit} were requested")
-    if len(chains) > length // query.zkp_batch_size:
-        raise AnswerWrong(_METHOD, f"{json_path}.leavesHashChains", f"{len(chains)} chains for {length} elements")
 
 
 def _check_start(first: int, query: QueueQuery, json_path: str) -> None:

@@ -33,14 +33,13 @@ class SnapshotOutdated(StagingRefused):
 
 
 class HashChainDiffers(StagingRefused):
-    """The chain of a batch's elements is another than the one stated by ``source``."""
+    """The chain of a batch's elements is another than the one in the account."""
 
-    def __init__(self, kind: str, batch: int, source: str, stated: bytes, computed: bytes) -> None:
+    def __init__(self, kind: str, batch: int, expected: bytes, computed: bytes) -> None:
         super().__init__(
-            f"the elements of {kind} batch {batch} have the hash chain 0x{computed.hex()}, {source} has "
-            f"0x{stated.hex()}"
+            f"the elements of {kind} batch {batch} have the hash chain 0x{computed.hex()}, the account has "
+            f"0x{expected.hex()}"
         )
-        self.source = source
 
 
 class QueueMisaligned(StagingRefused):

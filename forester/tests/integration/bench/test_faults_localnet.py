@@ -16,7 +16,7 @@ BENCH = WORKSPACE / "shared" / "bench" / "bench.py"
 DEADLINE_S = 500
 """Far more than a loaded machine needs."""
 
-FAULTS = ("transactions dropped", "indexer: lags", "wrong hash chain")
+FAULTS = ("transactions dropped", "indexer: lags", "wrong leaf")
 BRIEFLY = ["--hold", "1", "--rest", "0", "--slot-ms", "60"]
 LIES = ("fees", "rent", "full trees", "expiry", "heights")
 QUICKLY = ["--hold", "1", "--slot-ms", "60", "--patience", "3"]

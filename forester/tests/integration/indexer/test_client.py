@@ -134,6 +134,14 @@ RECORDED = [
 ]
 
 
+def without_unread(result: Any) -> Any:
+    """Return an answer without the columns that the forester computes itself."""
+    if not isinstance(result, dict):
+        return result
+    unread = ("leavesHashChains", "nullifiers")
+    return {name: without_unread(value) for name, value in result.items() if name not in unread}
+
+
 @pytest.mark.parametrize("name", RECORDED)
 async def test_calls__recorded_vectors__send_the_same_bytes_and_lose_nothing_of_the_answer(
     setup: Callable[..., Awaitable[Setup]], name: str
@@ -149,7 +157,7 @@ async def test_calls__recorded_vectors__send_the_same_bytes_and_lose_nothing_of_
     result = response["result"]
     expected = {"ok": None}.get(result, result) if isinstance(result, str) else result
     if isinstance(expected, dict):
-        expected = expected.get("value", expected)
+        expected = without_unread(expected.get("value", expected))
     assert written == msgspec.json.encode(expected)
 
 
@@ -202,22 +210,6 @@ def address(result: Any) -> Any:
     return result["addressQueue"]
 
 
-def without_derived_columns(result: Any) -> None:
-    """Leave out what the reference's test indexer does not state either."""
-    for queue in (output(result), spent(result)):
-        queue["leavesHashChains"] = []
-    spent(result)["nullifiers"] = []
-
-
-async def test_calls__queue_without_hash_chains_and_nullifiers__is_accepted(
-    setup: Callable[..., Awaitable[Setup]],
-) -> None:
-    request, response = changed("queue_state", without_derived_columns)
-    typed = await call((await setup((200, response, {}))).client, request)
-    assert typed.state_queue.input_queue.nullifiers == ()
-    assert len(typed.state_queue.input_queue.tx_hashes) == 10
-
-
 PROOFS = "methods/getMultipleCompressedAccountProofs"
 ADDRESSES = "methods/getMultipleNewAddressProofsV2"
 OTHER = str(Hash32(b"\x01" * 32))
@@ -234,13 +226,11 @@ WRONG: list[tuple[str, Callable[[Any], object], str]] = [
     ("queue_state", lambda r: output(r).update(nextIndex=19), r"outputQueue\.nextIndex"),
     ("queue_state", lambda r: output(r)["accountHashes"].pop(), r"outputQueue\.accountHashes"),
     ("queue_state", lambda r: output(r)["leaves"].append(OTHER), r"outputQueue\.leaves"),
-    ("queue_state", lambda r: output(r)["leavesHashChains"].append(OTHER), r"outputQueue\.leavesHashChains"),
     ("queue_state", lambda r: [column.pop() for column in output(r).values() if isinstance(column, list)],
      r"9 elements are not whole batches of 10 at .*outputQueue"),
     ("queue_state", lambda r: r["stateQueue"].pop("outputQueue"), r"missing at .*outputQueue"),
     ("queue_state", lambda r: r["stateQueue"].update(inputQueue=None), r"missing at .*inputQueue"),
     ("queue_state", lambda r: spent(r)["txHashes"].pop(), r"inputQueue\.txHashes"),
-    ("queue_state", lambda r: spent(r)["nullifiers"].pop(), r"inputQueue\.nullifiers"),
     ("queue_state", lambda r: [tripled.__imul__(3) for tripled in spent(r).values() if isinstance(tripled, list)],
      r"30 elements where at most 20 were requested at .*inputQueue"),
     ("queue_address", lambda r: r.pop("addressQueue"), r"missing at \$\.result\.addressQueue"),

@@ -109,16 +109,13 @@ def state_world(seed: int, next_index: int, zkp_batch_size: int, appends: int, n
             leaves=(Hash32(ZERO),) * count,
             first_queue_index=next_index,
             next_index=next_index,
-            leaves_hash_chains=_chains(accounts, zkp_batch_size),
         ),
         input_queue=InputQueue(
             leaf_indices=indices,
             account_hashes=tuple(Hash32(account.account) for account in spent),
             leaves=tuple(Hash32(account.account) for account in spent),
             tx_hashes=tuple(Hash32(account.tx_hash) for account in spent),
-            nullifiers=nullifiers,
             first_queue_index=next_index // 2,
-            leaves_hash_chains=_chains(nullifiers, zkp_batch_size),
         ),
     )
     head = TreeHead(
@@ -155,7 +152,6 @@ def address_world(seed: int, next_index: int, zkp_batch_size: int, batches: int)
         low_element_values=tuple(lows),
         low_element_next_indices=tuple(following),
         low_element_next_values=tuple(highs),
-        leaves_hash_chains=_chains(addresses, zkp_batch_size),
         initial_root=nodes.root,
         start_index=next_index,
         subtrees=nodes.subtrees(next_index),

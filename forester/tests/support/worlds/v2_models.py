@@ -76,7 +76,6 @@ class StateModel:
         spent = spent[: len(spent) // ZKP * ZKP]
         places = [self.appended + place for place in range(len(appends))]
         listed = [*places, *(account[1] for account in spent)]
-        nullifiers = [nullifier(*account) for account in spent]
         return StateQueue(
             nodes=sibling_nodes(self.leaves, listed),
             initial_root=Hash32(self.root()),
@@ -87,16 +86,13 @@ class StateModel:
                 leaves=tuple(Hash32(self.leaves[place]) for place in places),
                 first_queue_index=self.appended,
                 next_index=self.appended,
-                leaves_hash_chains=self.chains([*appends]),
             ),
             input_queue=InputQueue(
                 leaf_indices=tuple(account[1] for account in spent),
                 account_hashes=tuple(account[0] for account in spent),
                 leaves=tuple(Hash32(self.leaves[account[1]]) for account in spent),
                 tx_hashes=tuple(account[2] for account in spent),
-                nullifiers=tuple(map(Hash32, nullifiers)),
                 first_queue_index=self.nullified,
-                leaves_hash_chains=self.chains(nullifiers),
             ),
         )
 
@@ -146,7 +142,6 @@ class AddressModel:
                 self.values.index(self.following(low)) if self.following(low) != LARGEST_VALUE else 0 for low in lows
             ),
             low_element_next_values=tuple(Hash32(self.following(low)) for low in lows),
-            leaves_hash_chains=(),
             initial_root=Hash32(rows[-1][0]),
             start_index=edge,
             subtrees=tuple(

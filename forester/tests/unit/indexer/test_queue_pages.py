@@ -46,7 +46,6 @@ class PagingIndexer:
     first: int = 100
     moves: tuple[int, ...] = ()
     prunes: tuple[int, ...] = ()
-    chains_missing_from: int | None = None
     most_addresses: int = 30_000
     asked: list[dict[str, QueueQuery]] = field(default_factory=list)
     root: int = 1
@@ -82,10 +81,6 @@ class PagingIndexer:
         stop = min(start + query.limit, first + count)
         return range(start, stop - (stop - start) % query.zkp_batch_size if cut else max(start, stop))
 
-    def _chains(self, page: int, elements: int) -> tuple[Hash32, ...]:
-        missing = self.chains_missing_from is not None and page >= self.chains_missing_from
-        return tuple(number(9) for _ in range(0 if missing else elements // ZKP))
-
     def _state(self, page: int, output: QueueQuery | None, spent: QueueQuery | None) -> StateQueue | None:
         leaves = self._indices(output, self.first, self.appends, cut=True)
         queued = self._indices(spent, self.first, self.spent, cut=True)
@@ -103,16 +98,13 @@ class PagingIndexer:
                 leaves=hashes,
                 first_queue_index=leaves[0] if leaves else 0,
                 next_index=leaves[0] if leaves else 0,
-                leaves_hash_chains=self._chains(page, len(leaves)),
             ),
             input_queue=InputQueue(
                 leaf_indices=tuple(index * 3 for index in queued),
                 account_hashes=nullifiers,
                 leaves=nullifiers,
                 tx_hashes=nullifiers,
-                nullifiers=nullifiers,
                 first_queue_index=queued[0] if queued else 0,
-                leaves_hash_chains=self._chains(page, len(queued)),
             ),
         )
 
@@ -132,7 +124,6 @@ class PagingIndexer:
             low_element_values=tuple(number(0) for _ in queued),
             low_element_next_indices=tuple(0 for _ in queued),
             low_element_next_values=tuple(number(2**247) for _ in queued),
-            leaves_hash_chains=self._chains(page, len(queued)),
             initial_root=number(self.root),
             start_index=self.first + 1,
             subtrees=(),
@@ -154,7 +145,6 @@ async def test_addresses__more_than_one_page__follow_the_queue_index_without_a_g
     queue = await addresses(indexer, 17)
     assert queue.queue_indices == tuple(range(100, 270))
     assert queue.start_index == 101
-    assert len(queue.leaves_hash_chains) == 17
     assert len(queue.nodes) == 5
     starts = [asked["address"].start_index for asked in indexer.asked]
     assert starts == [None, 150, 200, 250]
@@ -175,7 +165,6 @@ async def test_state__any_queues__give_the_whole_batches_that_were_wanted(
     output, nullified = queue.output_queue, queue.input_queue
     assert (output.leaf_indices if output else ()) == tuple(range(100, 100 + expected_appends))
     assert (nullified.leaf_indices if nullified else ()) == tuple(range(300, 300 + 3 * expected_spent, 3))
-    assert len(nullified.leaves_hash_chains if nullified else ()) == expected_spent // ZKP
 
 
 @settings(deadline=None, max_examples=50)
@@ -201,12 +190,6 @@ async def test_pages__pruned_between_two__keep_what_was_read_but_the_first_is_an
     assert len(queue.output_queue.leaf_indices) == 50
     with pytest.raises(IndexerRefused, match="possible pruning"):
         await state(PagingIndexer(appends=200, prunes=(0,)), 20, 0)
-
-
-async def test_pages__chains_missing_on_one__are_not_taken_from_later_ones() -> None:
-    queue = await addresses(PagingIndexer(addresses=100, chains_missing_from=1), 10)
-    assert len(queue.leaves_hash_chains) == 5
-    assert len(queue.addresses) == 100
 
 
 async def test_pages__nodes_that_disagree__are_refused() -> None:

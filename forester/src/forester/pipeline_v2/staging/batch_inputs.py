@@ -1,8 +1,9 @@
 """Queued elements as batches, checked before a proof is paid for; no I/O.
 
-Elements must continue at the end of the tree, and their hash chain must be the one with which the programs will check
-the proof: the one in the account, and the indexer's if it states one. Elements without a chain in the account are not
-used: the programs would refuse their proof. Source: forester/docs/reference/behaviour.md, "Root comparison".
+Elements must continue at the end of the tree, and their hash chain must be the one in the account, with which the
+programs will check the proof. The chains and nullifiers that an indexer states are not read. Elements without a chain
+in the account are not used: the programs would refuse their proof.
+Source: forester/docs/reference/behaviour.md, "Root comparison".
 """
 
 import enum
@@ -59,28 +60,19 @@ def append_batches(queue: OutputQueue | None, head: TreeHead, maximum: int) -> l
     if queue is None or not queue.leaf_indices:
         return []
     aligned = _aligned("append", queue.leaf_indices[0], len(queue.leaf_indices), head.next_index, head)
-    chains = queue.leaves_hash_chains, head.append_chains[:maximum]
-    return _checked("append", aligned, queue.account_hashes, chains, lambda _, elements: elements)
+    return _checked("append", aligned, queue.account_hashes, head.append_chains[:maximum], lambda elements: elements)
 
 
 def nullify_batches(queue: InputQueue | None, head: TreeHead, maximum: int) -> list[InputBatch[SpentAccount]]:
-    """Return up to ``maximum`` batches of the input queue of a state tree; nullifiers are computed, not trusted."""
+    """Return up to ``maximum`` batches of the input queue of a state tree."""
     if queue is None or not queue.leaf_indices:
         return []
     count, first = len(queue.leaf_indices), queue.first_queue_index
     spent = [SpentAccount(*row) for row in zip(queue.account_hashes, queue.leaf_indices, queue.tx_hashes, strict=True)]
 
-    def nullifiers(start: int, elements: Sequence[SpentAccount]) -> list[bytes]:
-        computed = [account.nullifier for account in elements]
-        stated = queue.nullifiers[start - first :] if len(queue.nullifiers) == count else computed
-        for element, nullifier in enumerate(computed, start):
-            if stated[element - start] != nullifier:
-                raise ElementUnusable(f"nullifier {element} of the queue is not the one of its account and transaction")
-        return computed
-
     aligned = _aligned("nullify", first, count, head.nullifier_next_index, head)
-    chains = queue.leaves_hash_chains, head.input_chains[:maximum]
-    return _checked("nullify", aligned, spent, chains, nullifiers)
+    chains = head.input_chains[:maximum]
+    return _checked("nullify", aligned, spent, chains, lambda elements: [account.nullifier for account in elements])
 
 
 def address_batches(queue: AddressQueue, head: TreeHead, maximum: int) -> list[InputBatch[bytes]]:
@@ -88,8 +80,7 @@ def address_batches(queue: AddressQueue, head: TreeHead, maximum: int) -> list[I
     # A queue index is one smaller than the leaf index that its address gets.
     first = queue.queue_indices[0] + 1 if queue.queue_indices else head.next_index
     aligned = _aligned("address", first, len(queue.addresses), head.next_index, head)
-    chains = queue.leaves_hash_chains, head.input_chains[:maximum]
-    return _checked("address", aligned, queue.addresses, chains, lambda _, elements: elements)
+    return _checked("address", aligned, queue.addresses, head.input_chains[:maximum], lambda elements: elements)
 
 
 def _aligned(kind: str, data_start: int, count: int, next_index: int, head: TreeHead) -> list[tuple[int, int, slice]]:
@@ -119,24 +110,18 @@ def _checked(
     kind: str,
     aligned: Sequence[tuple[int, int, slice]],
     elements: Sequence[_T],
-    chains: tuple[Sequence[bytes], Sequence[bytes]],
-    hashed: Callable[[int, Sequence[_T]], Sequence[bytes]],
+    chains: Sequence[bytes],
+    hashed: Callable[[Sequence[_T]], Sequence[bytes]],
 ) -> list[InputBatch[_T]]:
-    """Return a batch for each chain of the account, which its elements must have, and the indexer's if it states one.
-
-    ``chains`` are those of the indexer and of the account. ``hashed`` returns what is hashed for elements from a start
-    index on.
-    """
+    """Return a batch for each chain of the account, which its elements must have; ``hashed`` returns what is hashed."""
     batches = []
-    stated_by_indexer, in_account = chains
-    for (number, start, part), expected in zip(aligned, in_account, strict=False):
+    for (number, start, part), expected in zip(aligned, chains, strict=False):
         batch = InputBatch(start, elements[part])
         try:
-            computed = chain(hashed(start, batch.elements))
+            computed = chain(hashed(batch.elements))
         except ValueError as error:
             raise ElementUnusable(f"{kind} batch {number}: {error}") from error
-        for source, stated in (("the indexer", stated_by_indexer[number : number + 1]), ("the account", (expected,))):
-            if stated and stated[0] != computed:
-                raise HashChainDiffers(kind, number, source, stated[0], computed)
+        if computed != expected:
+            raise HashChainDiffers(kind, number, expected, computed)
         batches.append(batch)
     return batches

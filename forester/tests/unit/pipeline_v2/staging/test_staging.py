@@ -21,7 +21,7 @@ from forester.pipeline_v2.failures import (
 from forester.pipeline_v2.staging.staged_batches import StagedBatch, Staging, stage_addresses, stage_state
 from forester.pipeline_v2.staging.tree_head import TreeHead
 from shared.requests.circuit_id import CircuitKind
-from shared.requests.witness_inputs import chain, nullifier, public_inputs
+from shared.requests.witness_inputs import chain, public_inputs
 from shared.trees.field import SCALAR_MODULUS, ZERO, format_number
 from shared.trees.indexed_merkle_tree import LARGEST_VALUE
 
@@ -122,14 +122,8 @@ LIES: list[tuple[str, Callable[[StateQueue, TreeHead], tuple[StateQueue, TreeHea
         "two values for leaf",
     ),
     (
-        "hash chain",
-        lambda q, h: (with_output(q, leaves_hash_chains=(number(1),)), h),
-        HashChainDiffers,
-        "append batch 0 .* the indexer",
-    ),
-    (
         "element",
-        lambda q, h: (with_output(q, account_hashes=(number(1),) * 6, leaves_hash_chains=()), h),
+        lambda q, h: (with_output(q, account_hashes=(number(1),) * 6), h),
         HashChainDiffers,
         "append batch 0 .* the account",
     ),
@@ -143,12 +137,6 @@ LIES: list[tuple[str, Callable[[StateQueue, TreeHead], tuple[StateQueue, TreeHea
         "append batch 0",
     ),
     ("huge element", lambda q, h: (with_output(q, account_hashes=(HUGE,) * 6), h), ElementUnusable, "append batch 0"),
-    (
-        "nullifier",
-        lambda q, h: (with_input(q, nullifiers=(number(1),) * 4), h),
-        ElementUnusable,
-        "nullifier 0 of the queue",
-    ),
     ("tx hash", lambda q, h: (with_input(q, tx_hashes=(HUGE,) * 4), h), ElementUnusable, "nullify batch 0"),
     (
         "input chain",
@@ -170,11 +158,6 @@ LIES: list[tuple[str, Callable[[StateQueue, TreeHead], tuple[StateQueue, TreeHea
             with_input(
                 q,
                 leaf_indices=(0, 3, 1, 99),
-                nullifiers=(
-                    *(nullifier(number(1000 + i), i, number(77)) for i in (0, 3, 1)),
-                    nullifier(number(1005), 99, number(77)),
-                ),
-                leaves_hash_chains=(),
             ),
             replace(h, input_chains=()),
         ),
@@ -208,17 +191,6 @@ def test_state__node_omitted__is_refused_unless_it_is_empty() -> None:
     held = tuple(node for node in queue.nodes if node.hash != ZERO and node.index < 3 << 56)
     assert len(held) < len(queue.nodes)
     assert all_batches(stage_state(changed(queue, nodes=held), model.head(), 5))
-
-
-@pytest.mark.parametrize("stated", [0, 1, 4], ids=["none", "those of some pages", "all"])
-def test_state__nullifiers_that_the_indexer_leaves_out__are_computed(stated: int) -> None:
-    model = filled_model()
-    queue, head = model.snapshot(), model.head()
-    assert queue.input_queue is not None
-    bare = with_input(queue, nullifiers=queue.input_queue.nullifiers[-stated:] if stated else (), leaves_hash_chains=())
-    batches = all_batches(stage_state(bare, head, 5))
-    assert batches == all_batches(stage_state(queue, head, 5))
-    assert CircuitKind.BATCH_UPDATE in {batch.kind for batch in batches}
 
 
 def staged_addresses(model: AddressModel, waiting: list[Hash32], maximum: int = 5) -> Staging | None:

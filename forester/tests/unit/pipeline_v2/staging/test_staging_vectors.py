@@ -17,9 +17,11 @@ from forester.indexer.types import (
     Node,
     OutputQueue,
     QueueElements,
+    QueueQuery,
     StateQueue,
     decode_base58,
 )
+from forester.indexer.validation import check_queue_elements
 from forester.pipeline_v2.staging.staged_batches import StagedBatch, Staging, stage_addresses, stage_state
 from forester.pipeline_v2.staging.tree_head import TreeHead
 from shared.requests.witness_inputs import SpentAccount, chain
@@ -51,13 +53,18 @@ def chains_of(values: Sequence[bytes]) -> tuple[bytes, ...]:
     return tuple(chain(values[place : place + 10]) for place in range(0, len(values) // 10 * 10, 10))
 
 
+def nullifiers_of(queue: InputQueue) -> list[bytes]:
+    columns = (queue.account_hashes, queue.leaf_indices, queue.tx_hashes)
+    return [SpentAccount(*row).nullifier for row in zip(*columns, strict=True)]
+
+
 def head_of(queue: StateQueue | AddressQueue, next_index: int, height: int, nullified: int = 0) -> TreeHead:
     """Return the tree of an answer, whose account has all batches of the answer."""
     appends: Sequence[bytes] = ()
     if isinstance(queue, AddressQueue):
         inputs: Sequence[bytes] = queue.addresses
     else:
-        inputs = queue.input_queue.nullifiers if queue.input_queue is not None else ()
+        inputs = nullifiers_of(queue.input_queue) if queue.input_queue is not None else ()
         appends = queue.output_queue.account_hashes if queue.output_queue is not None else ()
     return TreeHead(
         root=queue.initial_root,
@@ -100,6 +107,30 @@ def test_stage__recorded_state_queue__gives_the_recorded_batches() -> None:
     require_expected(nullify, recorded["expectRecordedOrder"][0])
     assert nullify.new_root == parse_hash(recorded["expectRecordedRoots"][0])
     assert batches[-1].new_root == parse_hash(recorded["expectRecordedRoots"][1]), "both orders lead to one root"
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], ["11111111111111111111111111111111"], "no list"], ids=["absent", "empty", "wrong", "malformed"]
+)
+@pytest.mark.parametrize("name", ["leavesHashChains", "nullifiers"])
+def test_stage__chains_or_nullifiers_of_the_indexer_are_wrong__gives_the_recorded_batches(
+    name: str, value: object
+) -> None:
+    recorded = load("queue_state")
+    for part in ("inputQueue", "outputQueue"):
+        members = recorded["response"]["result"]["stateQueue"][part]
+        if value is None:
+            members.pop(name, None)
+        else:
+            members[name] = value
+    answered = answer(recorded)
+    query = QueueQuery(20, 10)
+    check_queue_elements(answered, query, query, None)
+    queue = answered.state_queue
+    assert queue is not None
+    batches = staged_batches(stage_state(queue, head_of(queue, 20, 32), 4))
+    for batch, expected in zip(batches, recorded["expectAppendFirst"], strict=True):
+        require_expected(batch, expected)
 
 
 def test_stage__append_over_nullified_leaves__keeps_the_nullifiers() -> None:
@@ -158,16 +189,13 @@ class ReplayedTree:
                 leaves=tuple(Hash32(self.tree.leaf(place)) for place in places),
                 first_queue_index=places.start,
                 next_index=places.start,
-                leaves_hash_chains=(),
             ),
             input_queue=InputQueue(
                 leaf_indices=tuple(account.leaf_index for account in spent),
                 account_hashes=tuple(Hash32(account.account) for account in spent),
                 leaves=tuple(Hash32(self.tree.leaf(account.leaf_index)) for account in spent),
                 tx_hashes=tuple(Hash32(account.tx_hash) for account in spent),
-                nullifiers=tuple(Hash32(account.nullifier) for account in spent),
                 first_queue_index=self.nullified,
-                leaves_hash_chains=(),
             ),
         )
 
@@ -226,7 +254,6 @@ def address_queue(
         low_element_values=tuple(Hash32(low.value) for low in lows),
         low_element_next_indices=tuple(low.next_index for low in lows),
         low_element_next_values=tuple(Hash32(low.next_value) for low in lows),
-        leaves_hash_chains=(),
         initial_root=Hash32(whole.root),
         start_index=start,
         subtrees=tuple(map(Hash32, whole.frontier())),
@@ -291,7 +318,6 @@ def test_stage__queue_of_a_golden_append__gives_its_request(case: dict[str, Any]
             leaves=tuple(map(element, request["oldLeaves"])),
             first_queue_index=start,
             next_index=start,
-            leaves_hash_chains=(element(request["leavesHashchainHash"]),),
         ),
     )
     (batch,) = staged_batches(stage_state(queue, head_of(queue, start, 32), 1))
@@ -315,9 +341,7 @@ def test_stage__queue_of_a_golden_update__gives_its_request(case: dict[str, Any]
             account_hashes=tuple(map(element, accounts)),
             leaves=tuple(map(element, request["oldLeaves"])),
             tx_hashes=tuple(map(element, tx_hashes)),
-            nullifiers=tuple(nullifiers),
             first_queue_index=0,
-            leaves_hash_chains=(element(request["leavesHashchainHash"]),),
         ),
     )
     (batch,) = staged_batches(stage_state(queue, head_of(queue, 1000, 32), 1))
