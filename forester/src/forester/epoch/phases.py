@@ -32,7 +32,7 @@ class Phase(enum.Enum):
     POST = "post"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SlotRange:
     """Slots ``first`` to ``last``, both included."""
 

@@ -7,7 +7,9 @@ Schedules are made of the finalised weight only: earlier, all but the last to re
 """
 
 import hashlib
+from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -15,6 +17,9 @@ from typing import Self
 from forester.epoch.phases import EpochPhases, SlotRange
 
 COMPRESSION_KEY = bytes(32)
+
+_LIGHT_SLOTS = "H"
+"""Type of numbers below MAXIMUM_LIGHT_SLOTS in arrays: each tree keeps up to so many numbers for an epoch."""
 
 
 @dataclass(frozen=True)
@@ -41,36 +46,51 @@ class TreeSchedule:
     """Our light slots of one tree in one epoch, from the one in which the schedule was made."""
 
     phases: EpochPhases
-    owned: tuple[int, ...]
+    owned: Sequence[int]
 
     @classmethod
     def make(cls, phases: EpochPhases, key: bytes, share: Share, from_slot: int) -> Self:
         """Return the schedule from ``from_slot`` on; empty after the active phase."""
         if from_slot > phases.active.last:
-            return cls(phases, ())
+            return cls(phases, array(_LIGHT_SLOTS))
         first = phases.light_slot_at(max(from_slot, phases.active.first))
         return cls(
             phases,
-            tuple(
-                light_slot
-                for light_slot in range(first, phases.light_slots)
-                if share.owns(chosen_part(key, phases.epoch, light_slot, share.total_weight))
+            array(
+                _LIGHT_SLOTS,
+                (
+                    light_slot
+                    for light_slot in range(first, phases.light_slots)
+                    if share.owns(chosen_part(key, phases.epoch, light_slot, share.total_weight))
+                ),
             ),
         )
 
-    @cached_property
+    @property
     def windows(self) -> tuple[SlotRange, ...]:
         """The runs of consecutive light slots, in order; V2 work continues to the end of a run."""
-        runs: list[SlotRange] = []
-        for light_slot in self.owned:
-            slots = self.phases.light_slot_range(light_slot)
-            if runs and runs[-1].last + 1 == slots.first:
-                runs[-1] = SlotRange(runs[-1].first, slots.last)
-            else:
-                runs.append(slots)
-        return tuple(runs)
+        return tuple(self._window(*run) for run in zip(*self._runs, strict=True))
 
     def next_window(self, slot: int) -> SlotRange | None:
         """Return the run that contains ``slot``, else the first one after it; None after the last."""
-        index = bisect_left(self.windows, slot, key=lambda run: run.last)
-        return self.windows[index] if index < len(self.windows) else None
+        active = self.phases.active
+        if slot > active.last:
+            return None
+        firsts, lasts = self._runs
+        index = bisect_left(lasts, self.phases.light_slot_at(max(slot, active.first)))
+        return self._window(firsts[index], lasts[index]) if index < len(lasts) else None
+
+    @cached_property
+    def _runs(self) -> tuple["array[int]", "array[int]"]:
+        """First and last light slots of the runs."""
+        firsts, lasts = array(_LIGHT_SLOTS), array(_LIGHT_SLOTS)
+        for light_slot in self.owned:
+            if lasts and lasts[-1] + 1 == light_slot:
+                lasts[-1] = light_slot
+            else:
+                firsts.append(light_slot)
+                lasts.append(light_slot)
+        return firsts, lasts
+
+    def _window(self, first: int, last: int) -> SlotRange:
+        return SlotRange(self.phases.light_slot_range(first).first, self.phases.light_slot_range(last).last)

@@ -1,9 +1,12 @@
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared_vectors import shared_vectors
 from solders.pubkey import Pubkey
 
+from forester.chain import bounds
 from forester.epoch.phases import ProtocolTimes, SlotRange
 from forester.scheduling.tree_schedule import (
     COMPRESSION_KEY,
@@ -50,12 +53,12 @@ def test_schedules__shares_of_all_foresters__divide_the_light_slots(weights: lis
 
 def test_schedule__made_late__begins_with_the_current_light_slot() -> None:
     whole = TreeSchedule.make(PHASES, TREE, Share(0, 1, 1), PHASES.active.first)
-    assert whole.owned == tuple(range(20))
+    assert tuple(whole.owned) == tuple(range(20))
     assert whole.windows == (PHASES.active,)
     late = TreeSchedule.make(PHASES, TREE, Share(0, 1, 1), PHASES.active.first + 15)
-    assert late.owned == tuple(range(1, 20))
-    assert TreeSchedule.make(PHASES, TREE, Share(0, 1, 1), PHASES.active.last).owned == (19,)
-    assert TreeSchedule.make(PHASES, TREE, Share(0, 1, 1), PHASES.active.last + 1).owned == ()
+    assert tuple(late.owned) == tuple(range(1, 20))
+    assert tuple(TreeSchedule.make(PHASES, TREE, Share(0, 1, 1), PHASES.active.last).owned) == (19,)
+    assert tuple(TreeSchedule.make(PHASES, TREE, Share(0, 1, 1), PHASES.active.last + 1).owned) == ()
 
 
 def test_windows__runs_of_light_slots__end_where_the_next_belongs_to_another() -> None:
@@ -69,3 +72,15 @@ def test_windows__runs_of_light_slots__end_where_the_next_belongs_to_another() -
     assert schedule.next_window(first + 19) == SlotRange(first, first + 19)
     assert schedule.next_window(first + 20) == SlotRange(first + 40, first + 49)
     assert schedule.next_window(first + 80) is None
+
+
+def test_schedules__of_all_trees_with_the_most_light_slots__fit_into_memory() -> None:
+    phases = ProtocolTimes(0, 60, 100, 60 * bounds.MAXIMUM_LIGHT_SLOTS, 100).phases(3)
+    tracemalloc.start()
+    try:
+        schedules = [TreeSchedule.make(phases, bytes([number]) * 32, Share(0, 1, 2), 0) for number in range(3)]
+        assert all(schedule.next_window(phases.active.first + 5) is not None for schedule in schedules)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held / len(schedules) * bounds.MAXIMUM_TREES < 150 * 2**20
