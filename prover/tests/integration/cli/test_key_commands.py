@@ -281,6 +281,12 @@ def test_list__of_everything__knows_the_catalogue_and_what_is_here(installed: Pr
     )
 
 
+def test_list__of_a_missing_folder__says_that_it_is_missing(prover: Prover) -> None:
+    assert prover("keys", "list").stdout.endswith(
+        f"0 of 89 keys are installed in {prover.keys}, which is not a directory\n"
+    )
+
+
 def check(prover: Prover, *words: str) -> tuple[int, dict[str, dict[str, str]]]:
     addresses = ("--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
     answer = prover("check", "--output", "json", *addresses, *words)

@@ -48,4 +48,5 @@ def list_keys(keys_dir: Path, run_mode: str | None, circuits: tuple[str, ...], k
         size = "-" if row["bytes"] is None else gibibytes(row["bytes"])
         click.echo(f"{row['circuit']:<{width}}  {size:>10}  {', '.join(row['run_modes'])}")
     here = sum(row["file"] is not None for row in rows)
-    click.echo(f"{here} of {len(rows)} keys are installed in {keys_dir}")
+    missing = "" if keys_dir.is_dir() else ", which is not a directory"
+    click.echo(f"{here} of {len(rows)} keys are installed in {keys_dir}{missing}")
