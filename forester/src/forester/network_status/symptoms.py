@@ -7,6 +7,7 @@ from forester.chain.programs.addresses import REGISTRY
 from forester.errors import EndpointTimedOut, ForesterError, RateLimited, TransactionRefused
 from forester.network_status.state import NetworkState, TreeState
 from forester.observability.progress import Cause, ProgressWatch
+from forester.prover_client.failures import lacks_key
 
 _EPOCH_ENDED = 6003
 _EPOCH_STILL_IN_PROGRESS = 6010
@@ -33,6 +34,8 @@ def symptom_of(failure: ForesterError | None) -> Cause | None:
     """Return the likely cause of a failure; None if there is none in particular."""
     if isinstance(failure, RateLimited | EndpointTimedOut):
         return Cause.CONGESTION
+    if lacks_key(failure):
+        return Cause.NO_KEY
     if not isinstance(failure, TransactionRefused) or failure.code is None:
         return None
     if failure.code in _FULL_CODES:
@@ -54,6 +57,7 @@ def show_progress(
             str(item.tree.address),
             waiting=_ready(item),
             position=item.head.sequence_number,
+            zkp_batch_size=0 if item.batched is None else item.batched.queue.zkp_batch_size,
             rollover_due=not item.tree.metadata.is_rolled_over and 0 < item.threshold <= item.head.next_index,
         )
     active = state.epochs.active

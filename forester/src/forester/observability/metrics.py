@@ -64,6 +64,9 @@ class Metrics:
             "Seconds that work of a tree has waited since the tree last moved, 0 while nothing waits",
             tree,
         )
+        self.unprovable = gauge(
+            "forester_tree_unprovable", "1 for a tree for whose batches the prover has no key, otherwise 0", tree
+        )
         self.proofs_made = counter("forester_proofs_made_total", "Proofs that the prover made for us", ("circuit",))
         self.proofs_reused = counter(
             "forester_proofs_reused_total", "Stored proofs that a later window used", ("circuit",)
@@ -118,7 +121,7 @@ class Metrics:
 
     def keep_trees(self, trees: Collection[str]) -> None:
         """Forget the series of trees that are not in ``trees``."""
-        for metric in (self.indexer_proofs, self.progress_age):
+        for metric in (self.indexer_proofs, self.progress_age, self.unprovable):
             for kind, tree, *more in _series(metric):
                 if tree not in trees:
                     metric.remove(kind, tree, *more)

@@ -28,6 +28,7 @@ class Cause(enum.Enum):
 
     ROLLOVER_NEEDED = "rollover needed"
     EPOCH_TRANSITION = "epoch transition"
+    NO_KEY = "no proving key"
     INVALID_PROOF = "invalid proof"
     CONGESTION = "congestion"
     UNKNOWN = "unknown"
@@ -36,6 +37,7 @@ class Cause(enum.Enum):
 REMEDIES: Mapping[Cause, str] = {
     Cause.ROLLOVER_NEEDED: "the tree is full: roll it over, or find out why the rollover does not happen",
     Cause.EPOCH_TRANSITION: "no forester is eligible between epochs: check that this one registers and finalises",
+    Cause.NO_KEY: "the prover has no key for this batch size: give it the key, or exclude the tree (--tree-id)",
     Cause.INVALID_PROOF: "proofs are refused: compare indexer and prover with the chain (forester check)",
     Cause.CONGESTION: "transactions do not land in time: --enable-priority-fees, or another RPC node",
     Cause.UNKNOWN: "nothing was refused: check that prover and indexer answer (forester check)",
@@ -59,16 +61,18 @@ class Evidence:
 def likely_cause(evidence: Evidence) -> Cause:
     """Return the most likely cause of a standstill.
 
-    A cause that makes all work impossible comes first: a full tree, an epoch in which nobody may work. Then the cause
-    of most failures, of two the more serious one. Last an explanation without any refusal.
+    A cause that makes all work impossible comes first: a full tree, a prover without the key, an epoch in which nobody
+    may work. Then the cause of most failures, of two the more serious one. Last an explanation without any refusal.
     """
     counted = evidence.symptoms
     if counted.get(Cause.ROLLOVER_NEEDED, 0):
         return Cause.ROLLOVER_NEEDED
+    by_weight = (Cause.NO_KEY, Cause.INVALID_PROOF, Cause.CONGESTION, Cause.EPOCH_TRANSITION)
+    strongest = max(by_weight, key=lambda cause: counted.get(cause, 0))
+    if strongest is Cause.NO_KEY and counted.get(strongest, 0):
+        return strongest
     if evidence.epoch_in_transition:
         return Cause.EPOCH_TRANSITION
-    by_weight = (Cause.INVALID_PROOF, Cause.CONGESTION, Cause.EPOCH_TRANSITION)
-    strongest = max(by_weight, key=lambda cause: counted.get(cause, 0))
     if counted.get(strongest, 0):
         return strongest
     if evidence.timeouts:
@@ -104,6 +108,7 @@ class _Tree:
     since: float
     waiting: int = 0
     position: int | None = None
+    zkp_batch_size: int = 0
     rollover_due: bool = False
     symptoms: Counter[Cause] = field(default_factory=Counter)
     timeouts_before: int = 0
@@ -135,12 +140,17 @@ class ProgressWatch:
         """Watch these trees (address → kind) and no others; those that stay keep their history."""
         now = self._clock()
         for address in self._trees.keys() - trees.keys():
-            self._metrics.progress_age.remove(self._trees.pop(address).kind, address)
+            kind = self._trees.pop(address).kind
+            self._metrics.progress_age.remove(kind, address)
+            self._metrics.unprovable.remove(kind, address)
         for address in trees.keys() - self._trees.keys():
             self._trees[address] = _Tree(trees[address], now, timeouts_before=self._timeouts())
             self._metrics.progress_age.labels(trees[address], address).set(0)
+            self._metrics.unprovable.labels(trees[address], address).set(0)
 
-    def observe(self, address: str, *, waiting: int, position: int, rollover_due: bool = False) -> None:
+    def observe(
+        self, address: str, *, waiting: int, position: int, zkp_batch_size: int = 0, rollover_due: bool = False
+    ) -> None:
         """Record the chain's state: elements ready for work, and a number that grows whenever the tree moves."""
         tree = self._trees.get(address)
         if tree is None:
@@ -149,6 +159,7 @@ class ProgressWatch:
         if moved or (waiting and not tree.waiting):
             self._moved(tree)
         tree.waiting, tree.position, tree.rollover_due = waiting, position, rollover_due
+        tree.zkp_batch_size = zkp_batch_size
 
     def worked(self, address: str, elements: int, symptom: Cause | None = None) -> None:
         """Record a round of ours: confirmed elements, and the symptom of its failure."""
@@ -169,7 +180,10 @@ class ProgressWatch:
         now = self._clock()
         self._metrics.last_run.set_to_current_time()
         standing = []
+        provable = {(tree.kind, tree.zkp_batch_size) for tree in self._trees.values()} - self._without_key()
         for address, tree in self._trees.items():
+            lacks_key = (tree.kind, tree.zkp_batch_size) not in provable
+            self._metrics.unprovable.labels(tree.kind, address).set(lacks_key)
             silence_s = now - tree.since if tree.waiting else 0.0
             self._metrics.progress_age.labels(tree.kind, address).set(round(silence_s, 3))
             if silence_s < self._patience.first_line_s:
@@ -187,7 +201,9 @@ class ProgressWatch:
                     cause=cause.value,
                     remedy=REMEDIES[cause],
                 )
-            if silence_s >= self._patience.unhealthy_s:
+            # A prover that serves no batch size of the kind lacks the keys of the usual trees.
+            is_foreign = lacks_key and any(kind == tree.kind for kind, _ in provable)
+            if silence_s >= self._patience.unhealthy_s and not is_foreign:
                 standing.append(f"{tree.kind} {address} for {silence_s:.0f} s ({cause.value})")
         self._board.set(CONDITION, _reason(standing), severity=Severity.ERROR)
         self._board.sweep()
@@ -207,6 +223,10 @@ class ProgressWatch:
         while True:
             self.check()
             await asyncio.sleep(every_s)
+
+    def _without_key(self) -> set[tuple[str, int]]:
+        """Return the kinds and batch sizes for which the prover has no key."""
+        return {(tree.kind, tree.zkp_batch_size) for tree in self._trees.values() if self._cause(tree) is Cause.NO_KEY}
 
     def _moved(self, tree: _Tree) -> None:
         tree.since = self._clock()

@@ -23,7 +23,7 @@ from forester.errors import EndpointError, EndpointUnreachable, ProofTimedOut
 from forester.limits.answer_memory import AnswerMemory
 from forester.prover_client.answers import Accepted, Pending, Proved, read_job, read_submission
 from forester.prover_client.endpoints import ProverEndpoints
-from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProverRefused
+from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProverRefused, lacks_key
 from forester.urls import connection_fault
 from shared.process.logs import get_logger
 from shared.process.retries import Backoff, read_retry_after
@@ -184,7 +184,8 @@ class _Call:
                 return read_submission(status, body, wait_s)
             except (ProverRefused, EndpointUnreachable) as error:
                 failures += 1
-                faults += not (isinstance(error, ProverRefused) and error.status in _BUSY)
+                is_busy = isinstance(error, ProverRefused) and error.status in _BUSY
+                faults += not is_busy or lacks_key(error)  # a key may never come, and other proofs wait for the permit
                 if not error.retryable or faults >= self._times.submit_attempts:
                     raise
                 await self._pause(error, failures, "proof_submission_failed")

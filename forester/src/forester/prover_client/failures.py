@@ -8,7 +8,11 @@ EndpointError
     └── AnswerUnusable   names the member that is wrong
 """
 
-from forester.errors import EndpointError, MalformedAnswer
+from forester.errors import EndpointError, ForesterError, MalformedAnswer
+
+_KEY_CODES = ("key_not_found", "circuit_disabled")
+_KEY_WORDS = ("no key file mapping", "proving key file not found", "is disabled on this instance")
+"""Words of provers that report no such code, and of failed jobs."""
 
 
 class ProverRefused(EndpointError):
@@ -48,3 +52,11 @@ class AnswerUnusable(MalformedAnswer):
     def __init__(self, what: str, field: str, reason: str) -> None:
         super().__init__(f"{what} is unusable: {reason} at {field}")
         self.field = field
+
+
+def lacks_key(failure: ForesterError | None) -> bool:
+    """Return whether a prover failed because it has no proving key for the circuit of a batch."""
+    if not isinstance(failure, ProverRefused | ProofFailed):
+        return False
+    code = failure.code if isinstance(failure, ProverRefused) else ""
+    return code in _KEY_CODES or any(words in failure.message for words in _KEY_WORDS)

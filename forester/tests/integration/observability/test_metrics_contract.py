@@ -81,9 +81,10 @@ def test_tree_labels__trees_that_are_gone__vanish() -> None:
     for number in range(5):
         metrics.indexer_proofs.labels("StateV1", f"tree {number}", "received").inc()
         metrics.progress_age.labels("StateV1", f"tree {number}").set(1)
+        metrics.unprovable.labels("StateV1", f"tree {number}").set(1)
     metrics.keep_trees({"tree 3"})
     text = metrics.exposition().decode()
-    assert text.count('tree_pubkey="') == text.count('tree_pubkey="tree 3"') == 2
+    assert text.count('tree_pubkey="') == text.count('tree_pubkey="tree 3"') == 3
 
 
 def test_epoch_labels__many_epochs__are_the_last_few_only() -> None:

@@ -297,6 +297,15 @@ async def test_submission__refused_permanently__is_not_repeated(start: Start, an
     assert prover.count("POST") == 1
 
 
+async def test_submission__prover_without_the_key__ends_after_three_tries_and_frees_its_permit(start: Start) -> None:
+    prover = await start([error(503, "key_not_found", "proving key file not found", retryable=True)])
+    async with asyncio.timeout(10):
+        with pytest.raises(ProverRefused, match="key_not_found") as raised:
+            await prove(prover.url)
+    assert raised.value.retryable
+    assert prover.count("POST") == 3
+
+
 async def test_submission__faults_that_may_pass__are_tried_three_times(start: Start) -> None:
     prover = await start([error(500, "unexpected_error"), (502, "bad gateway"), (200, PROOF)])
     await prove(prover.url)

@@ -15,6 +15,7 @@ from forester.observability import progress
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.progress import REMEDIES, Cause, Evidence, ProgressWatch, StandstillLimits, likely_cause
+from forester.prover_client.failures import ProofFailed, ProverRefused
 from forester.transactions.confirm import Fate
 
 REGISTRY = "Lighton6oQpVkeewmo2mcPTQQp7kYHr4fWpAgJyEmDX"
@@ -43,11 +44,15 @@ class Scene:
         self.watch.check()
 
     def ages(self) -> dict[str, float]:
+        return self.gauge("forester_seconds_since_progress")
+
+    def unprovable(self) -> dict[str, float]:
+        return self.gauge("forester_tree_unprovable")
+
+    def gauge(self, name: str) -> dict[str, float]:
         families = text_string_to_metric_families(self.metrics.exposition().decode())
         samples = (sample for family in families for sample in family.samples)
-        return {
-            item.labels["tree_pubkey"]: item.value for item in samples if item.name == "forester_seconds_since_progress"
-        }
+        return {item.labels["tree_pubkey"]: item.value for item in samples if item.name == name}
 
 
 @pytest.fixture
@@ -123,6 +128,41 @@ def test_watch__failures_of_rounds_and_timeouts__lead_the_line(scene: Scene) -> 
     ]
 
 
+def test_watch__prover_lacks_the_key_of_an_unusual_batch_size__reports_the_tree_and_stays_healthy(
+    scene: Scene,
+) -> None:
+    scene.watch.follow({"tree": "StateV2", "foreign": "StateV2"})
+    scene.watch.observe("tree", waiting=0, position=1, zkp_batch_size=500)
+    scene.watch.observe("foreign", waiting=200, position=1, zkp_batch_size=100)
+    scene.watch.worked("foreign", 0, Cause.NO_KEY)
+    scene.watch.set_epoch(in_transition=True)
+    scene.look_after(100)
+    (line,) = scene.lines
+    assert (line["tree"], line["cause"], line["remedy"]) == ("foreign", "no proving key", REMEDIES[Cause.NO_KEY])
+    assert not scene.board.problems
+    assert [view.cause for view in scene.watch.trees] == [None, "no proving key"]
+    assert scene.unprovable() == {"tree": 0, "foreign": 1}
+    scene.watch.observe("tree", waiting=500, position=1, zkp_batch_size=500)
+    scene.look_after(60)
+    (problem,) = scene.board.problems
+    assert "StateV2 tree for 60 s" in problem.reason, "another tree makes no progress either"
+    assert "foreign" not in problem.reason
+    scene.watch.worked("foreign", 100)
+    scene.look_after(1)
+    assert scene.unprovable() == {"tree": 0, "foreign": 0}
+
+
+def test_watch__prover_lacks_the_keys_of_all_batch_sizes_of_a_kind__turns_the_board_red(scene: Scene) -> None:
+    scene.watch.follow({"tree": "StateV2", "idle": "StateV2", "other": "AddressV2", "v1": "StateV1"})
+    for address in ("tree", "idle"):
+        scene.watch.observe(address, waiting=500 * (address == "tree"), position=1, zkp_batch_size=500)
+    scene.watch.worked("tree", 0, Cause.NO_KEY)
+    scene.look_after(100)
+    (problem,) = scene.board.problems
+    assert "StateV2 tree for 100 s (no proving key)" in problem.reason
+    assert scene.unprovable() == {"tree": 1, "idle": 1, "other": 0, "v1": 0}
+
+
 @pytest.mark.parametrize(
     ("evidence", "cause"),
     [
@@ -132,6 +172,8 @@ def test_watch__failures_of_rounds_and_timeouts__lead_the_line(scene: Scene) -> 
         (Evidence({Cause.ROLLOVER_NEEDED: 1, Cause.INVALID_PROOF: 9}, epoch_in_transition=True), Cause.ROLLOVER_NEEDED),
         (Evidence({Cause.INVALID_PROOF: 9}, epoch_in_transition=True), Cause.EPOCH_TRANSITION),
         (Evidence({Cause.INVALID_PROOF: 2, Cause.CONGESTION: 2}), Cause.INVALID_PROOF),
+        (Evidence({Cause.NO_KEY: 2, Cause.CONGESTION: 2}, epoch_in_transition=True), Cause.NO_KEY),
+        (Evidence({Cause.NO_KEY: 1, Cause.CONGESTION: 2}), Cause.CONGESTION),
         (Evidence({Cause.INVALID_PROOF: 2, Cause.CONGESTION: 3}), Cause.CONGESTION),
         (Evidence({Cause.EPOCH_TRANSITION: 3, Cause.CONGESTION: 2}, rollover_due=True), Cause.EPOCH_TRANSITION),
     ],
@@ -151,6 +193,7 @@ def test_likely_cause__any_evidence__is_one_that_has_some(
     supported = {
         Cause.ROLLOVER_NEEDED: symptoms.get(Cause.ROLLOVER_NEEDED, 0) or rollover_due,
         Cause.EPOCH_TRANSITION: symptoms.get(Cause.EPOCH_TRANSITION, 0) or in_transition,
+        Cause.NO_KEY: symptoms.get(Cause.NO_KEY, 0),
         Cause.INVALID_PROOF: symptoms.get(Cause.INVALID_PROOF, 0),
         Cause.CONGESTION: symptoms.get(Cause.CONGESTION, 0) or timeouts,
     }
@@ -171,6 +214,12 @@ def refused(code: int, program: str = COMPRESSION) -> TransactionRefused:
         (RateLimited("429"), Cause.CONGESTION),
         (EndpointTimedOut("slow"), Cause.CONGESTION),
         (ProofTimedOut(), None),
+        (ProverRefused(503, "key_not_found", "not found", retryable=True), Cause.NO_KEY),
+        (ProverRefused(503, "circuit_disabled", "disabled", retryable=False), Cause.NO_KEY),
+        (ProverRefused(400, "proving_error", "append: no key file mapping for append", retryable=False), Cause.NO_KEY),
+        (ProofFailed("job", "proving key file not found: batch_append_32_100.key", retryable=True), Cause.NO_KEY),
+        (ProverRefused(400, "proving_error", "constraint is not satisfied", retryable=False), None),
+        (ProverRefused(503, "overloaded", "busy", retryable=True), None),
         (TransactionRefused("AccountInUse"), None),
         (refused(13006), Cause.INVALID_PROOF),
         (refused(10010), Cause.INVALID_PROOF),
