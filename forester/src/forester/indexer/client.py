@@ -128,6 +128,10 @@ class IndexerClient:
         """Return the highest slot that is indexed."""
         return await self._call("getIndexerSlot", [], Number)
 
+    def contradicted(self) -> None:
+        """Record that the chain contradicts an answer: the other indexer, if there is one, is used for a while."""
+        self._endpoints.contradicted()
+
     async def wait_for_slot(self, slot: int, within_s: float) -> int:
         """Wait until a slot is indexed and return the indexer's; IndexerBehind after ``within_s`` seconds.
 

@@ -28,6 +28,7 @@ class Endpoints:
         self._failures = 0
         self._fallback_until = 0.0
         self._failed_over = False
+        self._contradicted_until = 0.0
 
     @property
     def current(self) -> URL:
@@ -71,6 +72,16 @@ class Endpoints:
         self._failed_over = url is self.first
         self._failures = 0
         self._fallback_until = self._clock() + PROBE_S if self._failed_over else 0.0
+
+    def contradicted(self) -> None:
+        """Use the other indexer, because the chain contradicts answers of this one; once in PROBE_S seconds.
+
+        Answers of the replaced indexer may still be in use meanwhile: they must not replace the other one.
+        """
+        if self.fallback is None or self._clock() < self._contradicted_until:
+            return
+        self._contradicted_until = self._clock() + PROBE_S
+        self.fail_over(self.current)
 
     def record_probe(self, *, late: bool) -> None:
         """Record whether the first indexer is still late, unless the fallback was replaced meanwhile."""

@@ -17,7 +17,7 @@ from forester.errors import EndpointError, ForesterError, failure_of
 from forester.journal.proofs import StoredProof
 from forester.observability.work_records import BatchState
 from forester.pipeline_v2.batch_sender import BatchSender, unfitting
-from forester.pipeline_v2.failures import HeadOutdated, TransactionLost
+from forester.pipeline_v2.failures import HeadOutdated, StagingRefused, TransactionLost
 from forester.pipeline_v2.proof_ledger import ProofLedger, TrackedProof, WindowId, link_of_batch
 from forester.pipeline_v2.proof_requests import ProofRequests
 from forester.pipeline_v2.round_decisions import SOON_SLOTS, RoundAction, RoundState, Step, next_action
@@ -97,6 +97,7 @@ class V2Processor:
         self._metrics = services.metrics
         self._store = services.proofs
         self._heads = HeadReader(services.rpc, tree)
+        self._indexer = services.indexer
         self._stager = Stager(tree, self._heads, services.indexer, services.metrics)
         self._ledger = ProofLedger(self._name, self._limits.done_kept_s, clock)
         self._restored = False
@@ -350,4 +351,6 @@ class V2Processor:
     def _fail(self, current: _Round, failure: ForesterError) -> None:
         self._pause.failed()
         self._paused_after = current.failure = failure
+        if isinstance(failure, StagingRefused):
+            self._indexer.contradicted()
         current.staging = None

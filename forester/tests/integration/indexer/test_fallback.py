@@ -256,3 +256,25 @@ def test_look__asked_for_by_several__is_that_of_one_and_late_answers_change_noth
     assert endpoints.current is endpoints.first
     endpoints.record_probe(late=True)
     assert endpoints.current is endpoints.first, "the fallback was left meanwhile"
+
+
+async def test_calls__chain_contradicts_the_indexer_in_use__go_to_the_other_one() -> None:
+    now = 0.0
+    first, second = Indexer(1), Indexer(2)
+    async with serving(first, second, clock=lambda: now) as client:
+        assert await client.slot() == 1
+        client.contradicted()
+        client.contradicted()
+        assert await client.slot() == 2, "the second report may be about the first indexer, too"
+        now += PROBE_S
+        client.contradicted()
+        assert await client.slot() == 1, "the fallback was no better"
+        now += PROBE_S
+        client.contradicted()
+        assert await client.slot() == 2
+        now += PROBE_S
+        assert await client.wait_for_slot(1, WAIT_S) == 1, "the first is tried again"
+    async with serving(only := Indexer(1)) as client:
+        client.contradicted()
+        assert await client.slot() == 1
+        assert only.asked == 1

@@ -74,6 +74,8 @@ class World:
     lie: Callable[[StateQueue], StateQueue] = lambda snapshot: snapshot
     reads: int = 0
     snapshots: int = 0
+    contradictions: int = 0
+    """Answers of the indexer that the chain contradicted."""
     gates: dict[int, asyncio.Event] = field(default_factory=dict)
     prover_faults: dict[int, list[Exception]] = field(default_factory=dict)
     begun: list[int] = field(default_factory=list)
@@ -138,6 +140,9 @@ class World:
     async def wait_for_slot(self, slot: int, within_s: float) -> int:
         assert within_s > 0
         return slot
+
+    def contradicted(self) -> None:
+        self.contradictions += 1
 
     async def queue_elements(self, tree: object, **_: object) -> QueueElements:
         assert bytes(cast("bytes", tree)) == bytes(TREE)

@@ -255,6 +255,7 @@ async def test_indexer__lies__costs_no_prover_time_and_is_asked_less_and_less(
         bench.world.now += 0.1
     assert bench.world.begun == []
     assert bench.world.snapshots <= 30
+    assert bench.world.contradictions
     bench.world.lie = lambda snapshot: snapshot
     bench.world.now += 60
     assert (await processor.work(bench.world.window())).elements == 2 * ZKP
