@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import random
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ from prover.kernel.engine import Engine
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.keys.catalogue.published_verifying_keys import published_verifying_keys
 from prover.keys.files import verifying_keys
-from prover.keys.files.verifying_keys import VerifyingKeys, verifying_key_bytes
+from prover.keys.files.verifying_keys import VerifyingKeys, load_verifying_key, verifying_key_bytes
 from prover.keys.store.key_store import KeyStore
 from shared.requests.circuit_id import CircuitId, CircuitKind
 
@@ -75,6 +77,23 @@ def test_verifying_key__of_a_file_that_could_not_be_read_once__is_read_again(
 def test_key_file__of_another_circuit__has_none(published_keys: KeyStore) -> None:
     with pytest.raises(MalformedKey, match="not the key of the circuit"):
         verifying_key_bytes(published_keys.find(circuit("v2_inclusion_32_1")), circuit("v2_inclusion_32_2"))
+
+
+def test_verifying_key_file__that_is_longer_than_its_size_said__is_read_to_a_bound(
+    engine: Engine, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "v2_inclusion_32_1.vkey"
+    os.mkfifo(pipe)  # its size is 0, as is that of a file which grows after it was read
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError):
+            pipe.write_bytes(bytes(2**22))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with pytest.raises(MalformedKey, match="neither a proving key nor a verifying key"):
+        load_verifying_key(engine, pipe)
+    writer.join()
 
 
 @pytest.mark.parametrize("format_version", ["0.8", "0.14"])

@@ -99,9 +99,10 @@ class VerifyingKeys:
 
 def load_verifying_key(engine: Engine, path: Path) -> VerifyingKey:
     """Load a separate verifying key, binary or as text; raises MalformedKey and OSError."""
-    if path.stat().st_size > _LONGEST_FILE_BYTES:
+    with path.open("rb") as file:
+        data = file.read(_LONGEST_FILE_BYTES + 1)  # a size that was read before may be exceeded
+    if len(data) > _LONGEST_FILE_BYTES:
         raise MalformedKey(f"{path.name} is neither a proving key nor a verifying key")
-    data = path.read_bytes()
     return engine.load_verifying_key(_from_text(data, path) if data.startswith(b"[") else data)
 
 
