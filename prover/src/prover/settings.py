@@ -391,7 +391,7 @@ def _explained(error: DecodeError, kind: Any) -> str:
 
 def _converted(value: object, kind: Any) -> object:
     """Return a value, or what a text means, as a type of a setting. Raises DecodeError."""
-    if not all(is_utf_8(text) for text in (value if isinstance(value, tuple) else (value,)) if isinstance(text, str)):
+    if not is_utf_8(value):
         raise DecodeError(NOT_UTF_8)
     if isinstance(value, str) and get_origin(kind) is tuple:
         try:

@@ -171,7 +171,7 @@ def _read(path: Path, origin: str, key_pair: bool) -> str | SecretStr:
 
 
 def _validated(values: dict[str, Any], origins: Mapping[str, str]) -> Settings:
-    garbled = [origins[name] for name, value in values.items() if not _is_utf_8(value)]
+    garbled = [origins[name] for name, value in values.items() if not is_utf_8(value)]
     if garbled:
         kind = FlagInvalid if all(origin.startswith("--") for origin in garbled) else SettingsInvalid
         raise kind("; ".join(f"{origin}: {NOT_UTF_8}" for origin in garbled))
@@ -187,11 +187,6 @@ def _validated(values: dict[str, Any], origins: Mapping[str, str]) -> Settings:
             problems.append(f"{origin}: {text}" if origin else text)
         kind = FlagInvalid if all(origin.startswith("--") for origin in seen) else SettingsInvalid
         raise kind("; ".join(dict.fromkeys(problems))) from None
-
-
-def _is_utf_8(value: Any) -> bool:
-    texts = value if isinstance(value, tuple | list) else (value,)
-    return all(is_utf_8(text) for text in texts if isinstance(text, str))
 
 
 def _remember(settings: Settings) -> None:
