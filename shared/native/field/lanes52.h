@@ -397,24 +397,24 @@ LANES_INLINE void lanes52_mul_sum(lanes_u64 r[5], int products, const lanes_u64 
 /* ---- two results at once, with interleaved rows ---- */
 
 #if defined(LANES_IFMA) && LANES_PARTS == 1
-/* r[j] = a[j] b[j] / R for j = 0 and 1; r may alias operands. */
-LANES_INLINE void lanes52_mul_two(lanes_u64 *const r[2], const lanes_u64 *const a[2], const lanes_u64 *const b[2],
-                                  const lanes52_modulus *modulus) {
-    lanes_part t[2][10];
+/* r0 = a0 b0 / R and r1 = a1 b1 / R; both may alias operands. */
+LANES_INLINE void lanes52_mul_two(lanes_u64 r0[5], const lanes_u64 a0[5], const lanes_u64 b0[5], lanes_u64 r1[5],
+                                  const lanes_u64 a1[5], const lanes_u64 b1[5], const lanes52_modulus *modulus) {
+    lanes_part t0[1][10], t1[1][10];
     LANES52_UNROLL
-    for (int k = 0; k < 10; k++) t[0][k] = t[1][k] = lanes_part_set(0);
+    for (int k = 0; k < 10; k++) t0[0][k] = t1[0][k] = lanes_part_set(0);
     LANES52_UNROLL
     for (int i = 0; i < 5; i++) {
         LANES52_UNROLL
         for (int k = 0; k < 5; k++) {
-            lanes52_accumulate(&t[0][i + k], &t[0][i + k + 1], a[0][k], b[0][i]);
-            lanes52_accumulate(&t[1][i + k], &t[1][i + k + 1], a[1][k], b[1][i]);
+            lanes52_accumulate(&t0[0][i + k], &t0[0][i + k + 1], a0[k], b0[i]);
+            lanes52_accumulate(&t1[0][i + k], &t1[0][i + k + 1], a1[k], b1[i]);
         }
-        lanes52_finish_row(t[0], i, modulus);
-        lanes52_finish_row(t[1], i, modulus);
+        lanes52_finish_row(t0[0], i, modulus);
+        lanes52_finish_row(t1[0], i, modulus);
     }
-    lanes52_finish_parts(r[0], &t[0]);
-    lanes52_finish_parts(r[1], &t[1]);
+    lanes52_finish_parts(r0, t0);
+    lanes52_finish_parts(r1, t1);
 }
 #endif
 

@@ -100,9 +100,7 @@ FP8_PRODUCT fp8_sqr_two(fp8 *r0, const fp8 *a0, fp8 *r1, const fp8 *a1) {
 #else
 FP8_INLINE void fp8_mul_two(fp8 *r0, const fp8 *a0, const fp8 *b0, fp8 *r1, const fp8 *a1, const fp8 *b1) {
 #if defined(LANES_IFMA)
-    lanes_u64 *const r[2] = {r0->v, r1->v};
-    const lanes_u64 *const a[2] = {a0->v, a1->v}, *const b[2] = {b0->v, b1->v};
-    lanes52_mul_two(r, a, b, &FP8_MODULUS);
+    lanes52_mul_two(r0->v, a0->v, b0->v, r1->v, a1->v, b1->v, &FP8_MODULUS);
 #else
     fp8_mul(r0, a0, b0);
     fp8_mul(r1, a1, b1);

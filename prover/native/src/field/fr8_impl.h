@@ -27,9 +27,7 @@ FP8_PRODUCT fr8_mul(fr8 *r, const fr8 *a, const fr8 *b) { lanes52_mul(r->v, a->v
 /* r0 = a0 b0 / 2^260 and r1 = a1 b1 / 2^260, interleaved where that is faster. */
 LANES_INLINE void fr8_mul_two(fr8 *r0, const fr8 *a0, const fr8 *b0, fr8 *r1, const fr8 *a1, const fr8 *b1) {
 #if defined(LANES_IFMA)
-    lanes_u64 *const r[2] = {r0->v, r1->v};
-    const lanes_u64 *const a[2] = {a0->v, a1->v}, *const b[2] = {b0->v, b1->v};
-    lanes52_mul_two(r, a, b, &FR8_MODULUS);
+    lanes52_mul_two(r0->v, a0->v, b0->v, r1->v, a1->v, b1->v, &FR8_MODULUS);
 #else
     fr8_mul(r0, a0, b0);
     fr8_mul(r1, a1, b1);
