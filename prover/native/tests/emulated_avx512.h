@@ -132,11 +132,6 @@ EMULATED __m512i emulated_put_half(__m512i a, __m256i b, int half) {
     return a;
 }
 EMULATED __m512i emulated_from_low(__m256i a) { return emulated_put_half((__m512i){0}, a, 0); }
-EMULATED __m512i emulated_gather(__m512i places, const void *base) {
-    emulated_words r;
-    for (int i = 0; i < 8; i++) memcpy((uint64_t *)&r + i, (const char *)base + 8 * ((emulated_numbers)places)[i], 8);
-    return (__m512i)r;
-}
 EMULATED __m512i emulated_from_i16(__m128i a) {
     int16_t from[8];
     emulated_numbers r;
@@ -205,7 +200,6 @@ EMULATED __m512d emulated_to_real(__m512i a) {
 #define _mm512_mask_expand_epi64 emulated_expand
 #define _mm512_inserti64x4 emulated_put_half
 #define _mm512_castsi256_si512 emulated_from_low
-#define _mm512_i64gather_epi64(places, base, scale) emulated_gather(places, base)
 #define _mm512_cvtepi16_epi64 emulated_from_i16
 #define _mm512_cvtepi64_epi16 emulated_to_i16
 #define _mm512_set1_pd(value) ((__m512d)((emulated_reals){0} + (value)))

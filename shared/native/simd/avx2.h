@@ -89,7 +89,6 @@ LANES_INLINE lanes_real lanes_part_to_real(lanes_part a) {
 
 LANES_INLINE lanes_u64 lanes_set(uint64_t word) { return LANES_HALVES(lanes_part_set(word), lanes_part_set(word)); }
 LANES_INLINE lanes_u64 lanes_zero(void) { return LANES_HALVES(_mm256_setzero_si256(), _mm256_setzero_si256()); }
-LANES_INLINE lanes_u64 lanes_count_up(void) { return LANES_HALVES(_mm256_setr_epi64x(0, 1, 2, 3), _mm256_setr_epi64x(4, 5, 6, 7)); }
 LANES_INLINE lanes_u64 lanes_load(const void *at) {
     const __m256i *halves = at;
     return LANES_HALVES(_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1));
@@ -200,9 +199,6 @@ LANES_INLINE lanes_u64 lanes_rotate(lanes_u64 a, int n) {
     lanes_store(words, a);
     lanes_store(words + LANES, a);
     return lanes_load(words + n % LANES);
-}
-LANES_INLINE lanes_u64 lanes_gather(const void *base, lanes_u64 places) {
-    return LANES_HALVES(_mm256_i64gather_epi64(base, places.half[0], 8), _mm256_i64gather_epi64(base, places.half[1], 8));
 }
 
 /* ---- rows and columns -------------------------------------------------------------------------- */

@@ -101,7 +101,6 @@ LANES_INLINE lanes_u64 lanes_count_where(uint8_t bits, uint64_t start, uint32_t 
 LANES_INLINE lanes_u64 lanes_rotate(lanes_u64 a, int n) {
     return _mm512_permutexvar_epi64(lanes_and(lanes_add(lanes_count_up(), lanes_set((uint64_t)n)), lanes_set(7)), a);
 }
-LANES_INLINE lanes_u64 lanes_gather(const void *base, lanes_u64 places) { return _mm512_i64gather_epi64(places, base, 8); }
 
 /* ---- rows and columns -------------------------------------------------------------------------- */
 

@@ -23,7 +23,6 @@
  *   lanes_store_where_u32(at, bits, from)  the same for eight 32-bit words in memory; writes 32 bytes
  *   lanes_count_where(bits, start, step, otherwise)  start, start + step, ... in these lanes, in their order; step is below 2^32
  *   lanes_rotate(a, n)                     lane i takes the word of lane (i + n) mod 8
- *   lanes_gather(base, places)             base[places]
  *   lanes_part_odd(a)                      the lanes whose lowest bit is set
  *   lanes_part_madd52_low, _high(sum, a, b)  sum + the low or high 52 bits of the product of the low 52 bits of a and b; with IFMA only
  *   lanes_part_opposite_where(c, a)        -a in the lanes of c, a elsewhere

@@ -37,7 +37,7 @@ static void fold_scale_one(g1_affine *point, const fr *scalar) {
 
 #if defined(G16_LANES)
 
-/* Eight points in Jacobian coordinates: x / z^2, y / z^3. Bounds in multiples of p: x, y < 4.1, z < 2.3. */
+/* Eight points in Jacobian coordinates: x / z^2, y / z^3. Bounds in multiples of p: x, y < 8.1, z < 2.5. */
 typedef struct fold_jacobian {
     fp8 x, y, z;
 } fold_jacobian;
@@ -45,15 +45,10 @@ typedef struct fold_jacobian {
 #define FOLD_WINDOW 4
 #define FOLD_MULTIPLES 8
 
-/* Reduces a raw value below 12p to one below 4p + 2^213. */
+/* Reduces a raw value below 16p to one below 8p + 2^213. */
 static inline void fold_reduce_raw(fp8 *r) {
-    for (int twice = 1; twice >= 0; twice--) {
-        const lanes_choice above = lanes_above(r->v[4], lanes_set((FP8_4P[4] << twice) + 16));
-        for (int i = 0; i < 5; i++) {
-            const lanes_u64 multiple = lanes_set(FP8_4P[i] << twice);
-            r->v[i] = lanes_sub_where(above, r->v[i], multiple);
-        }
-    }
+    const lanes_choice above = lanes_above(r->v[4], lanes_set(2 * FP8_4P[4] + 16));
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_sub_where(above, r->v[i], lanes_set(2 * FP8_4P[i]));
     fp8_carry(r);
 }
 
@@ -68,49 +63,41 @@ static inline __attribute__((always_inline)) void fold_combine(fp8 *r, const fp8
 }
 
 static void fold_double(fold_jacobian *p) {
-    fp8 a, b, c, e, s, t;
-    fp8_mul(&a, &p->x, &p->x);          /* < 1.2 */
-    fp8_mul(&b, &p->y, &p->y);          /* < 1.2 */
-    fp8_mul(&s, &p->x, &b);             /* < 1.1 */
-    fp8_mul(&c, &b, &b);                /* < 1.1 */
+    fp8 a, b, c, e, s, t, yz;
+    fp8_sqr_two(&a, &p->x, &b, &p->y);                       /* < 1.8 */
+    fp8_mul_two(&s, &p->x, &b, &yz, &p->y, &p->z);           /* < 1.2, < 1.25 */
     fp8_add(&e, &a, &a);
-    fp8_add(&e, &e, &a);                /* < 3.6 */
-    fp8_mul(&t, &e, &e);
-    fold_combine(&p->x, &t, 0, &s, 3, 5);
+    fp8_add(&e, &e, &a);                                     /* < 5.4 */
+    fp8_sqr_two(&c, &b, &t, &e);                             /* < 1.1, < 1.4 */
+    fp8_add(&p->z, &yz, &yz);
+    fold_combine(&p->x, &t, 0, &s, 3, 5);                    /* < 11.4 */
     fold_reduce_raw(&p->x);
-    fp8_mul(&t, &p->y, &p->z);          /* < 1.2 */
-    fp8_add(&p->z, &t, &t);
-    fold_combine(&t, &s, 2, &p->x, 0, 3); /* < 10.4 */
+    fold_combine(&t, &s, 2, &p->x, 0, 5);                    /* < 14.8 */
     fp8_carry(&t);
-    fp8_mul(&t, &e, &t);                /* < 1.5 */
-    fold_combine(&p->y, &t, 0, &c, 3, 5);
+    fp8_mul(&t, &e, &t);                                     /* < 2 */
+    fold_combine(&p->y, &t, 0, &c, 3, 5);                    /* < 12 */
     fold_reduce_raw(&p->y);
 }
 
-/* sum = p + (x, y) for points with different x; x, y < 2.1. */
+/* sum = p + (x, y) for points with different x; x, y < 2.1. sum must not be p. */
 static void fold_add(fold_jacobian *sum, const fold_jacobian *p, const fp8 *x, const fp8 *y) {
     fp8 h, hh, hhh, r, t, v;
-    fp8_mul(&t, &p->z, &p->z);
-    fp8_mul(&h, x, &t);
-    fp8_mul(&t, &p->z, &t);
-    fp8_mul(&r, y, &t);
-    fold_combine(&h, &h, 0, &p->x, 0, 3); /* < 7.1 */
+    fp8_sqr(&t, &p->z);                                      /* < 1.1 */
+    fp8_mul_two(&h, x, &t, &v, &p->z, &t);                   /* < 1.1 */
+    fold_combine(&h, &h, 0, &p->x, 0, 5);                    /* < 11.1 */
     fp8_carry(&h);
-    fold_combine(&r, &r, 0, &p->y, 0, 3);
+    fp8_mul_two(&r, y, &v, &hh, &h, &h);                     /* < 1.1, < 2.5 */
+    fold_combine(&r, &r, 0, &p->y, 0, 5);                    /* < 11.1 */
     fp8_carry(&r);
-    fp8_mul(&hh, &h, &h);               /* < 1.6 */
-    fp8_mul(&hhh, &h, &hh);             /* < 1.2 */
-    fp8_mul(&v, &p->x, &hh);            /* < 1.1 */
-    fp8_mul(&sum->z, &p->z, &h);        /* < 1.2 */
-    fp8_mul(&hh, &p->y, &hhh);          /* < 1.1 */
-    fp8_mul(&t, &r, &r);                /* < 1.6 */
-    fold_combine(&t, &t, 0, &v, 1, 3);
-    for (int i = 0; i < 5; i++) sum->x.v[i] = lanes_sub(t.v[i], hhh.v[i]);
-    fold_reduce_raw(&sum->x);
-    fold_combine(&t, &v, 0, &sum->x, 0, 3); /* < 7.1 */
+    fp8_mul_two(&hhh, &h, &hh, &v, &p->x, &hh);              /* < 1.4, < 1.3 */
+    fp8_mul_two(&t, &r, &r, &sum->z, &p->z, &h);             /* < 2.5, < 1.4 */
+    fold_combine(&t, &t, 0, &v, 1, 2);
+    for (int i = 0; i < 5; i++) sum->x.v[i] = lanes_sub(t.v[i], hhh.v[i]); /* < 6.5 */
+    fp8_carry(&sum->x);
+    fold_combine(&t, &v, 0, &sum->x, 0, 4);                  /* < 9.3 */
     fp8_carry(&t);
-    fp8_mul(&t, &r, &t);                /* < 1.7 */
-    fold_combine(&sum->y, &t, 0, &hh, 0, 1);
+    fp8_mul_two(&v, &r, &t, &hh, &p->y, &hhh);               /* < 2.3, < 1.2 */
+    fold_combine(&sum->y, &v, 0, &hh, 0, 1);                 /* < 4.3 */
     fp8_carry(&sum->y);
 }
 
@@ -151,6 +138,19 @@ static int fold_multiples(fp8 x[FOLD_MULTIPLES], fp8 y[FOLD_MULTIPLES]) {
     return 1;
 }
 
+/* Takes multiple number `digit` in each lane, the first where the digit is zero. Gathering the words takes longer. */
+static inline void fold_choose(fp8 *px, fp8 *py, const fp8 x[FOLD_MULTIPLES], const fp8 y[FOLD_MULTIPLES], lanes_u64 digit) {
+    *px = x[0];
+    *py = y[0];
+    for (uint64_t k = 1; k < FOLD_MULTIPLES; k++) {
+        const lanes_choice chosen = lanes_equal(digit, lanes_set(k + 1));
+        for (int i = 0; i < 5; i++) {
+            px->v[i] = lanes_choose(chosen, x[k].v[i], px->v[i]);
+            py->v[i] = lanes_choose(chosen, y[k].v[i], py->v[i]);
+        }
+    }
+}
+
 /* Multiplies eight points. */
 static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_LANES]) {
     const uint64_t unit[4] = {1, 0, 0, 0};
@@ -186,17 +186,9 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
             const lanes_u64 digit = lanes_from_i16(own);
             const uint8_t used = (uint8_t)~lanes_bits(lanes_equal(digit, lanes_zero()));
             const uint8_t negative = lanes_bits(lanes_negative(digit));
-            const lanes_u64 entry = lanes_sub(lanes_abs(digit), lanes_set(1));
-            const lanes_u64 lane = lanes_count_up();
-            lanes_u64 place = lanes_add(lanes_mul_small(entry, lanes_set(5 * FP8_LANES)), lane);
             fp8 px, py, one;
             if (!used) continue;
-            place = lanes_choose(lanes_choice_of(used), place, lane);
-            for (int i = 0; i < 5; i++) {
-                const lanes_u64 word = lanes_add(place, lanes_set(i * FP8_LANES));
-                px.v[i] = lanes_gather(x[half], word);
-                py.v[i] = lanes_gather(y, word);
-            }
+            fold_choose(&px, &py, x[half], y, lanes_abs(digit));
             fp8_negate_lanes(&py, negative);
             fold_add(&next, &sum, &px, &py);
             fold_select(&sum.x, used & started, &next.x);
