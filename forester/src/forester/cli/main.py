@@ -7,6 +7,7 @@ from forester.environment import variables
 from forester.log_level import log_level
 from forester.memory_protection import protect_memory
 from forester.observability.logs import configure_logs
+from forester.settings.sources import unknown_variables
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
@@ -19,6 +20,8 @@ COMMANDS = {
     "check": ("forester.cli.check", "Check everything that a forester needs."),
     "config": ("forester.cli.config", "Show the settings and their sources."),
 }
+REPORTING = ("check", "config")
+"""Commands whose output has the unknown variables."""
 
 
 @click.group(
@@ -33,7 +36,8 @@ COMMANDS = {
 )
 @click.option("-v", "--verbose", is_flag=True, help="Also log debug lines.")
 @click.option("-q", "--quiet", is_flag=True, help="Log errors only.")
-def cli(verbose: bool, quiet: bool) -> None:
+@click.pass_context
+def cli(ctx: click.Context, /, verbose: bool, quiet: bool) -> None:
     """Move queued elements into Light Protocol's Merkle trees.
 
     Options are also read from the environment and from .env; `forester config show` prints the values in effect and
@@ -43,3 +47,5 @@ def cli(verbose: bool, quiet: bool) -> None:
     configure_logs(level="error" if quiet else "debug" if verbose else log_level(variables()))
     if refused is not None:
         _log.warning("memory_protection_failed", reason=refused, effect="other processes of the user may read keys")
+    for sentence in unknown_variables(variables()) if ctx.invoked_subcommand not in REPORTING else ():
+        _log.warning("unknown_variable", detail=sentence)

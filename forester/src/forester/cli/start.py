@@ -25,7 +25,6 @@ from forester.observability.metrics import Metrics
 from forester.observability.probes import Probes
 from forester.settings import Settings, given, load_settings
 from forester.settings.reference_only import REFERENCE_ONLY, ignored_variables
-from forester.settings.sources import unknown_variables
 from forester.waiting import first_of
 from shared.process.command_line import Command
 from shared.process.logs import get_logger
@@ -55,10 +54,7 @@ def start(dry_run: bool, output: str, **flags: Any) -> None:
     """Register for epochs and process the assigned trees, until a signal."""
     settings = load_settings(flags).settings
     require_for_start(settings)
-    seen = variables()
-    for sentence in unknown_variables(seen):
-        _log.warning("unknown_variable", detail=sentence)
-    for sentence in ignored_variables(seen):
+    for sentence in ignored_variables(variables()):
         _log.warning("variable_ignored", detail=sentence)
     if dry_run:
         sys.exit(asyncio.run(_dry_run(settings, output)))

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from dotenv import dotenv_values
 from pydantic import SecretStr, ValidationError
+from pydantic_core import ErrorDetails
 
 from forester.environment import DOTENV
 from forester.errors import SettingsInvalid
@@ -45,6 +46,18 @@ _OTHER_FLAGS = {
     "prover_network": "--network",
     "light_pda_programs": "--light-pda-program",
 }
+
+_EXPECTED = {
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number with fewer digits",
+    "float_parsing": "a number",
+    "finite_number": "a number",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le:.15g}",
+    "literal_error": "{expected}",
+}
+"""What a value must be, by the kind of pydantic's error and with the values of its context."""
 
 
 class FlagInvalid(SettingsInvalid, exit_code=2):
@@ -179,14 +192,21 @@ def _validated(values: dict[str, Any], origins: Mapping[str, str]) -> Settings:
         return Settings(**values)
     except ValidationError as error:
         problems, seen = [], []
-        for item in error.errors(include_input=False, include_url=False, include_context=False):
+        for item in error.errors(include_input=False, include_url=False):
             name = str(item["loc"][0]) if item["loc"] else ""
             origin = origins.get(name, "")
             seen.append(origin)
-            text = item["msg"].removeprefix("Value error, ")
+            text = _fault(item)
             problems.append(f"{origin}: {text}" if origin else text)
         kind = FlagInvalid if all(origin.startswith("--") for origin in seen) else SettingsInvalid
         raise kind("; ".join(dict.fromkeys(problems))) from None
+
+
+def _fault(item: ErrorDetails) -> str:
+    expected = _EXPECTED.get(item["type"])
+    if expected is None:
+        return item["msg"].removeprefix("Value error, ")
+    return f"expected {expected.format(**item.get('ctx', {}))}".replace("'", "")
 
 
 def _remember(settings: Settings) -> None:

@@ -59,4 +59,4 @@ def test_rate_limit__of_nothing__fails_the_checks_and_names_it(
     words = ["--rpc-rate-limit", "0", "--rpc-url", "http://127.0.0.1:1"]
     answer = CliRunner().invoke(cli, [command, *words, *NEEDED])
     assert answer.exit_code == 1
-    assert "--rpc-rate-limit: Input should be greater than or equal to 1" in answer.output
+    assert "--rpc-rate-limit: expected at least 1" in answer.output

@@ -78,6 +78,12 @@ def test_variables_of_dotenv__that_mean_nothing_or_set_the_log__are_seen_too(
     assert run("config", "show")[0] == 78
 
 
+@pytest.mark.parametrize("command", ["health", "status"])
+def test_unknown_variable__of_a_command_for_cron__is_reported(command: str) -> None:
+    _, text = run(command, FORESTER_RPC_ULR="x")
+    assert "FORESTER_RPC_ULR is not a setting of the forester; is FORESTER_RPC_URL meant?" in text
+
+
 def test_config_show__secrets_everywhere__shows_none_of_them() -> None:
     code, text = run(
         *("config", "show"),
@@ -145,6 +151,9 @@ def test_check__nothing_configured__fails_once_and_skips_what_depends_on_setting
     assert set(found.values()) == {"skipped"}
     text = run("check")[1]
     assert text.count("FAIL: ") == 1
+    assert "SKIPPED: not checked, because settings failed\n" in text
+    assert text.count("missing rpc_url: pass --rpc-url or set RPC_URL") == 1
+    assert text.count("missing prover_url: pass --prover-url or set PROVER_URL") == 1
     assert "1 of 14 checks failed, 9 skipped" in text
 
 

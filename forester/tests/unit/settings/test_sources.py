@@ -240,6 +240,27 @@ def test_several_v1_instructions__are_refused_with_the_reason() -> None:
         load({"LEGACY_IXS_PER_TX": "2"})
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("RPC_RATE_LIMIT", "many", "a whole number"),
+        ("RPC_RATE_LIMIT", "1.5", "a whole number"),
+        ("RPC_RATE_LIMIT", "9" * 5000, "a whole number with fewer digits"),
+        ("RPC_RATE_LIMIT", "0", "at least 1"),
+        ("API_SERVER_PORT", "99999", "at most 65535"),
+        ("ROLLOVER_MAX_SOL", "much", "a number"),
+        ("ROLLOVER_MAX_SOL", "nan", "a number"),
+        ("ROLLOVER_MAX_SOL", "0", "more than 0"),
+        ("ROLLOVER_MAX_SOL", "1e10", "at most 1000000000"),
+        ("PROCESSOR_MODE", "v3", "v1, v2 or all"),
+    ],
+)
+def test_number_or_choice__that_is_none__is_refused_with_what_is_expected(name: str, text: str, expected: str) -> None:
+    with pytest.raises(SettingsInvalid) as refused:
+        load({name: text})
+    assert refused.value.detail == f"{name}: expected {expected}"
+
+
 def test_unknown_variable__with_our_prefix__is_reported_with_the_nearest_known_one() -> None:
     environment = {"FORESTER_RPC_ULR": "x", "FORESTER_PAYER_FILE": "x", "FORESTER_CU_LIMIT": "1", "HOME": ""}
     expected = ["FORESTER_RPC_ULR is not a setting of the forester; is FORESTER_RPC_URL meant?"]

@@ -167,18 +167,20 @@ def _without_repetition(results: list[CheckResult]) -> list[CheckResult]:
     The earlier one is ``settings`` for every other check of the configuration, else the first with the same message.
     """
     first: dict[str, str] = {}
-    settings_failed = any(item.name == "settings" and not item.success for item in results)
+    settings_fault = next((item.message for item in results if item.name == "settings" and not item.success), None)
     seen = []
     for item in results:
         cause = first.get(item.message)
-        if settings_failed and item.code == CONFIGURATION and item.name != "settings":
-            cause = "settings"
+        known = item.message
+        if settings_fault is not None and item.code == CONFIGURATION and item.name != "settings":
+            cause, known = "settings", settings_fault
         if item.success or cause is None:
             if not item.success:
                 first[item.message] = item.name
             seen.append(item)
         else:
-            why = f"not checked, because {cause} failed: {item.message}"
+            others = [part for part in item.message.split("; ") if part not in known]
+            why = ": ".join([f"not checked, because {cause} failed", *filter(None, ["; ".join(others)])])
             seen.append(replace(item, message=why, code=SKIPPED))
     return seen
 
