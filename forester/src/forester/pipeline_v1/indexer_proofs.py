@@ -39,6 +39,9 @@ class ProofSource(Protocol):
     async def of(self, cells: Sequence[QueueCell]) -> list[Proof]:
         """Return the proofs of some elements, without those that have none. Raises EndpointError."""
 
+    def contradicted(self) -> None:
+        """Record that the chain contradicts proofs."""
+
 
 class IndexerProofs:
     """Proofs of one tree from an indexer, for one group of elements a call."""
@@ -70,6 +73,10 @@ class IndexerProofs:
                 if len(part) > 1:
                     parts += [part[len(part) // 2 :], part[: len(part) // 2]]
         return found
+
+    def contradicted(self) -> None:
+        """Use the other indexer, if there is one, for a while: the chain contradicts proofs of this one."""
+        self._indexer.contradicted()
 
     async def _exchanged(self, cells: Sequence[QueueCell]) -> list[Proof]:
         counted = self._metrics.indexer_proofs

@@ -88,6 +88,8 @@ class _RoundResult:
     gone: int = 0
     refused: int = 0
     unusable: int = 0
+    contradicted: int = 0
+    """Proofs of an older or of another tree than the one on the chain."""
     late: int = 0
     failure: ForesterError | None = None
     stopped: bool = False
@@ -245,6 +247,7 @@ class V1Processor:
                 items.append(work_item(self._tree, forester, proof, view.changelog_index(proof), changes))
             else:
                 unfit[fit.value] = unfit.get(fit.value, 0) + 1
+                tally.contradicted += fit is not ProofFit.AHEAD
         if unfit:
             _log.warning("v1_proofs_rejected", tree=str(self._tree.address), **unfit)
         return items
@@ -335,6 +338,8 @@ class V1Processor:
     def _round(self, tally: _RoundResult) -> ProcessingResult:
         failure = tally.failure
         if failure is None and not tally.confirmed + tally.gone + tally.refused:
+            if tally.contradicted:
+                self._proofs.contradicted()
             if tally.unusable:
                 failure = ProofsUnusable(f"no proof of the indexer fits the tree {self._tree.address}; it may lag")
             elif tally.late:

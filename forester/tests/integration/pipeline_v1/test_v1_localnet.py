@@ -37,6 +37,7 @@ class Spied:
     source: ProofSource
     asked: list[int] = field(default_factory=list)
     spoil: bool = False
+    contradictions: int = 0
 
     async def of(self, cells: Sequence[QueueCell]) -> list[Proof]:
         self.asked.append(len(cells))
@@ -44,6 +45,9 @@ class Spied:
         if not self.spoil:
             return proofs
         return [replace(proof, siblings=(bytes(31) + b"\x01", *proof.siblings[1:])) for proof in proofs]
+
+    def contradicted(self) -> None:
+        self.contradictions += 1
 
 
 async def processor(kit: Kit, address: Pubkey, options: V1Options | None = None) -> tuple[V1Processor, Spied]:
@@ -91,7 +95,9 @@ async def test_addresses__with_the_same_low_element__go_together_with_proofs_mad
         assert (await head(kit, ADDRESS_TREE)).next_index == 12
 
 
-async def test_proofs__that_do_not_lead_to_a_root_of_the_chain__cost_no_fee(net: Localnet, tmp_path: Path) -> None:
+async def test_proofs__that_do_not_lead_to_a_root_of_the_chain__cost_no_fee_and_lead_to_the_other_indexer(
+    net: Localnet, tmp_path: Path
+) -> None:
     async with forester_on(net, tmp_path) as kit:
         await kit.register()
         net.call("localnet_seed", {"v1_compress": 3, "v1_spend": 2})
@@ -102,8 +108,10 @@ async def test_proofs__that_do_not_lead_to_a_root_of_the_chain__cost_no_fee(net:
         assert (done.elements, done.more) == (0, True)
         assert isinstance(done.failure, ProofsUnusable)
         assert await kit.rpc.balance(kit.pubkey) == balance
+        assert proofs.contradictions == 1
         proofs.spoil = False
         assert (await kit.moving(work.work(kit.window))).elements == 2
+        assert proofs.contradictions == 1
 
 
 async def test_elements__moved_by_another_forester_meanwhile__count_as_gone(net: Localnet, tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ class World:
     most_at_once: int = 0
     proving: int = 0
     most_proving: int = 0
+    contradictions: int = 0
     hangs: str | None = None
     node_error: Exception | None = None
     indexer_error: Exception | None = None
@@ -160,6 +161,9 @@ class World:
         if self.indexer_error is not None:
             raise self.indexer_error
         return [self.proof_filter(self.proof(cell)) for cell in cells if cell.value not in self.unknown]
+
+    def contradicted(self) -> None:
+        self.contradictions += 1
 
     def proof(self, cell: QueueCell) -> Proof:
         index = int.from_bytes(cell.value, "big") - 1
