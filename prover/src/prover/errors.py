@@ -206,6 +206,10 @@ class QueueUnavailable(TryAgainLater, code="queue_unavailable", exit_code=69):
     """The job queue cannot be reached."""
 
 
+class QueueUnusable(QueueUnavailable):
+    """Redis answers and cannot serve the job queue."""
+
+
 class QueueFull(TryAgainLater, code="queue_full"):
     """Too many jobs are waiting in this queue."""
 

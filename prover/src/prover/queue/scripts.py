@@ -10,7 +10,7 @@ import msgspec
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
-from prover.errors import QueueUnavailable
+from prover.errors import QueueUnavailable, QueueUnusable
 from prover.queue.jobs import JobEvent, LeaseState, QueueStats
 from shared.process.logs import get_logger
 from shared.process.rate_limits import LogThrottle
@@ -19,6 +19,12 @@ _log = get_logger(__name__)
 
 _LINES_APART_S = 10.0
 _LINES_AT_ONCE = 20
+_WRONG_TYPE = "WRONGTYPE"
+
+OVERWRITTEN_REMEDY = (
+    "another program or a person wrote to this key: read it, then RENAME or DEL it in Redis, and the prover makes it "
+    "again; no restart is needed"
+)
 
 ReplyType = TypeVar("ReplyType", bound="Reply")
 
@@ -77,6 +83,24 @@ class StatsReply(Reply, frozen=True):
     stats: QueueStats
 
 
+class OverwrittenKey(msgspec.Struct, frozen=True):
+    """A key of the queue with the name of its type, and of the type that instances give it."""
+
+    key: str
+    found: str
+    expected: str
+
+
+class CheckReply(Reply, frozen=True):
+    """Reply of check."""
+
+    overwritten: list[OverwrittenKey]
+
+
+class WrongType(QueueUnavailable):
+    """A key of the job queue in Redis has an unexpected type."""
+
+
 @cache
 def read_source(name: str) -> str:
     """Return the text of a script, preceded by the functions that all scripts share."""
@@ -93,6 +117,7 @@ class Scripts:
         self._digests: dict[str, str] = {}
         # Without Redis, workers fail several times a second, and so does each request of a client.
         self._failures = LogThrottle(_LINES_APART_S, _LINES_AT_ONCE)
+        self._damages = LogThrottle(_LINES_APART_S)
 
     @staticmethod
     def read(reply: bytes, kind: type[ReplyType]) -> ReplyType:
@@ -105,6 +130,28 @@ class Scripts:
 
     async def call(self, name: str, arguments: dict[str, Any], blob: bytes = b"") -> Any:
         """Run a script, loaded first if the server does not know it; raises QueueUnavailable."""
+        try:
+            return await self._evaluate(name, arguments, blob)
+        except WrongType as error:
+            await self.check()
+            self.note_unavailable(command=name, error=str(error.__cause__))
+            raise
+
+    async def check(self) -> None:
+        """Raise QueueUnavailable unless Redis can serve the queue; QueueUnusable names an overwritten key."""
+        overwritten = self.read(await self._evaluate("check", {}), CheckReply).overwritten
+        if not overwritten:
+            return
+        if self._damages.due():
+            for key in overwritten:
+                _log.error("queue_key_overwritten", **msgspec.structs.asdict(key), remedy=OVERWRITTEN_REMEDY)
+        first = overwritten[0]
+        raise QueueUnusable(
+            f"the key {first.key} of the job queue was overwritten in Redis; it is a {first.found} and "
+            f"must be a {first.expected}"
+        )
+
+    async def _evaluate(self, name: str, arguments: dict[str, Any], blob: bytes = b"") -> Any:
         packed = msgspec.msgpack.encode(arguments)
         digest = self._digests.get(name) or await self._load(name)
         words = (1, self._prefix, packed, blob)
@@ -119,12 +166,14 @@ class Scripts:
         return digest
 
     async def run_command(self, *words: str | bytes | int) -> Any:
-        """Run a command of Redis; raises QueueUnavailable, and NoScriptError for EVALSHA."""
+        """Run a command; raises QueueUnavailable, WrongType without a log line, and NoScriptError for EVALSHA."""
         try:
             return await self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
         except NoScriptError:
             raise
         except (RedisError, OSError, TimeoutError) as error:
+            if _WRONG_TYPE in str(error):
+                raise WrongType from error
             # Errors of Redis may name hosts and users: they are logged, not sent to clients.
             self.note_unavailable(command=words[0], error=str(error), type=type(error).__name__)
             raise QueueUnavailable from error

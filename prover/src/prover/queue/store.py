@@ -35,6 +35,7 @@ from prover.queue.scripts import (
     StatsReply,
     SubmitReply,
     SweepReply,
+    WrongType,
 )
 from prover.queue.watch import Watch
 from prover.settings import QueueSettings
@@ -62,8 +63,8 @@ def _ignore(event: JobEvent) -> None:
 class JobStore:
     """The jobs of all processes that share one Redis.
 
-    Every method raises QueueUnavailable when Redis does not answer. A call that failed may have taken effect; each
-    may be repeated safely.
+    Every method raises QueueUnavailable when Redis does not answer or cannot serve the queue. A call that
+    failed may have taken effect; each may be repeated safely.
     """
 
     def __init__(
@@ -87,9 +88,9 @@ class JobStore:
         """End the subscription of ``wait``; the connection stays open."""
         await self._watch.close()
 
-    async def ping(self) -> None:
-        """Raise QueueUnavailable unless Redis answers."""
-        await self._scripts.run_command("PING")
+    async def check(self) -> None:
+        """Raise QueueUnavailable unless Redis can serve the queue; costs one command."""
+        await self._scripts.check()
 
     async def submit(self, submission: Submission) -> SubmissionResult:
         """Add a request to its circuit queue, or find the job of an equal body.
@@ -130,9 +131,7 @@ class JobStore:
             return records.status(job_id, values)
         except records.RecordMalformed as error:
             reason = str(error)
-        except QueueUnavailable as error:
-            if not str(error.__cause__).startswith("WRONGTYPE"):
-                raise
+        except WrongType:
             reason = "its record is not a hash"
         await self.remove(job_id, reason)
         return None

@@ -31,7 +31,7 @@ SECRET = "s3cr3t"
 async def ping(url: str) -> None:
     connection = RedisConnection.open(url, timeout_s=10)
     try:
-        await JobStore(connection).ping()
+        await JobStore(connection).check()
     finally:
         await connection.close()
 
@@ -339,12 +339,12 @@ async def test_store__without_a_server__reports_it_and_recovers(redis_start: Sta
     connection = RedisConnection.open(server.url, timeout_s=10)
     store = JobStore(connection)
     try:
-        await store.ping()
+        await store.check()
         server.kill()
         with pytest.raises(QueueUnavailable):
-            await store.ping()
+            await store.check()
         server.start()
-        await store.ping()
+        await store.check()
     finally:
         await connection.close()
 
@@ -354,7 +354,7 @@ async def test_store__whose_server_hangs__gives_up_after_the_time_out(redis_star
     connection = RedisConnection.open(server.url, timeout_s=0.3)
     store = JobStore(connection)
     try:
-        await store.ping()
+        await store.check()
         with server.paused(), pytest.raises(QueueUnavailable):
             await store.status("00000000-0000-4000-8000-000000000000")
     finally:
@@ -371,10 +371,10 @@ async def test_store__without_a_server__writes_few_log_lines_and_counts_the_othe
     store = JobStore(connection)
     try:
         with capture_logs() as lines:
-            await asyncio.gather(*(store.ping() for _ in range(60)), return_exceptions=True)
+            await asyncio.gather(*(store.check() for _ in range(60)), return_exceptions=True)
             await asyncio.sleep(1.1)
             with pytest.raises(QueueUnavailable):
-                await store.ping()
+                await store.check()
     finally:
         await connection.close()
     assert {line["event"] for line in lines} == {"queue_unavailable"}
@@ -391,6 +391,6 @@ async def test_store__whose_server_accepts_and_never_answers__gives_up_after_the
             for _ in range(2):
                 async with asyncio.timeout(5):
                     with pytest.raises(QueueUnavailable):
-                        await store.ping()
+                        await store.check()
         finally:
             await connection.close()

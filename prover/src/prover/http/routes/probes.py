@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from prover.errors import QueueUnavailable
+from prover.errors import QueueUnavailable, QueueUnusable
 from prover.http.server.heartbeat import LIVE_SILENCE_S, READY_SILENCE_S
 from prover.http.server.metrics_server import Probe
 from prover.http.state import ServerState
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 _QUEUE_TIMEOUT_S = 2.0
+_NO_ANSWER = "the job queue does not answer; see --redis-url"
 
 
 async def health(_: web.Request) -> web.Response:
@@ -72,9 +73,8 @@ def unmet_conditions(state: ServerState) -> list[str]:
     problem = state.devices.problem() or state.devices.stuck()
     if problem is not None:
         missing.append(f"the device failed: {problem}")
-    if state.queue is not None and not _is_reachable(state.queue, state.loop):
-        missing.append("the job queue does not answer; see --redis-url")
-    return missing
+    fault = None if state.queue is None else _fault_of(state.queue, state.loop)
+    return missing if fault is None else [*missing, fault]
 
 
 def _installed_keys(state: ServerState) -> int:
@@ -88,13 +88,15 @@ def _silent(silence_s: float) -> str:
     return f"the event loop has not run for {silence_s:.0f} seconds"
 
 
-def _is_reachable(queue: JobStore, loop: asyncio.AbstractEventLoop) -> bool:
-    ping = asyncio.run_coroutine_threadsafe(queue.ping(), loop)
+def _fault_of(queue: JobStore, loop: asyncio.AbstractEventLoop) -> str | None:
+    check = asyncio.run_coroutine_threadsafe(queue.check(), loop)
     try:
-        ping.result(_QUEUE_TIMEOUT_S)
+        check.result(_QUEUE_TIMEOUT_S)
+    except QueueUnusable as error:
+        return error.detail
     except QueueUnavailable:
-        return False
+        return _NO_ANSWER
     except TimeoutError:
-        ping.cancel()
-        return False
-    return True
+        check.cancel()
+        return _NO_ANSWER
+    return None

@@ -34,7 +34,7 @@ TITLES: Mapping[str, str] = {
     "device_unavailable": "The machine refused what proving needs",
     "device_out_of_memory": "The proof does not fit into the memory of the GPU",
     "device_lost": "The GPU failed",
-    "queue_unavailable": "The job queue cannot be reached",
+    "queue_unavailable": "The job queue cannot be used",
     "queue_full": "Too many jobs are waiting",
     "shutting_down": "The service is shutting down",
     "cancelled": "The request was cancelled",

@@ -43,7 +43,8 @@ local function use_wake_up()
 end
 
 local function body_of(id)
-    return call('STRLEN', body_key(id)) <= args.longest_body and call('GET', body_key(id))
+    local length = value_of(redis.pcall('STRLEN', body_key(id)))
+    return length and length <= args.longest_body and call('GET', body_key(id))
 end
 
 local function granted(id, job, body)

@@ -71,13 +71,17 @@ local function discard(id)
     announce(id)
 end
 
+-- A result of pcall; nil for a key of a type that no instance can have given it. Raises other errors.
+local function value_of(result)
+    if type(result) ~= 'table' or not result.err then return result end
+    if not string.find(result.err, 'WRONGTYPE', 1, true) then error(result.err) end
+    return nil
+end
+
 -- The fields of a job; nil when there is none, or none that an instance can have written: it is removed.
 local function read(id)
-    local values = redis.pcall('HMGET', job_key(id), unpack(JOB_FIELDS))
-    if values.err then
-        if not string.find(values.err, 'WRONGTYPE', 1, true) then error(values.err) end
-        return discard(id)
-    end
+    local values = value_of(redis.pcall('HMGET', job_key(id), unpack(JOB_FIELDS)))
+    if not values then return discard(id) end
     if not values[1] then return nil end
     local job = {}
     for position, name in ipairs(JOB_FIELDS) do job[name] = values[position] end
@@ -185,8 +189,10 @@ local function release(id, job)
     call('ZREM', queue_key(job.queue, 'running'), id)
 end
 
+local function job_of_digest(digest) return value_of(redis.pcall('GET', digest_key(digest))) end
+
 local function forget_digest(id, job)
-    if call('GET', digest_key(job.digest)) == id then call('DEL', digest_key(job.digest)) end
+    if job_of_digest(job.digest) == id then call('DEL', digest_key(job.digest)) end
 end
 
 -- Removes a final job and its entry in an index.
@@ -221,7 +227,7 @@ local function settle(id, job, state, keep, remember, ...)
     if state == 'failed' then trim_failures() end
     if not remember then
         forget_digest(id, job)
-    elseif call('GET', digest_key(job.digest)) == id then
+    elseif job_of_digest(job.digest) == id then
         call('PEXPIRE', digest_key(job.digest), keep)
     end
 end

@@ -1,7 +1,7 @@
 -- Finds the job of an equal body, or creates one: its digest, hash, body, queue entry and a wake-up.
 -- ARGV[2] is the body. `fresh` creates a job even if the digest has one.
 local queue = args.queue
-local id = call('GET', digest_key(args.digest))
+local id = job_of_digest(args.digest)
 if args.fresh and id ~= args.id then id = nil end
 if id and read(id) then
     if id ~= args.id then
