@@ -221,7 +221,7 @@ class Metrics:
         self.swept_jobs = counter("prover_queue_swept_jobs_total", "Jobs requeued or removed by sweeps.", ("kind",))
         self.sweeps_here = gauge("prover_queue_sweeper", "1 on the instance that ran the latest sweep of a timer.")
         self.queue_configured = gauge("prover_queue_configured", "1 on an instance with a queue, else 0.")
-        self.redis_up = gauge("prover_redis_up", "1 if Redis answered the last request, else 0; 0 without a queue.")
+        self.redis_up = gauge("prover_redis_up", "1 if Redis answers and accepts writes, else 0; 0 without a queue.")
         self.worker_restarts = counter(
             "prover_queue_worker_restarts_total", "Workers restarted after a failure.", by_queue
         )

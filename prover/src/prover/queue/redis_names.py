@@ -26,6 +26,11 @@ class RedisNames:
         """Channel that carries the ids of jobs whose state changed."""
         return f"{self.prefix}events"
 
+    @property
+    def unused(self) -> str:
+        """Name of a key that never exists: a write that needs it has no effect."""
+        return f"{self.prefix}nothing"
+
     def wake_queue(self, queue: CircuitQueue) -> str:
         """Return the name of the arq queue (``queue_name`` of an arq worker): a sorted set of wake-ups."""
         return f"{self.prefix}{queue.value}"

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from prover.errors import QueueUnavailable, QueueUnusable
+from prover.queue.faults import text_of, write_fault
 from prover.queue.jobs import JobEvent, LeaseState, QueueStats
 from shared.process.logs import get_logger
 from shared.process.rate_limits import LogThrottle
@@ -92,9 +93,10 @@ class OverwrittenKey(msgspec.Struct, frozen=True):
 
 
 class CheckReply(Reply, frozen=True):
-    """Reply of check."""
+    """Reply of check. ``refusal`` is the error of Redis for a write; empty if it accepts writes."""
 
     overwritten: list[OverwrittenKey]
+    refusal: str
 
 
 class WrongType(QueueUnavailable):
@@ -138,15 +140,22 @@ class Scripts:
             raise
 
     async def check(self) -> None:
-        """Raise QueueUnavailable unless Redis can serve the queue; QueueUnusable names an overwritten key."""
-        overwritten = self.read(await self._evaluate("check", {}), CheckReply).overwritten
-        if not overwritten:
-            return
+        """Raise QueueUnavailable unless Redis can serve the queue.
+
+        It is QueueUnusable if Redis refuses writes, or for an overwritten key, which it names.
+        """
+        reply = self.read(await self._evaluate("check", {}), CheckReply)
+        if reply.overwritten:
+            raise self._overwritten(reply.overwritten)
+        if reply.refusal:
+            raise self._refused(command="check", error=reply.refusal)
+
+    def _overwritten(self, overwritten: list[OverwrittenKey]) -> QueueUnusable:
         if self._damages.due():
             for key in overwritten:
                 _log.error("queue_key_overwritten", **msgspec.structs.asdict(key), remedy=OVERWRITTEN_REMEDY)
         first = overwritten[0]
-        raise QueueUnusable(
+        return QueueUnusable(
             f"the key {first.key} of the job queue was overwritten in Redis; it is a {first.found} and "
             f"must be a {first.expected}"
         )
@@ -175,11 +184,22 @@ class Scripts:
             if _WRONG_TYPE in str(error):
                 raise WrongType from error
             # Errors of Redis may name hosts and users: they are logged, not sent to clients.
-            self.note_unavailable(command=words[0], error=str(error), type=type(error).__name__)
-            raise QueueUnavailable from error
+            raise self._refused(command=words[0], error=text_of(error), type=type(error).__name__) from error
+
+    def _refused(self, *, error: str, **fields: object) -> QueueUnavailable:
+        """Log a failed command, and return the error to raise: QueueUnusable if Redis refuses writes."""
+        fault = write_fault(error)
+        if fault is None:
+            self.note_unavailable(error=error, **fields)
+            return QueueUnavailable()
+        self._log_some("queue_writes_refused", **fields, error=error, cause=fault.cause, remedy=fault.remedy)
+        return QueueUnusable(f"the job queue cannot be changed: Redis refuses writes because {fault.cause}")
 
     def note_unavailable(self, **fields: object) -> None:
         """Log that a command failed; of many failures, some with the number of the others."""
+        self._log_some("queue_unavailable", **fields)
+
+    def _log_some(self, event: str, **fields: object) -> None:
         events = self._failures.due()
         if events:
-            _log.warning("queue_unavailable", **fields, **({"suppressed": events - 1} if events > 1 else {}))
+            _log.warning(event, **fields, **({"suppressed": events - 1} if events > 1 else {}))

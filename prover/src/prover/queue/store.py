@@ -45,6 +45,7 @@ FULL_RETRY_S: Final = 10
 NETWORK_FULL_RETRY_S: Final = 5
 """Pause after a refusal by a queue of a network, as in the reference."""
 LONGEST_ID: Final = 64
+_NO_ROOM: Final = "nine tenths of the memory of Redis are in use"
 _LONGEST_BODY: Final = 2**24
 """Bytes; no instance stores a longer body, and a job with a longer one is treated as a job without a body."""
 _STUCK_MS: Final = 120_000
@@ -115,8 +116,8 @@ class JobStore:
         if reply.outcome == "full":
             raise _full(queue)
         if reply.outcome == "no_room":
-            self._scripts.note_unavailable(command="submit", error="nine tenths of the memory of Redis are in use")
-            raise QueueUnavailable
+            self._scripts.note_unavailable(command="submit", error=_NO_ROOM)
+            raise QueueUnavailable(f"the job queue accepts no jobs now: {_NO_ROOM}")
         return SubmissionResult(reply.id, reply.outcome == "duplicate")
 
     async def status(self, job_id: str) -> JobStatus | None:

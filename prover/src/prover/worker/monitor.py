@@ -2,7 +2,7 @@
 
 import asyncio
 
-from prover.errors import QueueUnavailable
+from prover.errors import QueueUnavailable, QueueUnusable
 from prover.observability.metrics import CIRCUIT_TYPES, Metrics
 from prover.queue.jobs import EventKind, JobEvent, QueueStats
 from prover.queue.store import JobStore
@@ -36,20 +36,32 @@ class QueueMonitor:
         """Read the counts periodically until cancelled."""
         self._metrics.queue_configured.set(1)
         while True:
-            try:
-                stats = await self._store.stats()
-            except QueueUnavailable as error:
-                self._note(up=False, reason=error.detail)
-                self._metrics.sweeps_here.set(0)
-            else:
-                self._note(up=True)
-                self._show(stats)
+            await self._read()
             await asyncio.sleep(_PERIOD_S if self._up else _PERIOD_WITHOUT_REDIS_S)
 
-    def _note(self, *, up: bool, reason: str = "") -> None:
-        if up != self._up and not up:
-            _log.warning("redis_unreachable", error=reason)
-        elif up != self._up:
+    async def _read(self) -> None:
+        fault: QueueUnavailable | None = None
+        try:
+            await self._store.check()
+        except QueueUnusable as error:  # it may still return its counts
+            fault = error
+        except QueueUnavailable as error:
+            self._note(error)
+            self._metrics.sweeps_here.set(0)
+            return
+        try:
+            self._show(await self._store.stats())
+        except QueueUnavailable as error:
+            fault = fault or error
+            self._metrics.sweeps_here.set(0)
+        self._note(fault)
+
+    def _note(self, fault: QueueUnavailable | None) -> None:
+        up = fault is None
+        # The store logs the reason for which Redis cannot serve the queue.
+        if up != self._up and fault is not None and not isinstance(fault, QueueUnusable):
+            _log.warning("redis_unreachable", error=fault.detail)
+        elif up != self._up and up:
             _log.info("redis_reached")
         self._up = up
         self._metrics.redis_up.set(up)

@@ -7,6 +7,7 @@ from redis.exceptions import RedisError
 
 from prover.errors import QueueUnavailable
 from prover.queue.connection import RedisConnection
+from prover.queue.faults import WriteFault, text_of, write_fault
 
 KEEPS_EVERYTHING = "noeviction"
 
@@ -23,6 +24,8 @@ class RedisFacts:
     """Its policy when its memory is full."""
     is_cluster: bool = False
     """Whether it is in cluster mode."""
+    refusal: WriteFault | None = None
+    """The reason for which it refuses writes."""
 
 
 async def redis_facts(connection: RedisConnection) -> RedisFacts:
@@ -35,6 +38,11 @@ async def redis_facts(connection: RedisConnection) -> RedisFacts:
         answer_ms = (time.perf_counter() - started) * 1000
     except (RedisError, OSError) as error:
         raise QueueUnavailable(f"{type(error).__name__}: {error}") from error
+    refusal = None
+    try:
+        await redis.set(connection.keys.unused, "", xx=True)  # writes nothing: the key never exists
+    except (RedisError, OSError) as error:
+        refusal = write_fault(text_of(error))
     try:
         info = await redis.info("everything")
     except (RedisError, OSError):  # some services refuse INFO to their users
@@ -46,4 +54,5 @@ async def redis_facts(connection: RedisConnection) -> RedisFacts:
         appends=None if appends is None else bool(appends),
         eviction=None if eviction is None else str(eviction),
         is_cluster=bool(info.get("cluster_enabled")),
+        refusal=refusal,
     )

@@ -57,6 +57,14 @@ def test_check__of_a_redis_that_is_unreachable__fails(redis_start: StartRedis, t
     assert f"127.0.0.1:{server.port}/0 does not answer" in redis["detail"]
 
 
+def test_check__of_a_redis_that_refuses_writes__fails_with_the_cause(redis_start: StartRedis, tmp_path: Path) -> None:
+    server = redis_start("--maxmemory", "1")
+    code, (redis,) = check(tmp_path, "--redis-url", server.url)
+    assert (code, redis["status"]) == (1, "failure")
+    assert "refuses writes because its memory is full" in redis["detail"]
+    assert "maxmemory" in redis["hint"]
+
+
 def test_check__of_a_redis_that_lets_others_in__warns() -> None:
     weaknesses = Address.read("rediss://redis-host?ssl_cert_reqs=none").weaknesses
     check = judge("rediss://redis-host", RedisFacts("7.0", 0.5, appends=True, eviction=None), weaknesses)

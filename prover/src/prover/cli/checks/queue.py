@@ -1,4 +1,4 @@
-"""Check that the Redis of the job queue answers and loses no jobs."""
+"""Check that the Redis of the job queue answers, accepts jobs and loses none."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,8 +24,12 @@ def check_redis(url: str) -> CheckResult:
 
 
 def judge(address: str, facts: RedisFacts, weaknesses: Sequence[Weakness] = ()) -> CheckResult:
-    """Return the check of the facts by which a Redis may lose jobs or admit other clients."""
+    """Return the check of the facts by which a Redis refuses jobs, may lose them, or admits other clients."""
     detail = f"{address} answers in {facts.answer_ms:.1f} ms, version {facts.version}"
+    if facts.refusal is not None:
+        return CheckResult(
+            _NAME, Status.FAILURE, f"{detail}, and refuses writes because {facts.refusal.cause}", facts.refusal.remedy
+        )
     dangers, hints = [weakness.detail for weakness in weaknesses], [weakness.remedy for weakness in weaknesses]
     if facts.appends is False:
         dangers.append("no append-only file")

@@ -1,4 +1,4 @@
--- Names the keys that all jobs share and that have a type which no instance can have given them. Other scripts replace arq's
+-- Attempts a write without effect, and names the keys that all jobs share and that have a type which no instance can have given them. Other scripts replace arq's
 -- queues, and the keys of one job.
 local overwritten = {}
 
@@ -20,4 +20,7 @@ for _, queue in ipairs(QUEUES) do
     expect('hash', queue_key(queue, ''), {'turns', 'types'})
     expect('zset', queue_key(queue, ''), {'pending', 'waiting', 'rings', 'leases', 'running'})
 end
-return reply({overwritten = overwritten})
+
+-- Redis refuses writes before it searches for the key, which never exists.
+local written = redis.pcall('SET', root .. 'nothing', '1', 'XX')
+return reply({overwritten = overwritten, refusal = written and written.err or ''})
