@@ -184,6 +184,19 @@ def test_commands__on_a_file_that_is_no_key__exit_65(tmp_path: Path, content: by
     assert not (tmp_path / "y").exists()
 
 
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"[1 2 x]", b"[1 2 3]"])
+def test_inspect__of_a_file_that_is_no_key__names_it_what_it_must_be_and_the_remedy(
+    tmp_path: Path, content: bytes
+) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_bytes(content)
+    for words in (("inspect", file), ("verify", "--key", file, "--public-input", "0x1")):
+        text = run(*words, stdin=b"{}").stderr.decode()
+        assert text.startswith("error: notes.txt is neither a proving key nor a verifying key")
+        assert "`prover download`" in text
+        assert "`prover export-vk`" in text
+
+
 def test_inspect__of_a_proving_key__reports_what_it_is(
     reference_keys_dir: Path, published_keys: KeyStore, verifying_key_of: VerifyingKeyOf, tmp_path: Path
 ) -> None:

@@ -102,8 +102,11 @@ def load_verifying_key(engine: Engine, path: Path) -> VerifyingKey:
     with path.open("rb") as file:
         data = file.read(_LONGEST_FILE_BYTES + 1)  # a size that was read before may be exceeded
     if len(data) > _LONGEST_FILE_BYTES:
-        raise MalformedKey(f"{path.name} is neither a proving key nor a verifying key")
-    return engine.load_verifying_key(_from_text(data, path) if data.startswith(b"[") else data)
+        raise _no_key(path, f"it has more than {_LONGEST_FILE_BYTES} bytes")
+    try:
+        return engine.load_verifying_key(_from_text(data) if data.startswith(b"[") else data)
+    except MalformedKey as error:
+        raise _no_key(path, error.detail.removeprefix("verifying key: "), error.offset) from error
 
 
 def verifying_key_bytes(path: Path, circuit: CircuitId) -> bytes:
@@ -173,9 +176,17 @@ class _KeyFile:
         return MalformedKey(f"the verifying key cannot be read from key file {self._path.name}: {reason}")
 
 
-def _from_text(text: bytes, path: Path) -> bytes:
+def _no_key(path: Path, reason: str, offset: int = 0) -> MalformedKey:
+    return MalformedKey(
+        f"{path.name} is neither a proving key nor a verifying key; pass a key as `prover download` or `prover setup` "
+        f"writes it, or a verifying key as `prover export-vk` writes it. Read as a verifying key: {reason}",
+        offset=offset,
+    )
+
+
+def _from_text(text: bytes) -> bytes:
     """Read the text format of `prover setup`: bytes in decimal, between brackets. No binary key begins with "["."""
     try:
         return bytes(map(int, text.strip().removeprefix(b"[").removesuffix(b"]").split()))
     except ValueError:
-        raise MalformedKey(f"{path.name} starts like a verifying key as text, but is malformed") from None
+        raise MalformedKey("it begins with [, but is not a list of bytes in decimal") from None
