@@ -137,6 +137,14 @@ def test_verify__used_wrongly__exits_2(reference_keys_dir: Path, words: tuple[st
     assert b"public" in answer.stderr
 
 
+def test_verify__without_a_proof__says_where_it_must_be(reference_keys_dir: Path) -> None:
+    key = reference_keys_dir / circuit(HASHED.circuit).earlier_key_file
+    answer = run("verify", "--key", key, "--public-input", "0x1")
+    assert answer.returncode == 1
+    assert b"standard input is empty, where `prover verify` expects a proof" in answer.stdout
+    assert b"prover verify ... < proof.json" in answer.stdout
+
+
 def test_prove__unsatisfied__exits_1_and_names_the_member(reference_keys_dir: Path) -> None:
     key = reference_keys_dir / circuit(HASHED.circuit).earlier_key_file
     request = HASHED.request | {"publicInputHash": "0x1"}
@@ -149,7 +157,9 @@ def test_prove__unsatisfied__exits_1_and_names_the_member(reference_keys_dir: Pa
 @pytest.mark.parametrize(
     ("stdin", "code", "words"),
     [
-        (b"", 65, b"failed to parse JSON"),
+        (b"", 65, b"standard input is empty, where `prover prove` expects a request; pass it: prover prove ... < "),
+        (b" \n", 65, b"standard input is empty"),
+        (b"{", 65, b"failed to parse JSON"),
         (b"{}", 65, b"circuitType"),
         (SMALL.body, 65, b"the request is for v1_inclusion_26_1, but inclusion_32_1.key holds v2_inclusion_32_1"),
         (HASHED.body.replace(b'"0x', b'"0xz', 1), 65, b"invalid number"),

@@ -1,6 +1,5 @@
 """``prover prove``: one proof from a key file and a request on standard input."""
 
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -12,8 +11,9 @@ from prometheus_client import CollectorRegistry
 from prover.cli.options.device import device_options, device_settings_of
 from prover.cli.options.files import expected_circuit_option, is_named, key_option, threads_option
 from prover.cli.options.flag_words import FlagWords
+from prover.cli.standard_input import missing_body, read_body
 from prover.cli.work import load_key, progress, run_cancellable
-from prover.errors import MisnamedKey, UnsupportedKey
+from prover.errors import MalformedRequest, MisnamedKey, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.catalogue.run_modes import KeySet, RunMode, circuits_of
@@ -84,7 +84,9 @@ def prove(key: Path | None, keys_dir: Path | None, threads: int, **options: Any)
         fault = "no proving key" if key is None else "two sources of the proving key"
         raise click.UsageError(f"{fault}; pass either --key FILE or --keys-dir DIR")
     devices = device_settings_of(options)
-    body = sys.stdin.buffer.read()
+    body = read_body()
+    if not body:
+        raise MalformedRequest(missing_body("a request", "prover prove", "request.json"))
     task = read_task(read_envelope(body), known=None)
     _require_agreement(task.circuit, options)
     path = key or find_key(keys_dir or Path(), task.circuit)

@@ -1,7 +1,6 @@
 """``prover verify``: verification of a proof for given public inputs."""
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,9 +8,10 @@ from pathlib import Path
 import click
 
 from prover.cli.options.files import expected_circuit_option, is_named, key_option, output_option
+from prover.cli.standard_input import missing_body, read_body
 from prover.cli.verifying_key import is_proving_key, open_verifying_key
 from prover.cli.work import load_key, run_cancellable
-from prover.errors import ProofFailed
+from prover.errors import MalformedProof, ProofFailed
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, VerifyingKey
 from prover.keys.files.key_description import circuit_of
@@ -68,7 +68,7 @@ def verify(
     Reads the proof (JSON) from standard input. Exit code: 0 valid, 1 invalid, 2 wrong usage, 65 malformed key file.
     """
     values = [value for group in public_inputs for value in group]
-    body = sys.stdin.buffer.read()
+    body = read_body()
 
     def work(cancel: CancelFlag) -> str | None:
         with _open_key(key, circuits, cancel) as verifying_key:
@@ -78,6 +78,8 @@ def verify(
                     f"{key.name} has {expected} public inputs, but --public-input gives {len(values)}", ctx
                 )
             try:
+                if not body:
+                    raise MalformedProof(missing_body("a proof", "prover verify", "proof.json"))
                 verifying_key.verify(read_proof(body), b"".join(values))
             except ProofFailed as error:
                 return error.detail
