@@ -256,5 +256,9 @@ class SettingsInvalid(ProverError, code="configuration", retryable=False, exit_c
         self.names = names
 
 
+class AddressUnavailable(SettingsInvalid):
+    """The address is well-formed, and cannot be listened on."""
+
+
 class DiskFull(SettingsInvalid):
     """The disk is full; free space or choose another directory."""

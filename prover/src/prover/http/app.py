@@ -10,7 +10,7 @@ from functools import partial
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from prover.errors import SettingsInvalid
+from prover.errors import AddressUnavailable
 from prover.http.middleware.authentication import authenticate
 from prover.http.middleware.cors import cross_origin
 from prover.http.middleware.error_answers import error_answers
@@ -76,7 +76,7 @@ class Listener:
         return str(host), int(port)
 
     async def start(self) -> None:
-        """Accept connections. Raises SettingsInvalid for an address that is in use or does not exist."""
+        """Accept connections. Raises AddressUnavailable for an address that is in use or does not exist."""
         settings = self._state.settings.http
         host, port = split_address(settings.address)
         await self._runner.setup()
@@ -116,7 +116,7 @@ async def serve(
 ) -> None:
     """Listen, call ``begin``, and serve until ``shutdown`` is requested, then drain.
 
-    Raises SettingsInvalid for an address in use.
+    Raises AddressUnavailable for an address in use.
     """
     listener = Listener(state)
     try:
@@ -151,7 +151,7 @@ def split_address(address: str) -> tuple[str, int]:
 def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> MetricsServer:
     """Serve metrics and probes on their own address.
 
-    Raises SettingsInvalid for an address in use that was configured. The default address falls back to a free port:
+    Raises AddressUnavailable for an address in use that was configured. The default address falls back to a free port:
     launchers that start several provers on a host set the API address only.
     """
     http = state.settings.http
@@ -171,10 +171,11 @@ def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> Met
     return MetricsServer(registry, host, 0, probes(state))
 
 
-def _cannot_listen(option: str, address: str, error: OSError) -> SettingsInvalid:
+def _cannot_listen(option: str, address: str, error: OSError) -> AddressUnavailable:
     # The event loop adds its own text to the system's message; a host that is not found has no such errno.
     reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
-    return SettingsInvalid(f"{option}: cannot listen on {address}: {reason}; choose another address")
+    detail = f"{option}: cannot listen on {address}: {reason}; choose another address"
+    return AddressUnavailable(detail, names=(option,))
 
 
 def _openapi_document() -> bytes:

@@ -1,6 +1,7 @@
 """``prover check`` checks what ``prover start`` would do with the same options and variables."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,15 @@ def check(*words: str) -> tuple[int, Found]:
 def test_check__of_options__takes_all_that_start_does() -> None:
     options = {word for parameter in check_command.params for word in parameter.opts}
     assert {word for parameter in start_command.params for word in parameter.opts} <= options
+
+
+def test_check__of_an_address_in_use__names_the_variable_that_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("PROVER_HTTP__ADDRESS", f"127.0.0.1:{taken.getsockname()[1]}")
+        result = CliRunner().invoke(cli, ["check", "--output", "json", "--metrics-address", "127.0.0.1:0"])
+    [found] = [entry for entry in json.loads(result.stdout)["checks"] if entry["name"] == "API address"]
+    assert found["status"] == "failure"
+    assert found["hint"].endswith("choose another address with PROVER_HTTP__ADDRESS")
 
 
 def test_check__with_a_total_of_memory__divides_it_as_start_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,25 +93,34 @@ def test_start__signalled_twice__ends_at_once(service: Service) -> None:
     assert code in (143, 0, -signal.SIGTERM)
 
 
-@pytest.mark.parametrize("option", ["--prover-address", "--metrics-address"])
-def test_start__on_an_address_in_use__exits_78_and_names_it(tmp_path: Path, option: str) -> None:
+@pytest.mark.parametrize("is_variable", [False, True])
+@pytest.mark.parametrize(
+    ("option", "variable"),
+    [("--prover-address", "PROVER_HTTP__ADDRESS"), ("--metrics-address", "PROVER_HTTP__METRICS_ADDRESS")],
+)
+def test_start__on_an_address_in_use__exits_78_and_names_it_and_the_setting_that_gave_it(
+    tmp_path: Path, option: str, variable: str, is_variable: bool
+) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         others = {"--prover-address": "127.0.0.1:0", "--metrics-address": "127.0.0.1:0"}
-        words = [word for pair in (others | {option: f"127.0.0.1:{port}"}).items() for word in pair]
+        given = others | {option: f"127.0.0.1:{port}"}
+        variables = {variable: given.pop(option)} if is_variable else {}
+        words = [word for pair in given.items() for word in pair]
         answer = subprocess.run(
             [str(PROVER), "start", "--keys-dir", str(tmp_path), *words],
             capture_output=True,
             check=False,
-            env=environment(),
+            env=environment() | variables,
             timeout=60,
         )
     assert answer.returncode == 78
     message = answer.stderr.splitlines()[-1].decode()
+    name = variable if is_variable else option
     assert message == (
-        f"error: {option}: cannot listen on 127.0.0.1:{port}: Address already in use; choose another address"
+        f"error: {name}: cannot listen on 127.0.0.1:{port}: Address already in use; choose another address"
     )
 
 

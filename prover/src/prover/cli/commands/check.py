@@ -3,7 +3,9 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import click
@@ -15,7 +17,7 @@ from prover.cli.checks.queue import check_redis
 from prover.cli.checks.result import CheckResult, Status
 from prover.cli.checks.sizing import chart_values, sizing_notes, yaml_text
 from prover.cli.options.files import output_option
-from prover.cli.options.flag_words import FlagWords
+from prover.cli.options.flag_words import FlagWords, setting_name
 from prover.cli.options.sizing import Demand, sizing_option
 from prover.cli.options.start import start_options, start_settings
 from prover.cli.serving.server import fetch_of, required_circuits, selection_of
@@ -40,7 +42,8 @@ from prover.settings import Settings, unknown_variables
 @start_options
 @sizing_option
 @output_option
-def check(output: str, sizing: tuple[Demand, ...], **options: Any) -> None:
+@click.pass_context
+def check(ctx: click.Context, /, output: str, sizing: tuple[Demand, ...], **options: Any) -> None:
     """Check machine requirements, limits, GPUs, keys, addresses and Redis; each problem comes with a hint.
 
     Takes the options and variables of `prover start`: pass those that you will start it with. Nothing is downloaded or
@@ -60,7 +63,7 @@ def check(output: str, sizing: tuple[Demand, ...], **options: Any) -> None:
         return
     required = required_circuits(settings.keys, selection)
     fetch_of(settings.keys)  # raises for a malformed address
-    access = [*_api_key_checks(settings), *_address_checks(settings)]
+    access = [*_api_key_checks(settings), *_address_checks(settings, partial(setting_name, ctx))]
     checks = [
         *machine_checks(settings.keys.directory, devices=settings),
         *key_checks(settings.keys, settings.proving, selection, required),
@@ -99,13 +102,14 @@ def _api_key_checks(settings: Settings) -> list[CheckResult]:
     )
 
 
-def _address_checks(settings: Settings) -> list[CheckResult]:
-    """Return checks that the addresses are free; raises SettingsInvalid for a malformed one."""
+def _address_checks(settings: Settings, name_of: Callable[[str], str]) -> list[CheckResult]:
+    """Return checks that the addresses are free; ``name_of`` returns the option or the variable that gave one."""
     http, checks = settings.http, []
     if settings.queue.http:
-        checks.append(check_address("API address", http.address, "--prover-address"))
+        checks.append(check_address("API address", http.address, name_of("--prover-address")))
     chosen = "metrics_address" in http.given
-    return [*checks, check_address("metrics address", http.metrics_address, "--metrics-address", must_be_free=chosen)]
+    option = name_of("--metrics-address")
+    return [*checks, check_address("metrics address", http.metrics_address, option, must_be_free=chosen)]
 
 
 def _show(checks: list[CheckResult], output: str) -> None:

@@ -3,7 +3,7 @@
 import click
 from click.core import ParameterSource
 
-from prover.errors import SettingsInvalid
+from prover.errors import AddressUnavailable, SettingsInvalid
 from shared.process.command_line import Command
 
 _TRUE = frozenset({"true", "1", "t"})
@@ -14,13 +14,19 @@ class FlagWords(Command):
     """A command whose boolean flags also take a word: ``--flag true``, ``--flag=false``.
 
     The reference's launcher passes ``--auto-download true``; what follows the word still counts. A malformed value is
-    wrong usage if an option gave it, and an invalid configuration if a variable did.
+    wrong usage if an option gave it, and an invalid configuration if a variable did. An address that cannot be used is
+    named after the variable that gave it, if one did.
     """
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; raises click.UsageError if SettingsInvalid is of values of options alone."""
         try:
             return super().invoke(ctx)
+        except AddressUnavailable as error:
+            detail = error.detail
+            for name in error.names:
+                detail = detail.replace(name, setting_name(ctx, name))
+            raise AddressUnavailable(detail) from error
         except SettingsInvalid as error:
             options = {name: _option_given(ctx, name) for name in error.names}
             if not options or not all(options.values()):
@@ -39,6 +45,15 @@ class FlagWords(Command):
             for name in parameter.opts
         }
         return super().parse_args(ctx, _without_words(args, flags))
+
+
+def setting_name(ctx: click.Context, option: str) -> str:
+    """Return the variable that gave the value of an option, or else the option."""
+    for parameter in ctx.command.params:
+        if option in parameter.opts and parameter.name is not None and isinstance(parameter.envvar, str):
+            is_variable = ctx.get_parameter_source(parameter.name) is ParameterSource.ENVIRONMENT
+            return parameter.envvar if is_variable else option
+    return option
 
 
 def _option_given(ctx: click.Context, name: str) -> str | None:
