@@ -28,6 +28,8 @@ Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 _MAX_PORT = 65535
+UNKNOWN_REMEDY = "correct or remove it"
+"""Remedy for an unknown variable."""
 _LONGEST_S = 10**9
 """Thirty years: milliseconds beyond 64 bits would fail at every use, not at the start."""
 Time = Annotated[float, Meta(gt=0, le=_LONGEST_S)]
@@ -340,7 +342,7 @@ def load_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     variables = os.environ.items()
     grouped = {name: text for name, text in variables if name.upper().removeprefix(PREFIX).partition("__")[0] in groups}
     if misspelt := list(unknown_names(grouped, _VARIABLES)):
-        raise SettingsInvalid(f"{'; '.join(misspelt)}; correct or remove it")
+        raise SettingsInvalid(f"{'; '.join(misspelt)}; {UNKNOWN_REMEDY}")
     # An empty variable without a group is not set.
     return _checked(Settings, overrides or {}, {name.upper(): text for name, text in variables if text or "__" in name})
 

@@ -28,6 +28,8 @@ _OF_FORESTERS = re.compile(
 _OF_SERVICES = re.compile(r"PROVER_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 """Variables of Kubernetes for Services named prover or prover-something."""
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://.*")
+_OF_ADDRESSES = ("PORT", "HOST", "ADDRESS")
+"""Names, without the prefix, of variables that are meant to choose the address of the API."""
 _MIN_SIMILARITY = 0.85
 """Minimum similarity of a suggested name, compared without the prefix that all names share."""
 
@@ -92,6 +94,8 @@ def unknown_names(environment: Mapping[str, str], known: Set[str]) -> Iterator[s
 
 
 def _suggestion(name: str, names: Set[str]) -> str:
+    if name in _OF_ADDRESSES:
+        return f"; set {PREFIX}HTTP__ADDRESS=HOST:PORT, or --prover-address, instead"
     if any(known.startswith(f"{name}__") for known in names):
         return f"; its settings are {PREFIX}{name}__<NAME>"
     close = get_close_matches(name, names, n=1, cutoff=_MIN_SIMILARITY)

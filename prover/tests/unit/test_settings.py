@@ -188,9 +188,11 @@ def test_variable__of_a_forester_or_of_kubernetes__is_ignored(
     assert unknown_variables() == []
 
 
-def test_port__that_somebody_chose__is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_port__that_somebody_chose__is_reported_with_the_setting_to_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROVER_PORT", "3001")
-    assert unknown_variables() == ["PROVER_PORT is not a setting of the prover"]
+    assert unknown_variables() == [
+        "PROVER_PORT is not a setting of the prover; set PROVER_HTTP__ADDRESS=HOST:PORT, or --prover-address, instead"
+    ]
 
 
 def test_settings__with_a_list_that_is_not_json__name_the_group(monkeypatch: pytest.MonkeyPatch) -> None:

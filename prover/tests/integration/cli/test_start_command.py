@@ -155,6 +155,17 @@ def test_start__keys_directory_that_does_not_exist__is_an_error_that_names_it(tm
     )
 
 
+def test_start__with_a_variable_that_is_no_setting__logs_the_remedy(tmp_path: Path) -> None:
+    variables = {"PROVER_PORT": "3001"}
+    command = [str(PROVER), "start", "--keys-dir", str(tmp_path / "none")]  # ends the process
+    answer = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment() | variables, timeout=60
+    )
+    [line] = [json.loads(line) for line in answer.stderr.splitlines() if "unknown_variable" in line]
+    assert "PROVER_HTTP__ADDRESS=HOST:PORT" in line["detail"]
+    assert line["remedy"] == "correct or remove it"
+
+
 def test_start__server_only_with_a_redis_url__says_that_it_is_not_used(tmp_path: Path) -> None:
     words = ["--server-only", "--redis-url", "redis://user:passw0rd@127.0.0.1:1", "--keys-dir", str(tmp_path)]
     with socket.create_server(("127.0.0.1", 0)) as taken:  # ends the process

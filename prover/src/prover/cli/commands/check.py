@@ -23,7 +23,7 @@ from prover.cli.options.start import start_options, start_settings
 from prover.cli.serving.server import fetch_of, required_circuits, selection_of
 from prover.http.access.api_keys import SHORT_DETAIL, SHORT_REMEDY, ApiKeys
 from prover.keys.catalogue.selection import CircuitSelection
-from prover.settings import Settings, unknown_variables
+from prover.settings import UNKNOWN_REMEDY, Settings, unknown_variables
 
 
 @click.command(
@@ -68,10 +68,7 @@ def check(ctx: click.Context, /, output: str, sizing: tuple[Demand, ...], **opti
         *machine_checks(settings.keys.directory, devices=settings),
         *key_checks(settings.keys, settings.proving, selection, required),
         *access,
-        *(
-            CheckResult("variables", Status.WARNING, sentence, "correct or remove it")
-            for sentence in unknown_variables()
-        ),
+        *(CheckResult("variables", Status.WARNING, sentence, UNKNOWN_REMEDY) for sentence in unknown_variables()),
     ]
     if settings.queue.url:
         checks.append(check_redis(settings.queue.url.reveal()))

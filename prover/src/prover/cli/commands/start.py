@@ -10,7 +10,7 @@ import click
 from prover.cli.options.flag_words import FlagWords
 from prover.cli.options.start import start_options, start_settings
 from prover.cli.serving.server import run_server
-from prover.settings import unknown_variables
+from prover.settings import UNKNOWN_REMEDY, unknown_variables
 from shared.process.logs import configure_logs, get_logger
 
 _log = get_logger(__name__)
@@ -50,5 +50,5 @@ def start(level: str, /, **options: Any) -> None:
     if options["server_only"] and options["redis_url"]:
         _log.info("redis_url_unused", detail="--server-only serves without a queue; the Redis URL is not used")
     for sentence in unknown_variables():
-        _log.warning("unknown_variable", detail=sentence)
+        _log.warning("unknown_variable", detail=sentence, remedy=UNKNOWN_REMEDY)
     sys.exit(asyncio.run(run_server(settings)))
