@@ -223,10 +223,11 @@ def test_verify__of_a_published_key_that_no_list_names__knows_its_digest(
 
 
 def test_verify__of_a_folder_without_keys__is_no_success(prover: Prover) -> None:
-    for _ in ("absent", "empty"):
+    for fault in (f"{prover.keys} does not exist", f"no proving keys in {prover.keys}"):
         answer = prover("keys", "verify")
         assert answer.returncode == 78
-        assert f"--keys-dir: no proving keys in {prover.keys}; " in answer.stderr
+        assert answer.stderr.startswith(f"error: --keys-dir: {fault}; ")
+        assert "`prover download`" in answer.stderr
         prover.keys.mkdir(exist_ok=True)
 
 

@@ -224,6 +224,9 @@ def test_keys_prepare__nothing_to_prepare__fails_with_a_remedy(tmp_path: Path) -
     assert answer.returncode == 78
     assert "has none of the selected keys" in answer.stderr
     assert "prover download" in answer.stderr
+    answer = run("keys", "prepare", "--keys-dir", tmp_path / "none")
+    assert answer.returncode == 78
+    assert answer.stderr.startswith(f"error: --keys-dir: {tmp_path / 'none'} does not exist; choose another, or run")
 
 
 def test_keys_prepare__misnamed_or_broken_key__fails_and_writes_nothing(

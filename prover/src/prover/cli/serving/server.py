@@ -20,6 +20,7 @@ from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS, UnknownCircuit, c
 from prover.keys.catalogue.published_digests import read_pinned_manifest
 from prover.keys.catalogue.run_modes import KeySet, RunMode, circuits_of
 from prover.keys.catalogue.selection import CircuitSelection
+from prover.keys.files.key_folder import folder_fault
 from prover.keys.files.memory_budget import key_budget_bytes
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.prepared.prepared_keys import Digests
@@ -151,11 +152,11 @@ async def _serve_all(
 def _require_directory(settings: KeySettings) -> None:
     """Raise SettingsInvalid for a chosen keys directory that does not exist and that no download makes."""
     folder = settings.directory
-    if folder == KeySettings().directory or settings.auto_download or folder.is_dir():
+    fault = folder_fault(folder)
+    if folder == KeySettings().directory or settings.auto_download or fault is None:
         return
-    what = "is not a directory" if folder.exists() else "does not exist"
     raise SettingsInvalid(
-        f"keys directory {folder} {what}; create it, pass another --keys-dir, or download keys with --auto-download"
+        f"keys directory {folder} {fault}; create it, pass another --keys-dir, or download keys with --auto-download"
     )
 
 

@@ -69,6 +69,13 @@ def keys_of_folder(directory: Path) -> FolderKeys:
     return FolderKeys(files, unreadable)
 
 
+def folder_fault(directory: Path) -> str | None:
+    """Return why a path cannot be a keys directory; None for a directory."""
+    if directory.is_dir():
+        return None
+    return "is not a directory" if directory.exists() else "does not exist"
+
+
 def installed_keys(directory: Path) -> Mapping[CircuitId, Path]:
     """Return the key files of a folder by circuit; other entries are skipped, with one warning for each name."""
     found = keys_of_folder(directory)
