@@ -1,9 +1,14 @@
-"""Reasons for which a Redis that answers refuses writes, in plain words."""
+"""Reasons for which Redis cannot be reached or refuses writes, in plain words."""
 
 import re
 from typing import NamedTuple
 
+from redis.asyncio import Redis
+from redis.asyncio.connection import SSLConnection
 from redis.exceptions import OutOfMemoryError, ReadOnlyError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from shared.process.connection_faults import connection_fault
 
 
 class WriteFault(NamedTuple):
@@ -40,6 +45,15 @@ _CODES: dict[type[Exception], str] = {OutOfMemoryError: "OOM", ReadOnlyError: "R
 def text_of(error: Exception) -> str:
     """Return the text of an error of Redis, with its code."""
     return f"{_CODES.get(type(error), '')} {error}".strip()
+
+
+def reach_fault(redis: Redis, error: Exception) -> str | None:
+    """Return why a Redis cannot be reached, and what to check; None if the error says it, or is an answer of Redis."""
+    uses_tls = issubclass(redis.connection_pool.connection_class, SSLConnection)
+    # A server without TLS waits for the rest of what it reads as a command.
+    if uses_tls and isinstance(error, RedisTimeoutError) and "connecting" in str(error):
+        return "no connection with TLS in time: check the address, and that its port expects TLS (redis:// is without)"
+    return connection_fault(error)
 
 
 def write_fault(error: str) -> WriteFault | None:

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from prover.errors import QueueUnavailable, QueueUnusable
-from prover.queue.faults import text_of, write_fault
+from prover.queue.faults import reach_fault, text_of, write_fault
 from prover.queue.jobs import JobEvent, LeaseState, QueueStats
 from shared.process.logs import get_logger
 from shared.process.rate_limits import LogThrottle
@@ -148,7 +148,7 @@ class Scripts:
         if reply.overwritten:
             raise self._overwritten(reply.overwritten)
         if reply.refusal:
-            raise self._refused(command="check", error=reply.refusal)
+            raise self._refused(reply.refusal, command="check")
 
     def _overwritten(self, overwritten: list[OverwrittenKey]) -> QueueUnusable:
         if self._damages.due():
@@ -184,13 +184,14 @@ class Scripts:
             if _WRONG_TYPE in str(error):
                 raise WrongType from error
             # Errors of Redis may name hosts and users: they are logged, not sent to clients.
-            raise self._refused(command=words[0], error=text_of(error), type=type(error).__name__) from error
+            facts = {"command": words[0], "type": type(error).__name__}
+            raise self._refused(text_of(error), reach_fault(self._redis, error), **facts) from error
 
-    def _refused(self, *, error: str, **fields: object) -> QueueUnavailable:
+    def _refused(self, error: str, cause: str | None = None, **fields: object) -> QueueUnavailable:
         """Log a failed command, and return the error to raise: QueueUnusable if Redis refuses writes."""
         fault = write_fault(error)
         if fault is None:
-            self.note_unavailable(error=error, **fields)
+            self.note_unavailable(error=error, **fields, **({"cause": cause} if cause else {}))
             return QueueUnavailable()
         self._log_some("queue_writes_refused", **fields, error=error, cause=fault.cause, remedy=fault.remedy)
         return QueueUnusable(f"the job queue cannot be changed: Redis refuses writes because {fault.cause}")

@@ -7,7 +7,7 @@ from redis.exceptions import RedisError
 
 from prover.errors import QueueUnavailable
 from prover.queue.connection import RedisConnection
-from prover.queue.faults import WriteFault, text_of, write_fault
+from prover.queue.faults import WriteFault, reach_fault, text_of, write_fault
 
 KEEPS_EVERYTHING = "noeviction"
 
@@ -37,7 +37,7 @@ async def redis_facts(connection: RedisConnection) -> RedisFacts:
         await redis.ping()
         answer_ms = (time.perf_counter() - started) * 1000
     except (RedisError, OSError) as error:
-        raise QueueUnavailable(f"{type(error).__name__}: {error}") from error
+        raise QueueUnavailable(reach_fault(redis, error) or f"{type(error).__name__}: {error}") from error
     refusal = None
     try:
         await redis.set(connection.keys.unused, "", xx=True)  # writes nothing: the key never exists

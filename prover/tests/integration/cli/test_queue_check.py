@@ -57,6 +57,13 @@ def test_check__of_a_redis_that_is_unreachable__fails(redis_start: StartRedis, t
     assert f"127.0.0.1:{server.port}/0 does not answer" in redis["detail"]
 
 
+def test_check__with_tls_of_a_redis_without__names_the_cause(redis_start: StartRedis, tmp_path: Path) -> None:
+    url = redis_start().url.replace("redis://", "rediss://")
+    code, (redis,) = check(tmp_path, "--redis-url", url)
+    assert (code, redis["status"]) == (1, "failure")
+    assert "does not answer: no connection with TLS in time: check the address, and that its port" in redis["detail"]
+
+
 def test_check__of_a_redis_that_refuses_writes__fails_with_the_cause(redis_start: StartRedis, tmp_path: Path) -> None:
     server = redis_start("--maxmemory", "1")
     code, (redis,) = check(tmp_path, "--redis-url", server.url)

@@ -311,8 +311,17 @@ def test_download__into_a_read_only_folder__reports_it(
 
 def test_download__from_a_port_nobody_listens_on__reports_it(folder: Path) -> None:
     nowhere = DownloadSource("http://127.0.0.1:1/keys", attempts=2, backoff_s=0.01)
-    with pytest.raises(KeyDownloadFailed, match=r"the connection failed: .*\(2 attempts\)"):
+    with pytest.raises(KeyDownloadFailed, match=r"the connection failed: .*\(2 attempts\)") as failure:
         download_keys(folder, ONE, nowhere, CancelFlag())
+    assert "Connection refused: check the address, and that the service runs" in str(failure.value)
+    assert "ssl:default" not in str(failure.value)
+
+
+def test_download__with_tls_from_a_server_without__names_the_cause(server: KeyServer, folder: Path) -> None:
+    source = DownloadSource(server.url.replace("http://", "https://"), attempts=1, backoff_s=0.01)
+    with pytest.raises(KeyDownloadFailed, match="the server answers without TLS: check the port") as failure:
+        download_keys(folder, ONE, source, CancelFlag())
+    assert "ssl:default" not in str(failure.value)
 
 
 @pytest.mark.parametrize("url", ["", "keys", "ftp://host/keys", "http://", "http://[/"])

@@ -148,6 +148,28 @@ async def test_connection__over_tls__checks_the_certificate(
         await ping(server.url)
 
 
+async def test_connection__with_tls_to_a_server_without__is_explained(redis_start: StartRedis) -> None:
+    server = redis_start()
+    connection = RedisConnection.open(server.url.replace("redis://", "rediss://"), timeout_s=0.5)
+    try:
+        with capture_logs() as logs, pytest.raises(QueueUnavailable):
+            await JobStore(connection).check()
+    finally:
+        await connection.close()
+    [cause] = {line["cause"] for line in logs}
+    assert "its port expects TLS (redis:// is without)" in cause
+
+
+async def test_connection__without_tls_to_a_server_with_it__is_explained(
+    redis_start: StartRedis, redis_certificates: Certificates
+) -> None:
+    server = redis_start(certificates=redis_certificates)
+    with capture_logs() as logs, pytest.raises(QueueUnavailable):
+        await ping(server.url.replace("rediss://", "redis://"))
+    [cause] = {line["cause"] for line in logs}
+    assert "whether it expects TLS" in cause
+
+
 async def test_connection__over_a_unix_socket__reaches_the_server(redis_start: StartRedis, tmp_path: Path) -> None:
     redis_start("--unixsocket", str(tmp_path / "redis.sock"))
     await ping(f"unix://{tmp_path}/redis.sock")

@@ -15,6 +15,7 @@ from prover.keys.catalogue.key_estimates import file_bytes
 from prover.keys.catalogue.published_digests import ExpectedFile
 from prover.keys.download.partial_file import PartialFile
 from prover.units import gibibytes
+from shared.process.connection_faults import connection_fault
 from shared.process.retries import read_retry_after
 from shared.requests.circuit_id import CircuitId
 
@@ -156,7 +157,8 @@ def explained_network() -> Iterator[None]:
         raise TransferInterrupted("the connection ended before the file did") from error
     except aiohttp.ClientError as error:
         # It may quote a redirect with control characters.
-        raise TransferInterrupted(f"the connection failed: {_printable(str(error))}") from error
+        fault = connection_fault(error) or _printable(str(error))
+        raise TransferInterrupted(f"the connection failed: {fault}") from error
 
 
 async def _request(
