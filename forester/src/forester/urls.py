@@ -1,9 +1,8 @@
 """Addresses of services, whose query may hold a key, and faults of connections to them."""
 
-import os
-import socket
-
 from yarl import URL
+
+from shared.process import connection_faults
 
 
 def under(base: URL | str, path: str) -> URL:
@@ -18,10 +17,5 @@ def shown(url: URL | str) -> str:
 
 
 def connection_fault(error: BaseException) -> str:
-    """Return why a service cannot be reached, without the host and the words "ssl:default" of aiohttp's messages."""
-    cause = getattr(error, "os_error", None)
-    if isinstance(cause, socket.gaierror) and cause.strerror:
-        return f"{cause.strerror}: check the name of the host"
-    if isinstance(cause, OSError) and type(cause) in (OSError, ConnectionRefusedError) and cause.errno:
-        return f"{os.strerror(cause.errno)}: check the address, and that the service runs"
-    return str(error) or type(error).__name__
+    """Return why a service cannot be reached, without the host where the system names the reason."""
+    return connection_faults.connection_fault(error) or str(error) or type(error).__name__

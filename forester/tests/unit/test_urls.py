@@ -26,7 +26,9 @@ def test_connection__that_fails_without_tls__is_explained_without_the_words_of_t
     cause: OSError, fault: str
 ) -> None:
     key = aiohttp.client_reqrep.ConnectionKey("h", 1, False, True, None, None, None)
-    assert connection_fault(aiohttp.ClientConnectorError(key, cause)) == fault
+    error = aiohttp.ClientConnectorError(key, cause)
+    error.__cause__ = cause  # as aiohttp raises it
+    assert connection_fault(error) == fault
 
 
 def test_connection__that_fails_in_tls_or_without_a_text__keeps_its_own_words() -> None:
