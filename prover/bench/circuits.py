@@ -4,8 +4,9 @@
   those of three small circuits, with --batch also of the batches of 10, prepared as `prover keys prepare` does.
 - `backends`: one proof on one thread by each backend that this CPU supports, alternately. Keys are read from their
   source, so each backend has the points in its own representation.
-- `growth`: batch append at height 32 with development keys of --sizes, not folded, and the exponents that fit: 1 means
-  that twice the constraints take twice as long. A batch of 100 takes a minute of setup and 2 GB of disk.
+- `growth`: inclusion of one account and batches of --sizes and --address-sizes with development keys, and the exponents
+  that fit: 1 means that twice the constraints take twice as long. Folding takes minutes for an append of 100, an hour
+  for an address-append of 250; --growth-dir keeps the keys, 10 GB for that one, and --no-fold needs no folding.
 - `admission`: reading and prechecks of batches of 500, from the last byte of a body until its proof could begin.
 - `load`: loading of keys by the reference, whose binary prints a line before and after each, by our prover from the
   same files, and from prepared files; alternately, with a warm page cache. Exit status 1 below 50 times the reference.
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import math
 import os
 import re
 import statistics
@@ -34,18 +34,18 @@ import admission
 import reference_batch_keys
 import reference_fixtures
 from bench_report import Report
+from growth import APPEND_SIZES, measured_growth
 from key_preparation import add_preparation, key_of, preparing
 from machine import keep, machine_facts
 from proof_requests import BATCH_CASES, BATCH_MODE, CASES, MODE, REQUESTS
 from prove_alone import Figures, measure, milliseconds
-from prover_server import OURS, START_DEADLINE_S, free_port, start_command
+from prover_server import START_DEADLINE_S, free_port, start_command
 
 from prover.errors import ProverError
 from prover.kernel.engine import STAGES, Backend, Engine
 from prover.keys.prepared import prepared_keys
 
 HISTORY = Path(__file__).parent / "history" / "circuits.jsonl"
-SIZES = (2, 10, 50, 100)
 REQUIRED_RATIO = 50.0
 ALTERNATIONS = 3
 PREPARED_LOADS = 5
@@ -57,7 +57,6 @@ ALONE = (
     *("p50_ms", "p95_ms", "cpu_ms", "witness_ms", "proofs_per_s"),
     *("load_cold_ms", "load_warm_ms", "proof_mib", "peak_mib"),
 )
-GROWTH = ("constraints", "p50_ms", "cpu_ms", "witness_ms", "proof_mib", "peak_mib")
 
 Rows = list[dict[str, Any]]
 
@@ -116,41 +115,10 @@ def backends(options: argparse.Namespace, report: Report) -> Rows:  # noqa: ARG0
 
 
 def growth(options: argparse.Namespace, report: Report) -> Rows:
-    """Measure batches of several sizes, and fit exponents."""
-    rows: Rows = []
-    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
-        for size in options.sizes:
-            key, request = _development_key(Path(folder), size)
-            for cores in cpu_counts(options):
-                found = measure(key, Path(folder), request, cores, options.rounds)
-                rows.append({"batch": size, "cpus": cores, **_columns(found, GROWTH)})
-            for path in Path(folder).iterdir():
-                path.unlink()
-    for cores in cpu_counts(options) if len(options.sizes) > 1 else ():
-        own = [row for row in rows if row["cpus"] == cores]
-        for name in ("p50_ms", "peak_mib"):
-            fitted = exponent([(row["constraints"], row[name]) for row in own])
-            report.figures[f"{name} on {cores} CPUs grows as constraints to the power of"] = round(fitted, 2)
-    return rows
-
-
-def _development_key(folder: Path, size: int) -> tuple[Path, Path]:
-    """Make and prepare a key of one batch size; return it and a request."""
-    key, request = folder / f"batch_append_32_{size}.key", folder / f"{size}.json"
-    sizes = ("--append-tree-height", "32", "--append-batch-size", str(size))
-    outputs = ("--output", str(key), "--output-vkey", str(key.with_suffix(".vkey")))
-    subprocess.run([OURS, "setup", "--circuit", "append", *sizes, *outputs], check=True, stdout=subprocess.DEVNULL)
-    made_up = [OURS, "gen-test-params", "--circuit", "append", "--batch-size", str(size), "--seed", "growth"]
-    request.write_bytes(subprocess.run(made_up, check=True, stdout=subprocess.PIPE).stdout)
-    with Engine() as engine:
-        prepared_keys.prepare(engine, key, folder)
-    return key, request
-
-
-def exponent(points: Sequence[tuple[float, float]]) -> float:
-    """Return b of y = a x^b by least squares of the logarithms."""
-    logs = [(math.log(x), math.log(y)) for x, y in points]
-    return statistics.linear_regression(*zip(*logs, strict=True)).slope
+    """Measure circuits of several sizes, and fit exponents."""
+    with preparing(options) as preparation:
+        report.figures["folded"] = not options.no_fold
+        return [*measured_growth(options, preparation, report, cpu_counts(options))]
 
 
 def load(options: argparse.Namespace, report: Report) -> Rows:
@@ -225,10 +193,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=20, help="measured proofs of each (default 20)")
     parser.add_argument("--cores", type=int, nargs="+", help="numbers of CPUs (default: 1, 2, 4, … of this machine)")
     parser.add_argument(
-        "--sizes", type=int, nargs="+", default=SIZES, help="batch sizes of growth (default 2 10 50 100)"
+        "--sizes", type=int, nargs="*", default=APPEND_SIZES, help="growth: batches of append (default 2 10 50 100)"
+    )
+    parser.add_argument(
+        "--address-sizes", type=int, nargs="*", default=(), help="growth: batches of address-append (default none)"
+    )
+    parser.add_argument(
+        "--backends", nargs="+", default=["auto"], help="growth: of the kernel (default that of this CPU)"
     )
     parser.add_argument("--starts", type=int, default=3, help="starts of the reference for its loads (default 3)")
-    parser.add_argument("--scratch", type=Path, help="folder for the keys of growth (default: the system's)")
+    parser.add_argument(
+        "--growth-dir", type=Path, help="growth: folder that keeps keys for the next run (default none)"
+    )
     add_preparation(parser)
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
 

@@ -47,6 +47,12 @@ class Preparation:
     words: tuple[str, ...]
     folded: dict[str, bool] = field(default_factory=dict)
 
+    def prepare_one(self, key: Path, folder: Path) -> None:
+        """Prepare one key into a folder, folded whatever it takes unless --no-fold is given."""
+        words = self.words if "--no-fold" in self.words else ("--fold", *self.words)
+        command = [OURS, "keys", "prepare", "--prepared-dir", str(folder), *words, str(key)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
     def prepare(self, keys_dir: Path, names: Iterable[str] = ()) -> Path:
         """Prepare the named keys of a folder, all without names; return the folder of the prepared keys."""
         folder = self.folder / keys_dir.name

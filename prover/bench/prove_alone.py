@@ -19,15 +19,26 @@ from prover.keys.prepared import prepared_keys
 from prover.proving.request import read_envelope, read_task
 
 WARM_UPS = 3
+LONG_PROOF_MS = 1000
+"""A proof that warms up enough alone."""
 LOADS = 5
 
 Figures = dict[str, float]
 """Measurements of one process: milliseconds, MiB, proofs per second; medians unless named otherwise."""
 
 
-def measure(key: Path, prepared: Path | None, request: Path, cores: int, rounds: int, backend: str = "AUTO") -> Figures:
+def measure(
+    key: Path,
+    prepared: Path | None,
+    request: Path,
+    cores: int,
+    rounds: int,
+    backend: str = "AUTO",
+    *,
+    throughput: bool = True,
+) -> Figures:
     """Measure in a new process; ``prepared`` has the prepared file of ``key``, None reads the source."""
-    words = [key, prepared or "", request, cores, rounds, backend]
+    words = [key, prepared or "", request, cores, rounds, backend, "throughput" if throughput else ""]
     paths = os.pathsep.join(sys.path)
     answer = subprocess.run(
         [sys.executable, __file__, *map(str, words)],
@@ -73,7 +84,7 @@ def _throughput(key: LoadedKey, inputs: bytes, callers: int, rounds: int) -> flo
 
 
 def prove_here(
-    key_path: Path, folder: Path | None, request: Path, cores: int, rounds: int, backend: Backend
+    key_path: Path, folder: Path | None, request: Path, cores: int, rounds: int, backend: Backend, *, throughput: bool
 ) -> Figures:
     """Measure in this process."""
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
@@ -86,7 +97,8 @@ def prove_here(
         else:
             key = prepared_keys.load(engine, key_path, folder)
         for _ in range(min(WARM_UPS, rounds)):
-            key.prove(inputs)
+            if milliseconds(lambda: key.prove(inputs)) > LONG_PROOF_MS:
+                break
         seconds, processor, stages = [], [], []
         for _ in range(rounds):
             wall, cpu = time.perf_counter(), time.process_time()
@@ -100,7 +112,7 @@ def prove_here(
             "cpu_ms": statistics.median(processor),
             "fastest_cpu_ms": min(processor),
             **{f"{stage}_ms": statistics.median(one[stage] for one in stages) * 1e3 for stage in STAGES},
-            "proofs_per_s": _throughput(key, inputs, cores, max(2, rounds // 2)),
+            **({"proofs_per_s": _throughput(key, inputs, cores, max(2, rounds // 2))} if throughput else {}),
             **loads,
             "proof_mib": key.scratch_bytes / MIB,
             "peak_mib": ProcessFigures(os.getpid()).peak_resident_bytes / MIB,
@@ -110,6 +122,7 @@ def prove_here(
 
 
 if __name__ == "__main__":
-    _key, _folder, _request, _cores, _rounds, _backend = sys.argv[1:]
-    _prepared = Path(_folder) if _folder else None
-    print(json.dumps(prove_here(Path(_key), _prepared, Path(_request), int(_cores), int(_rounds), Backend[_backend])))
+    _key, _folder, _request, _cores, _rounds, _backend, _words = sys.argv[1:]
+    _prepared, _counts = Path(_folder) if _folder else None, (int(_cores), int(_rounds))
+    _found = prove_here(Path(_key), _prepared, Path(_request), *_counts, Backend[_backend], throughput=bool(_words))
+    print(json.dumps(_found))

@@ -19,10 +19,9 @@ from prover.keys.prepared.table_room import room_for_tables
 CHEAP_MULTIPLICATIONS = 32_000_000
 """Multiplications of points by scalars: batches of 10 take up to 26 million, those of 50 at least 48 million."""
 
-_SECONDS_OF_SIMD_CODE = 25e-6
+_SECONDS_OF_LANES = {"ifma": 7e-6, "avx512": 20e-6, "avx2": 20e-6}
 _SECONDS_OF_SCALAR_CODE = 75e-6
-"""Time of one multiplication on one thread (prover/docs/explanation/folded-keys.md, "Cost")."""
-_SCALAR_BACKENDS = ("portable", "adx", "aarch64")
+"""Time of one multiplication on one thread of an older CPU (prover/docs/explanation/folded-keys.md, "Cost")."""
 _MILLION = 10**6
 _MINUTE_S = 60
 _HOUR_S = 3600
@@ -107,7 +106,7 @@ def _expense_reason(engine: Engine, info: KeyInfo) -> str | None:
     if count <= CHEAP_MULTIPLICATIONS:
         return None
     threads = engine.threads
-    each = _SECONDS_OF_SCALAR_CODE if engine.backend in _SCALAR_BACKENDS else _SECONDS_OF_SIMD_CODE
+    each = _SECONDS_OF_LANES.get(engine.backend, _SECONDS_OF_SCALAR_CODE)
     digits = 0 if count >= 10 * _MILLION else 1
     return (
         f"folding takes {count / _MILLION:.{digits}f} million multiplications of points, "
