@@ -7,7 +7,7 @@ from forester.environment import variables
 from forester.log_level import log_level
 from forester.memory_protection import protect_memory
 from forester.observability.logs import configure_logs
-from forester.settings.sources import unknown_variables
+from forester.settings.sources import UNKNOWN_REMEDY, unknown_variables
 from shared.process.logs import get_logger
 
 _log = get_logger(__name__)
@@ -48,4 +48,4 @@ def cli(ctx: click.Context, /, verbose: bool, quiet: bool) -> None:
     if refused is not None:
         _log.warning("memory_protection_failed", reason=refused, effect="other processes of the user may read keys")
     for sentence in unknown_variables(variables()) if ctx.invoked_subcommand not in REPORTING else ():
-        _log.warning("unknown_variable", detail=sentence)
+        _log.warning("unknown_variable", detail=sentence, remedy=UNKNOWN_REMEDY)

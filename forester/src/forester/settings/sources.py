@@ -26,6 +26,7 @@ from forester.redaction import remember_secret, remember_url
 from forester.settings.key_files import read_key_file
 from forester.settings.model import Settings, is_in_files, is_key_pair
 from shared.process.encoding import NOT_UTF_8, is_utf_8
+from shared.process.service_links import is_service_link
 from shared.process.shown_path import shown_path
 
 Value = TypeVar("Value")
@@ -34,6 +35,10 @@ Candidate = tuple[str | SecretStr, str]
 
 PREFIX = "FORESTER_"
 SECRETS_FOLDER = "FORESTER_SECRETS_DIR"
+UNKNOWN_REMEDY = "correct or remove it"
+"""Remedy for an unknown variable."""
+_MIN_SIMILARITY = 0.7
+"""Minimum similarity of a suggested variable, compared without the prefix that all have."""
 _OTHER_VARIABLES = {
     "derivation": "DERIVATION_PUBKEY",
     "send_tx_rate_limit": "SEND_TRANSACTION_RATE_LIMIT",
@@ -233,15 +238,18 @@ def revealed(*secrets: SecretStr | None) -> list[str]:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return one sentence per variable with our prefix that is not a setting."""
+    """Return one sentence per variable with our prefix that is neither a setting nor set by Kubernetes."""
     names = {name: _spellings(name) for name in Settings.model_fields}
     of_files = {f"{spelled}_FILE" for name, spellings in names.items() if is_in_files(name) for spelled in spellings}
     known = {*chain.from_iterable(names.values()), *of_files, SECRETS_FOLDER, LOG_LEVEL}
+    without_prefix = {name.removeprefix(PREFIX) for name in known if name.startswith(PREFIX)}
     sentences = []
-    for name in sorted(environment):
-        if name.startswith(PREFIX) and name not in known:
-            close = get_close_matches(name, known, n=1)
-            sentences.append(f"{name} is not a setting of the forester" + (f"; is {close[0]} meant?" if close else ""))
+    for name, value in sorted(environment.items()):
+        if not name.startswith(PREFIX) or name in known or is_service_link(name, value, prefix=PREFIX):
+            continue
+        close = get_close_matches(name.removeprefix(PREFIX), without_prefix, n=1, cutoff=_MIN_SIMILARITY)
+        suggestion = f"; did you mean {PREFIX}{close[0]}?" if close else ""
+        sentences.append(f"{name} is not a setting of the forester{suggestion}")
     return sentences
 
 

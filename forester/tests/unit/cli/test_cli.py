@@ -73,7 +73,7 @@ def test_variables_of_dotenv__that_mean_nothing_or_set_the_log__are_seen_too(
     code, text = run("config", "show", FORESTER_LOG="info", RETRY_DELAY="false")
     assert code == 0, text
     assert "warning: MAX_RETRIES changes nothing" in text
-    assert "warning: FORESTER_RPC_ULR is not a setting of the forester; is FORESTER_RPC_URL meant?" in text
+    assert "warning: FORESTER_RPC_ULR is not a setting of the forester; did you mean FORESTER_RPC_URL?" in text
     assert "RETRY_DELAY changes nothing" not in text
     assert run("config", "show")[0] == 78
 
@@ -81,7 +81,7 @@ def test_variables_of_dotenv__that_mean_nothing_or_set_the_log__are_seen_too(
 @pytest.mark.parametrize("command", ["health", "status"])
 def test_unknown_variable__of_a_command_for_cron__is_reported(command: str) -> None:
     _, text = run(command, FORESTER_RPC_ULR="x")
-    assert "FORESTER_RPC_ULR is not a setting of the forester; is FORESTER_RPC_URL meant?" in text
+    assert "FORESTER_RPC_ULR is not a setting of the forester; did you mean FORESTER_RPC_URL?" in text
 
 
 def test_config_show__secrets_everywhere__shows_none_of_them() -> None:

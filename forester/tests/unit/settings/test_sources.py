@@ -263,8 +263,19 @@ def test_number_or_choice__that_is_none__is_refused_with_what_is_expected(name: 
 
 def test_unknown_variable__with_our_prefix__is_reported_with_the_nearest_known_one() -> None:
     environment = {"FORESTER_RPC_ULR": "x", "FORESTER_PAYER_FILE": "x", "FORESTER_CU_LIMIT": "1", "HOME": ""}
-    expected = ["FORESTER_RPC_ULR is not a setting of the forester; is FORESTER_RPC_URL meant?"]
+    expected = ["FORESTER_RPC_ULR is not a setting of the forester; did you mean FORESTER_RPC_URL?"]
     assert unknown_variables(environment) == expected
+
+
+def test_unknown_variable__like_no_setting__is_reported_without_a_guess() -> None:
+    assert unknown_variables({"FORESTER_FOO": "x"}) == ["FORESTER_FOO is not a setting of the forester"]
+
+
+def test_variables__of_a_kubernetes_service_named_forester__are_no_settings() -> None:
+    environment = {"FORESTER_SERVICE_HOST": "10.0.0.1", "FORESTER_PORT": "tcp://10.0.0.1:8080"}
+    assert unknown_variables(environment) == []
+    chosen = {"FORESTER_PORT": "8080"}
+    assert unknown_variables(chosen) == ["FORESTER_PORT is not a setting of the forester"]
 
 
 def test_known_variables__of_every_setting__are_never_reported() -> None:
