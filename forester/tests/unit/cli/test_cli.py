@@ -39,6 +39,13 @@ def test_forester__help_asked__names_the_commands_that_exist() -> None:
     assert all(word in text for word in ("start", "status", "health", "check", "config"))
 
 
+@pytest.mark.parametrize("command", [("start",), ("config",), ("config", "show"), ("status",)])
+def test_help__of_a_command_with_invalid_variables__is_printed_alone(command: tuple[str, ...]) -> None:
+    code, text = run(*command, "--help", FORESTER_LOG="bad", FORESTER_RPC_ULR="x")
+    assert code == 0
+    assert text.startswith(f"Usage: cli {' '.join(command)}")
+
+
 def test_forester__unknown_command__is_a_usage_error() -> None:
     code, text = run("begin")
     assert code == 2
@@ -78,10 +85,13 @@ def test_variables_of_dotenv__that_mean_nothing_or_set_the_log__are_seen_too(
     assert run("config", "show")[0] == 78
 
 
-@pytest.mark.parametrize("command", ["health", "status"])
-def test_unknown_variable__of_a_command_for_cron__is_reported(command: str) -> None:
-    _, text = run(command, FORESTER_RPC_ULR="x")
-    assert "FORESTER_RPC_ULR is not a setting of the forester; did you mean FORESTER_RPC_URL?" in text
+@pytest.mark.parametrize("command", ["start", "status", "health", "dashboard", "check"])
+def test_unknown_variable__of_any_command__is_reported_once(command: str) -> None:
+    settings = {"PAYER": PAYER_JSON, "RPC_URL": "http://127.0.0.1:1", "INDEXER_URL": "http://127.0.0.1:1"}
+    settings |= {"PROVER_URL": "http://127.0.0.1:1", "DERIVATION_PUBKEY": str(PAYER.pubkey())}
+    words = {"start": ["--dry-run"], "dashboard": ["--port", "70000"]}
+    _, text = run(command, *words.get(command, []), FORESTER_RPC_ULR="x", **settings)
+    assert text.count("FORESTER_RPC_ULR is not a setting of the forester; did you mean FORESTER_RPC_URL?") == 1
 
 
 def test_config_show__secrets_everywhere__shows_none_of_them() -> None:

@@ -4,11 +4,18 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 import click
+
+_PREPARATION = "shared.process.command_line.preparation"
+
+
+def before_command(ctx: click.Context, prepare: Callable[[], None]) -> None:
+    """Let a group call a function before its command runs, once all arguments are valid: so never before a help."""
+    ctx.meta[_PREPARATION] = prepare
 
 
 class _Exemplified(click.Command):
@@ -28,7 +35,13 @@ class _Exemplified(click.Command):
 
 
 class Command(_Exemplified):
-    """A command that refuses surplus arguments."""
+    """A command that refuses surplus arguments, and runs after what ``before_command`` has set."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Prepare and run the command."""
+        if prepare := ctx.meta.get(_PREPARATION):
+            prepare()
+        return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse surplus arguments without repeating them: they may be parts of a secret with spaces."""
