@@ -20,6 +20,7 @@ from typing import Any
 from bench_report import Report
 from fleet import Member, admit
 from network import FIRST_SLOT, Network, batch_of, log_line, running_network
+from program_log import run_program
 from prover_server import OURS, running
 
 from forester.errors import ForesterError
@@ -81,7 +82,7 @@ async def demo(folder: Path, report: Report) -> None:
 
     with step("development keys (once)"):
         words = [OURS, "keys", "dev", "--mode", "local-rpc", "--keys-dir", str(KEYS)]
-        await asyncio.to_thread(subprocess.run, words, check=True, stdout=subprocess.DEVNULL)
+        await asyncio.to_thread(run_program, words, {"key_created": "   key {number} of {of}: {circuit}"}, log_line)
     with running(OURS, KEYS) as prover:
         options = ("--slot-ms", str(SLOT_MS), "--first-slot", str(FIRST_SLOT), "--keys-dir", str(KEYS))
         async with running_network(*options, "--prover-url", f"http://127.0.0.1:{prover.port}") as network:
