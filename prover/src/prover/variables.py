@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prover.errors import SettingsInvalid
 from shared.process.encoding import NOT_UTF_8, is_utf_8
+from shared.process.service_links import is_service_link
 from shared.process.shown_path import shown_path
 
 PREFIX = "PROVER_"
@@ -25,9 +26,6 @@ _OF_FORESTERS = re.compile(
     r"PROVER_((APPEND_|UPDATE_|ADDRESS_APPEND_)?URL(_FILE)?|NETWORK|POLLING_INTERVAL_MS|MAX_WAIT_TIME_SECS)"
 )
 """Variables of foresters that share an environment with a prover."""
-_OF_SERVICES = re.compile(r"PROVER_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
-"""Variables of Kubernetes for Services named prover or prover-something."""
-_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://.*")
 _OF_ADDRESSES = ("PORT", "HOST", "ADDRESS")
 """Names, without the prefix, of variables that are meant to choose the address of the API."""
 _MIN_SIMILARITY = 0.85
@@ -105,7 +103,4 @@ def _suggestion(name: str, names: Set[str]) -> str:
 def _is_foreign(name: str, value: str) -> bool:
     if "__" in name:
         return False
-    if _OF_FORESTERS.fullmatch(name) or _OF_SERVICES.fullmatch(name):
-        return True
-    # A port that an operator chose for this program would be a number.
-    return name.endswith("_PORT") and _SERVICE_ADDRESS.fullmatch(value) is not None
+    return _OF_FORESTERS.fullmatch(name) is not None or is_service_link(name, value, prefix=PREFIX)

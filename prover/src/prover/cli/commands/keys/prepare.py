@@ -110,10 +110,10 @@ def prepare(
 
     Folding the bases of the quotient saves about an eighth of the work of each proof for circuits that fill their
     domain in part (non-inclusion, combined, batches), and little for inclusion. On two CPUs with AVX2 it takes 2 to 12
-    seconds for the usual small keys and 2 to 5 minutes for batches of 10; append 500 took 10 minutes on two CPUs of a Zen
-    5. By default keys that take at most 32 million multiplications of points are folded, which includes
-    batches of 10. Larger keys, and keys for which memory or disk have no room, stay plain and are named. --fold folds
-    all keys, --no-fold none. The plain key is written first, so a prover that starts meanwhile can use it. A plain
+    seconds for the usual small keys and 2 to 5 minutes for batches of 10; append 500 took 10 minutes on two CPUs of a
+    Zen 5. By default keys that take at most 32 million multiplications of points are folded, which includes batches of
+    10. Larger keys, and keys for which memory or disk have no room, stay plain and are named. --fold folds all keys,
+    --no-fold none. The plain key is written first, so a prover that starts meanwhile can use it. A plain
     prepared key is folded later; a folded one stays folded until --force --no-fold.
 
     Prepared keys stay when this command is stopped, and the next run resumes folding at most half a minute earlier: a
