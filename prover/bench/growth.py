@@ -21,8 +21,8 @@ from prover_server import OURS
 APPEND_SIZES = (2, 10, 50, 100)
 COLUMNS = ("constraints", "p50_ms", "cpu_ms", "witness_ms", "proof_mib", "peak_mib")
 FITTED = ("p50_ms", "peak_mib")
-SMALL_CIRCUIT_PROOFS = 40
-"""Proofs of inclusion of one account; larger circuits are proved in proportion less often, at least --rounds times."""
+PROOFS = 40
+"""Proofs of inclusion; a batch of n elements is proved an n-th as often, but at least --rounds times."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def measured_growth(
             key, request = circuit.setup(folder), circuit.request(folder)
             prepared = folder / "prepared"
             preparation.prepare_one(key, prepared)
-            rounds = max(options.rounds, SMALL_CIRCUIT_PROOFS // (10 * circuit.elements))
+            rounds = max(options.rounds, PROOFS // circuit.elements)
             for cpus in cpu_counts:
                 for backend in options.backends:
                     found = measure(key, prepared, request, cpus, rounds, backend.upper(), throughput=False)

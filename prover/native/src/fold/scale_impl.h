@@ -89,7 +89,7 @@ static void fold_add(fold_jacobian *sum, const fold_jacobian *p, const fp8 *x, c
     fp8_mul_two(&r, y, &v, &hh, &h, &h);                     /* < 1.1, < 2.5 */
     fold_combine(&r, &r, 0, &p->y, 0, 5);                    /* < 11.1 */
     fp8_carry(&r);
-    fp8_mul_two(&hhh, &h, &hh, &v, &p->x, &hh);              /* < 1.4, < 1.3 */
+    fp8_mul_two(&hhh, &h, &hh, &v, &p->x, &hh);              /* < 1.33, < 1.24 */
     fp8_mul_two(&t, &r, &r, &sum->z, &p->z, &h);             /* < 2.5, < 1.4 */
     fold_combine(&t, &t, 0, &v, 1, 2);
     for (int i = 0; i < 5; i++) sum->x.v[i] = lanes_sub(t.v[i], hhh.v[i]); /* < 6.5 */

@@ -1,5 +1,5 @@
--- Attempts a write without effect, and names the keys that all jobs share and that have a type which no instance can have given them. Other scripts replace arq's
--- queues, and the keys of one job.
+-- Attempts a write without effect, and names the keys that all jobs share and that have a type which no instance can have
+-- given them. Other scripts replace arq's queues, and the keys of one job.
 local overwritten = {}
 
 local function expect(kind, prefix, names)
