@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 from dotenv import dotenv_values
 from pydantic import SecretStr, ValidationError
-from pydantic_core import ErrorDetails
 
 from forester.environment import DOTENV
 from forester.errors import SettingsInvalid
@@ -207,10 +206,10 @@ def _validated(values: dict[str, Any], origins: Mapping[str, str]) -> Settings:
         raise kind("; ".join(dict.fromkeys(problems))) from None
 
 
-def _fault(item: ErrorDetails) -> str:
+def _fault(item: Mapping[str, Any]) -> str:
     expected = _EXPECTED.get(item["type"])
     if expected is None:
-        return item["msg"].removeprefix("Value error, ")
+        return str(item["msg"]).removeprefix("Value error, ")
     return f"expected {expected.format(**item.get('ctx', {}))}".replace("'", "")
 
 
