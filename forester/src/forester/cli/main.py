@@ -7,7 +7,6 @@ from forester.environment import variables
 from forester.log_level import log_level
 from forester.memory_protection import protect_memory
 from forester.observability.logs import configure_logs
-from forester.settings.sources import UNKNOWN_REMEDY, unknown_variables
 from shared.process.command_line import before_command
 from shared.process.logs import get_logger
 
@@ -47,10 +46,13 @@ def cli(ctx: click.Context, /, verbose: bool, quiet: bool) -> None:
     refused = protect_memory()  # before .env is read, which may hold keys
 
     def prepare() -> None:
-        configure_logs(level="error" if quiet else "debug" if verbose else log_level(variables()))
+        from forester.settings.sources import UNKNOWN_REMEDY, unknown_variables  # help needs no settings
+
+        seen = variables()
+        configure_logs(level="error" if quiet else "debug" if verbose else log_level(seen))
         if refused is not None:
             _log.warning("memory_protection_failed", reason=refused, effect="other processes of the user may read keys")
-        for sentence in unknown_variables(variables()) if ctx.invoked_subcommand not in REPORTING else ():
+        for sentence in unknown_variables(seen) if ctx.invoked_subcommand not in REPORTING else ():
             _log.warning("unknown_variable", detail=sentence, remedy=UNKNOWN_REMEDY)
 
     before_command(ctx, prepare)

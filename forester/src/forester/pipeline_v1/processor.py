@@ -89,7 +89,7 @@ class _RoundResult:
     refused: int = 0
     unusable: int = 0
     contradicted: int = 0
-    """Proofs of an older or of another tree than the one on the chain."""
+    """Proofs that are too old for the tree on the chain, or do not lead to a root of it."""
     late: int = 0
     failure: ForesterError | None = None
     stopped: bool = False

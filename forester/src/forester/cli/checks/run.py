@@ -179,8 +179,8 @@ def _without_repetition(results: list[CheckResult]) -> list[CheckResult]:
                 first[item.message] = item.name
             seen.append(item)
         else:
-            others = [part for part in item.message.split("; ") if part not in known]
-            why = ": ".join([f"not checked, because {cause} failed", *filter(None, ["; ".join(others)])])
+            others = "; ".join(part for part in item.message.split("; ") if part not in known)
+            why = f"not checked, because {cause} failed" + (f": {others}" if others else "")
             seen.append(replace(item, message=why, code=SKIPPED))
     return seen
 
