@@ -1,4 +1,4 @@
-"""Keys of the queue that another program has overwritten by values of another type."""
+"""Keys of the queue that another program has overwritten with values of an unexpected type."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from prover.errors import KeyMissing, KeyUnavailable, MisnamedKey, UnsupportedKey
+from prover.errors import KeyMissing, KeyUnavailable, MisnamedKey, SettingsInvalid, UnsupportedKey
 from prover.kernel.engine import LoadedKey
 from prover.keys.files.key_description import PRELUDE_BYTES, WORD_BYTES, circuit_of, header_of, is_gnark_08_proving_key
 from shared.process.logs import get_logger
@@ -74,6 +74,15 @@ def folder_fault(directory: Path) -> str | None:
     if directory.is_dir():
         return None
     return "is not a directory" if directory.exists() else "does not exist"
+
+
+def require_folder(directory: Path) -> None:
+    """Raise SettingsInvalid for a path of --keys-dir that cannot be a keys directory."""
+    fault = folder_fault(directory)
+    if fault is not None:
+        raise SettingsInvalid(
+            f"--keys-dir: {directory} {fault}; choose another, or run `prover download`, which makes it"
+        )
 
 
 def installed_keys(directory: Path) -> Mapping[CircuitId, Path]:

@@ -21,7 +21,7 @@ from prover.kernel.cancellation import CancelFlag, Progress
 from prover.kernel.engine import Engine, LoadedKey
 from prover.keys.catalogue.circuits import smallest_first
 from prover.keys.catalogue.selection import CircuitSelection
-from prover.keys.files.key_folder import MISSING_REMEDY, check_name, folder_fault, installed_keys
+from prover.keys.files.key_folder import MISSING_REMEDY, check_name, installed_keys, require_folder
 from prover.keys.prepared import fold_checkpoint, folding, prepared_keys
 from shared.process.command_line import Command
 from shared.requests.circuit_id import CircuitId
@@ -169,11 +169,8 @@ def _report_abandoned_checkpoints(folder: Path) -> None:
 def _selected(keys_dir: Path, selection: CircuitSelection) -> dict[Path, CircuitId | None]:
     installed = installed_keys(keys_dir)
     chosen = smallest_first(circuit for circuit in installed if selection.includes(circuit))
-    if not chosen and (fault := folder_fault(keys_dir)) is not None:
-        raise SettingsInvalid(
-            f"--keys-dir: {keys_dir} {fault}; choose another, or run `prover download`, which makes it"
-        )
     if not chosen:
+        require_folder(keys_dir)
         raise SettingsInvalid(f"keys directory {keys_dir} has none of the selected keys; {MISSING_REMEDY}")
     return {installed[circuit]: circuit for circuit in chosen}
 

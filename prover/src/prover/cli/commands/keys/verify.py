@@ -24,7 +24,7 @@ from prover.errors import SettingsInvalid
 from prover.kernel.engine import Engine
 from prover.keys.catalogue.circuits import smallest_first
 from prover.keys.catalogue.selection import CircuitSelection
-from prover.keys.files.key_folder import MISSING_REMEDY, UNREADABLE_REMEDY, folder_fault, keys_of_folder
+from prover.keys.files.key_folder import MISSING_REMEDY, UNREADABLE_REMEDY, keys_of_folder, require_folder
 from prover.keys.prepared.prepared_keys import FOLDER
 from prover.keys.verify import KeyReport, Verdict, known_files, verify_key
 from shared.process.command_line import Command
@@ -89,11 +89,8 @@ def verify_selection(
     known = known_files(keys_dir, manifest)
     found = keys_of_folder(keys_dir)
     wanted = selection.published() if selection.is_restricted else smallest_first({*found.files, *found.unreadable})
-    if not wanted and (fault := folder_fault(keys_dir)) is not None:
-        raise SettingsInvalid(
-            f"--keys-dir: {keys_dir} {fault}; choose another, or run `prover download`, which makes it"
-        )
     if not wanted:
+        require_folder(keys_dir)
         raise SettingsInvalid(f"--keys-dir: no proving keys in {keys_dir}; choose another, or run `prover download`")
     with Engine(threads) as engine:
         for circuit in wanted:
