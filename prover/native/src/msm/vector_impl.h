@@ -188,22 +188,46 @@ MSM_PART void C(msm_end_y)(const C(msm_shared) *shared, AFFINE *sums, const VE *
     }
 }
 
-/* Finishes one or two blocks. On entry `inverse` holds the inverses of the products up to these blocks, on return those before
- * them. */
-MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, fp8 *inverse, const int count) {
+/* Operands of pairs that are fetched to the second-level cache while blocks of an earlier batch are finished. */
+typedef struct C(msm_later) {
+    const C(msm_operand) *p, *q;
+    uint32_t count; /* pairs; may be 0 */
+} C(msm_later);
+
+/* Fetches share `share` of the pairs, at most `most` in all shares. A core waits where many are fetched at once. */
+#define MSM_FETCH_SHARES 5
+static inline __attribute__((always_inline)) void C(msm_fetch)(C(msm_later) later, uint32_t most, uint32_t share) {
+    const uint32_t end = most * (share + 1) / MSM_FETCH_SHARES;
+    for (uint32_t i = most * share / MSM_FETCH_SHARES; i < end && i < later.count; i++) {
+        for (size_t line = 0; line < sizeof(AFFINE); line += 64) {
+            __builtin_prefetch((const char *)C(msm_point)(later.p[i]) + line, 0, 2);
+            __builtin_prefetch((const char *)C(msm_point)(later.q[i]) + line, 0, 2);
+        }
+    }
+}
+
+/* Finishes one or two blocks, and fetches as many later pairs. On entry `inverse` holds the inverses of the products up to these
+ * blocks, on return those before them. */
+MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, fp8 *inverse, const int count, C(msm_later) later) {
+    const uint32_t most = (uint32_t)count * FP8_LANES;
     VE slope[2], x[2], t[2];
     fp8 own[2]; /* inverses of the divisors of these blocks */
     if (count == 2) {
         fp8_mul_two(&own[0], &inverse[0], &shared[0].prefix, &own[1], &inverse[1], &shared[1].prefix);
+        C(msm_fetch)(later, most, 0);
         fp8_mul_two(&inverse[0], &inverse[0], C(msm_divisor)(&shared[0]), &inverse[1], &inverse[1], C(msm_divisor)(&shared[1]));
     } else {
         fp8_mul(&own[0], inverse, &shared->prefix);
+        C(msm_fetch)(later, most, 0);
         fp8_mul(inverse, inverse, C(msm_divisor)(shared));
     }
+    C(msm_fetch)(later, most, 1);
     const VE *const differences_x[2] = {&shared[0].difference_x, &shared[count - 1].difference_x};
     const VE *const differences_y[2] = {&shared[0].difference_y, &shared[count - 1].difference_y};
     C(lanes_slopes)(slope, own, differences_x, differences_y, count);
+    C(msm_fetch)(later, most, 2);
     C(lanes_square)(t, slope, count);
+    C(msm_fetch)(later, most, 3);
     MSM_EACH(i, count) {
         MSM_EACH(h, LANES_PARTS) C(msm_end_x)(&shared[i], &x[i], &t[i], &t[i], h);
     }
@@ -212,6 +236,7 @@ MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, fp8 *
     } else {
         V(mul)(&t[0], &slope[0], &t[0]);
     }
+    C(msm_fetch)(later, most, 4);
     MSM_EACH(i, count) {
         MSM_EACH(h, LANES_PARTS) C(msm_end_y)(&shared[i], sums + i * FP8_LANES, &x[i], &t[i], h);
     }
@@ -251,18 +276,6 @@ static int C(msm_invert_divisors)(const C(msm_scratch) *s, fp8 *all, uint32_t bl
     return fp8_inv(all, all);
 }
 
-/* Prefetches operands of pairs [first, end) of a later batch, at most 2 * FP8_LANES, to the second-level cache. */
-static inline __attribute__((always_inline)) void C(msm_prefetch_later)(const C(msm_operand) *at_p, const C(msm_operand) *at_q, uint32_t first,
-                                                                 uint32_t end) {
-    if (end > first + 2 * FP8_LANES) end = first + 2 * FP8_LANES;
-    for (uint32_t i = first; i < end; i++) {
-        for (size_t line = 0; line < sizeof(AFFINE); line += 64) {
-            __builtin_prefetch((const char *)C(msm_point)(at_p[i]) + line, 0, 2);
-            __builtin_prefetch((const char *)C(msm_point)(at_q[i]) + line, 0, 2);
-        }
-    }
-}
-
 /* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs; sums must not overlap the operands. When the last block is incomplete,
  * elements of sums, at_p and at_q beyond the last pair are overwritten. later: pairs that follow in at_p and at_q. The second pass
  * does not wait for memory, so it fetches their operands. */
@@ -282,11 +295,9 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
     for (uint32_t block = 0; block < blocks; block++) {
         C(msm_shared) *shared = &s->shared[block];
         const uint32_t first = block * FP8_LANES, ahead = first + MSM_PREFETCH_PAIRS;
-        if (ahead < count) {
-            C(msm_prefetch_operands)(at_p + ahead);
-            C(msm_prefetch_operands)(at_q + ahead);
-        }
+        if (ahead < count) C(msm_prefetch_operands)(at_p + ahead);
         MSM_EACH(h, LANES_PARTS) C(msm_begin_part)(shared, at_p + first, at_q + first, h);
+        if (ahead < count) C(msm_prefetch_operands)(at_q + ahead);
         C(msm_multiply_divisor)(shared);
     }
     uint8_t aside[MSM_MAX_PAIRS / FP8_LANES + 1];
@@ -301,12 +312,13 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
     for (uint32_t block = blocks; block > 0;) {
         const uint32_t ended = MSM_BLOCKS_AT_ONCE == 2 && block % 2 == 0 ? 2 : 1;
         block -= ended;
-        C(msm_prefetch_later)(at_p, at_q, count + (blocks - block - ended) * FP8_LANES, count + later);
+        const uint32_t passed = (blocks - block - ended) * FP8_LANES;
+        const C(msm_later) next = {at_p + count + passed, at_q + count + passed, passed < later ? later - passed : 0};
         const C(msm_shared) *shared = &s->shared[block];
         if (ended == 2) {
-            C(msm_end_blocks)(shared, sums + block * FP8_LANES, inverse, 2);
+            C(msm_end_blocks)(shared, sums + block * FP8_LANES, inverse, 2, next);
         } else {
-            C(msm_end_blocks)(shared, sums + block * FP8_LANES, &inverse[block & 1], 1);
+            C(msm_end_blocks)(shared, sums + block * FP8_LANES, &inverse[block & 1], 1, next);
         }
     }
     for (uint32_t block = 0; exceptional && block < blocks; block++) {
