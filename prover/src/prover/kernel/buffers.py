@@ -9,13 +9,14 @@ from typing import Any
 from prover.errors import OutOfMemory
 from prover.kernel._native import ffi
 
-_KEPT_BYTES = 2**30
+_HELD_BYTES = 2**30
 
 
 class ScratchPool:
-    """A pool of scratch memory that keeps up to ``keep`` returned buffers, 1 GiB in total, for the next proofs.
+    """A pool of scratch memory that keeps up to ``keep`` returned buffers for the next proofs.
 
-    Pages come from the operating system on first touch, so a fresh buffer costs nothing until used.
+    Of these it holds 1 GiB in total. The system may take back the pages of the others, and does so before it ends a
+    process for lack of memory. Pages come from the operating system on first touch, so a fresh buffer costs nothing until used.
     Safe for use by several threads.
     """
 
@@ -60,13 +61,23 @@ class ScratchPool:
             ) from error
 
     def _give_back(self, memory: mmap.mmap) -> None:
+        dropped_buffers = []
         with self._lock:
-            self._free.append(memory)
-            self._free.sort(key=len)
-            dropped_buffers = []
+            if sum(map(len, self._free)) + len(memory) <= _HELD_BYTES or _offer_to_system(memory):
+                self._free.append(memory)
+                self._free.sort(key=len)
+            else:
+                dropped_buffers.append(memory)
             while len(self._free) > self._keep:
                 dropped_buffers.append(self._free.pop(0))
-            while sum(map(len, self._free)) > _KEPT_BYTES:
-                dropped_buffers.append(self._free.pop())
         for dropped in dropped_buffers:
             dropped.close()
+
+
+def _offer_to_system(memory: mmap.mmap) -> bool:
+    """Let the system take back pages of a buffer until they are written again; return False if it cannot."""
+    try:
+        memory.madvise(mmap.MADV_FREE)
+    except OSError:  # not every kernel has it, nor every sandbox
+        return False
+    return True

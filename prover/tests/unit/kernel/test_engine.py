@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import mmap
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from prover.errors import (
     WitnessRejected,
 )
 from prover.kernel import status
-from prover.kernel._native import lib
+from prover.kernel._native import ffi, lib
 from prover.kernel.buffers import ScratchPool
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import STAGES, Backend, Encoding, Engine, LoadedKey, kernel_version
@@ -264,12 +265,33 @@ def test_scratch__lent_again__is_the_same_memory_and_never_too_small() -> None:
     assert not pool._free
 
 
-def test_scratch__of_a_giant_proof__is_given_back_to_the_system() -> None:
+def test_scratch__beyond_one_gibibyte__is_kept_but_offered_to_the_system() -> None:
+    written = b"7" * 2**22
     pool = ScratchPool()
-    with pool.lend(2**30 + 1), pool.lend(100):
-        pass
-    assert [len(memory) < 2**20 for memory in pool._free] == [True]
+    with pool.lend(2**30 + 1) as giant, pool.lend(2**22) as large:
+        ffi.memmove(giant, written, len(written))
+        ffi.memmove(large, written, len(written))
+    assert 2**21 < _offered_bytes() <= 2**22
+    with pool.lend(2**30 + 1) as giant, pool.lend(2**22) as large:
+        assert large[0] == written[0]
+        ffi.memmove(giant, written, len(written))
+        assert _offered_bytes() < 2**21
     pool.close()
+
+
+def test_scratch__system_that_takes_nothing_back__keeps_one_gibibyte(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mmap, "MADV_FREE", -1)
+    pool = ScratchPool()
+    with pool.lend(2**30 + 1), pool.lend(2**21):
+        pass
+    assert [len(memory) for memory in pool._free] == [2**21]
+    pool.close()
+
+
+def _offered_bytes() -> int:
+    """Return the memory of this process that the system may take back; it counts the last pages late."""
+    fields = dict(line.split(":") for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])
+    return int(fields["LazyFree"].split()[0]) * 1024
 
 
 def test_scratch__more_than_the_machine_has__is_out_of_memory() -> None:
