@@ -16,11 +16,12 @@ from typing import BinaryIO
 from prover.errors import DiskFull, SettingsInvalid
 from shared.process.file_lock import try_lock
 
+HUGE_PAGES_FROM = 64 * 2**20
+"""Bytes of a file. Smaller keys gain nothing, and in huge pages parts that proofs do not read become resident."""
+
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _HUGE_PAGE = 2 * 2**20
-_HUGE_PAGES_FROM = 64 * 2**20
-"""Bytes of a file. Smaller keys gain nothing, and in huge pages parts that proofs do not read become resident."""
 
 
 def require_free(path: Path, *, force: bool) -> None:
@@ -83,7 +84,7 @@ def mapped(file: BinaryIO, size: int) -> Iterator[mmap.mmap]:
     sums").
     """
     os.posix_fallocate(file.fileno(), 0, size)
-    if size >= _HUGE_PAGES_FROM:
+    if size >= HUGE_PAGES_FROM:
         zeros = bytes(_HUGE_PAGE)
         file.writelines(zeros[: size - start] for start in range(0, size, _HUGE_PAGE))
         file.flush()

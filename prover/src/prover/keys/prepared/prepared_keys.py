@@ -30,7 +30,7 @@ from prover.kernel.prepared import (
     verify_prepared,
     write_prepared,
 )
-from prover.keys.files.atomic_file import atomic_file, explained, mapped
+from prover.keys.files.atomic_file import HUGE_PAGES_FROM, atomic_file, explained, mapped
 from prover.keys.files.file_owner import untrusted_reason
 from prover.keys.files.memory_budget import require_memory_for_folding
 from prover.keys.files.private_copy import read_pieces, room_for
@@ -249,6 +249,10 @@ def _mapped_file(path: Path, source: Path | None) -> Iterator[tuple[mmap.mmap, o
         if stat.st_size == 0:
             raise MalformedKey("it is empty")
         data = mmap.mmap(file.fileno(), stat.st_size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+        if stat.st_size >= HUGE_PAGES_FROM:
+            # What is not cached is then read in huge pages, in whatever order proofs use it.
+            with contextlib.suppress(OSError):
+                data.madvise(mmap.MADV_HUGEPAGE)
     try:
         yield data, stat
     finally:
