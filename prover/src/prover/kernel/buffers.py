@@ -15,8 +15,8 @@ _HELD_BYTES = 2**30
 class ScratchPool:
     """A pool of scratch memory that keeps up to ``keep`` returned buffers for the next proofs.
 
-    Of these it holds 1 GiB in total. The system may take back the pages of the others, and does so before it ends a
-    process for lack of memory. Pages come from the operating system on first touch, so a fresh buffer costs nothing until used.
+    It holds 1 GiB of them in total. The system may take back the pages of the others, and does so before it ends a
+    process for lack of memory. Pages come from the system on first touch, so a fresh buffer costs nothing until used.
     Safe for use by several threads.
     """
 

@@ -201,11 +201,12 @@ def test_load__cancelled__stops(engine: Engine, source: Path, folder: Path) -> N
         prepared_keys.load(engine, source, folder, cancel)
 
 
-def map_of(path: Path) -> dict[str, int]:
-    """Return what the system says about this process's map of a file, in kB."""
+def map_of(path: Path) -> tuple[dict[str, int], list[str]]:
+    """Return what the system says about this process's map of a file, in kB, and its flags."""
     text = Path("/proc/self/smaps").read_text()
-    block = text[text.index(str(path)) :]
-    return {name: int(kb) for name, kb in re.findall(r"^(\w+): +(\d+) kB$", block.split("VmFlags")[0], re.MULTILINE)}
+    sizes, rest = text[text.index(str(path)) :].split("VmFlags:", 1)
+    sizes_kb = {name: int(kb) for name, kb in re.findall(r"^(\w+): +(\d+) kB$", sizes, re.MULTILINE)}
+    return sizes_kb, rest.partition("\n")[0].split()
 
 
 def test_pages__of_two_processes__are_shared(engine: Engine, source: Path, folder: Path) -> None:
@@ -215,11 +216,23 @@ def test_pages__of_two_processes__are_shared(engine: Engine, source: Path, folde
         assert other.stdout is not None
         assert other.stdout.readline() == "in\n"
         key.verifying_key.write()
-        pages = map_of(prepared_keys.path_of(engine, source, folder))
+        pages, _ = map_of(prepared_keys.path_of(engine, source, folder))
         other.communicate("\n", timeout=DEADLINE_S)
     assert pages["Rss"] > 0
     assert pages["Shared_Clean"] + pages["Shared_Dirty"] == pages["Rss"]
     assert pages["Pss"] <= pages["Rss"] // 2 + 1
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").is_dir(), reason="this kernel has no huge pages")
+@pytest.mark.parametrize("is_large", [True, False])
+def test_load__prepared_key__asks_for_huge_pages_where_it_is_large(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, is_large: bool
+) -> None:
+    path = prepared_key(engine, source, folder)
+    monkeypatch.setattr(prepared_keys, "HUGE_PAGES_FROM", path.stat().st_size + (not is_large))
+    with prepared_keys.load(engine, source, folder):
+        _, flags = map_of(path)
+    assert ("hg" in flags) == is_large
 
 
 def test_prepare__by_two_processes__is_done_by_one(engine: Engine, source: Path, folder: Path) -> None:
