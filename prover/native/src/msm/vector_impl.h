@@ -194,8 +194,10 @@ typedef struct C(msm_later) {
     uint32_t count; /* pairs; may be 0 */
 } C(msm_later);
 
-/* Fetches share `share` of the pairs, at most `most` in all shares. A core waits where many are fetched at once. */
+/* Points are fetched in as many shares, since a core waits where many are fetched at once. */
 #define MSM_FETCH_SHARES 5
+
+/* Fetches share `share` of the pairs, at most `most` in all shares. */
 static inline __attribute__((always_inline)) void C(msm_fetch)(C(msm_later) later, uint32_t most, uint32_t share) {
     const uint32_t end = most * (share + 1) / MSM_FETCH_SHARES;
     for (uint32_t i = most * share / MSM_FETCH_SHARES; i < end && i < later.count; i++) {
