@@ -314,8 +314,9 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
     for (uint32_t block = blocks; block > 0;) {
         const uint32_t ended = MSM_BLOCKS_AT_ONCE == 2 && block % 2 == 0 ? 2 : 1;
         block -= ended;
-        const uint32_t passed = (blocks - block - ended) * FP8_LANES;
-        const C(msm_later) next = {at_p + count + passed, at_q + count + passed, passed < later ? later - passed : 0};
+        uint32_t fetched = (blocks - block - ended) * FP8_LANES;
+        if (fetched > later) fetched = later;
+        const C(msm_later) next = {at_p + count + fetched, at_q + count + fetched, later - fetched};
         const C(msm_shared) *shared = &s->shared[block];
         if (ended == 2) {
             C(msm_end_blocks)(shared, sums + block * FP8_LANES, inverse, 2, next);
